@@ -1,0 +1,1 @@
+"""The seams where the world comes in: one file per seam, all of them asking at `crossing`."""

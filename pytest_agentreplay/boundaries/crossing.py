@@ -1,0 +1,242 @@
+"""The doorstep of one test: every boundary comes here to redact, ask the gate, and settle.
+
+    passage = crossing.enter(call)          raises ReplayDiverged when the gate refuses
+    if passage.forward:                     recording: make the real call, natively
+        with passage.inside(): ...          crossings in here become children
+        passage.settle(outcome)
+    else:                                   replaying: hand `passage.outcome` over natively
+        passage.finish()
+
+The native request keeps its secrets; what goes behind the gate has been redacted here, once.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
+from pytest_agentreplay.core.model import HttpCall
+from pytest_agentreplay.errors import ReplayDiverged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from types import FrameType
+
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Call, Headers, Outcome
+
+
+class Scrub(Protocol):
+    """What the crossing needs of `core.redaction`."""
+
+    def headers(self, headers: Headers) -> Headers:
+        """Learn secrets from auth headers, and keep the headers on the allow-list."""
+
+    def call(self, call: Call) -> Call:
+        """The call as it may be stored."""
+
+    def outcome(self, call: Call, outcome: Outcome) -> Outcome:
+        """The outcome as it may be stored."""
+
+    def reveal(self, outcome: Outcome) -> Outcome:
+        """A stored outcome as it is served: today's places in the marks' stead."""
+
+
+class Steps(Protocol):
+    """The clock and the seeds: they move when a crossing is done, and only then."""
+
+    def step(self, at: int, lane: str, count: int) -> None:
+        """A crossing of `lane` (its `count`-th) was done, `at` nanoseconds after the run began."""
+
+
+class Passage:
+    """One call at the doorstep: `forward` says to go to the world, else `outcome` is what to give back.
+
+    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
+    """
+
+    __slots__ = ("_call", "_crossing", "_first", "_strand", "at", "forward", "outcome", "ticket", "unfinished")
+
+    def __init__(self, crossing: Crossing, strand: lanes.Strand, call: Call, ticket: int) -> None:
+        """Made by `Crossing.enter` alone."""
+        self._crossing = crossing
+        self._strand = strand
+        self._call = call
+        self._first: int | None = None
+        self.ticket = ticket
+        self.forward = False
+        self.unfinished = False
+        self.outcome: Outcome | None = None
+        self.at = 0
+
+    def inside(self) -> AbstractContextManager[None]:
+        """A block whose crossings are children of this one."""
+        return lanes.inside(self._strand, self.ticket, self._call.boundary)
+
+    def first_byte(self) -> None:
+        """Note that the answer has begun."""
+        if self._first is None:
+            self._first = self._crossing.now()
+
+    def settle(self, outcome: Outcome, *, suspended: bool = False) -> None:
+        """Recording: take the real outcome. Redacted here; settled once, a second time does nothing."""
+        if not self.forward:
+            return
+        self.forward = False
+        crossing = self._crossing
+        at = crossing.now()
+        stored = crossing.scrub.outcome(self._call, outcome)
+        crossing.gate.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
+        crossing.moved(self._strand, at)
+
+    def finish(self) -> None:
+        """Replaying: the outcome has been handed over whole; the clock moves on."""
+        if self.outcome is not None:
+            self._crossing.moved(self._strand, self.at)
+
+    def wait_for_end(self, timeout: float | None = None) -> bool:
+        """Block a thread until the test has ended; gives whether it has."""
+        return self._crossing.ended.wait(timeout)
+
+
+class Crossing:
+    """The doorstep of one test, open until `end`. Safe from any thread and task."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        scrub: Scrub,
+        *,
+        steps: Steps | None = None,
+        root: str = "",
+        now: Callable[[], int] | None = None,
+    ) -> None:
+        """`root` is the directory whose files count as the agent's own; `now` gives nanoseconds since the start."""
+        self.gate = gate
+        self.scrub = scrub
+        self.steps = steps
+        self.root = root
+        began = time.monotonic_ns()
+        self.now = now or (lambda: time.monotonic_ns() - began)
+        self.ended = threading.Event()
+        self.late: list[str] = []
+        self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        self._counts: dict[str, int] = {}
+        self._strand = lanes.Strand(self)
+
+    def strand(self) -> lanes.Strand:
+        """The strand that runs here: the stamped one, or the test's main one."""
+        stamped = lanes.STRAND.get()
+        return lanes.own(stamped if stamped is not None and stamped.crossing is self else self._strand)
+
+    def main(self) -> lanes.Strand:
+        """The test's first strand, to stamp the test's own thread or task with."""
+        return self._strand
+
+    def enter(self, call: Call, *, attempt: int = 1) -> Passage:
+        """Ask the gate about `call`, given as the agent made it. Raises ReplayDiverged when it refuses."""
+        __tracebackhide__ = True
+        if self.ended.is_set():
+            self.late.append(f"{describe(call)}   called from {origin(self.root)}")
+            msg = f"refused: {describe(call)} was called after its test had ended"
+            raise ReplayDiverged(msg)
+        strand = self.strand()
+        if isinstance(call, HttpCall):
+            call = replace_headers(call, self.scrub.headers(call.headers))
+        if not self.gate.recognise(call):
+            call = self.scrub.call(call)
+        parent = strand.inside[0] if strand.inside else None
+        verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent))
+        match verdict:
+            case Forward(ticket):
+                passage = Passage(self, strand, call, ticket)
+                passage.forward = True
+            case Answer(exchange, ticket):
+                passage = Passage(self, strand, call, ticket)
+                passage.at = exchange.timing.end or exchange.timing.start
+                if exchange.outcome is None:
+                    passage.unfinished = True
+                else:
+                    passage.outcome = self.scrub.reveal(exchange.outcome)
+            case Refuse(divergence):
+                raise ReplayDiverged(refusal(divergence), self.gate.latch(divergence, origin(self.root)))
+        return passage
+
+    def moved(self, strand: lanes.Strand, at: int) -> None:
+        """A crossing is done: step the clock and the seeds, unless it happened inside another one."""
+        if self.steps is not None and strand.inside is None:
+            count = self._counts[strand.path] = self._counts.get(strand.path, 0) + 1
+            self.steps.step(at, strand.path, count)
+
+    def end(self, patience: float = 0.05) -> None:
+        """Close the door: whoever still comes is refused and named in `late`. Waits `patience` s for our threads."""
+        deadline = time.monotonic() + patience
+        for thread in list(self.threads):
+            if thread is not threading.current_thread() and thread.is_alive():
+                thread.join(max(0.0, deadline - time.monotonic()))
+        self.ended.set()
+
+
+def replace_headers(call: HttpCall, headers: Headers) -> HttpCall:
+    """The same call with other headers."""
+    return call if headers == call.headers else replace(call, headers=headers)
+
+
+_running: Crossing | None = None
+
+
+def current() -> Crossing | None:
+    """The crossing for code that runs here, or None where nothing is recorded or replayed.
+
+    The stamp of the task or thread comes first, so that a straggler of an ended test finds its own, closed door.
+    """
+    stamped = lanes.STRAND.get()
+    return stamped.crossing if stamped is not None else _running
+
+
+def open_for(crossing: Crossing | None) -> None:
+    """Make `crossing` the one of the running test (None: no test)."""
+    global _running  # noqa: PLW0603  one process runs one test at a time; threads without a stamp need to find it
+    _running = crossing
+    if crossing is not None:
+        lanes.stamp_threads()
+
+
+def within_http() -> bool:
+    """Whether an HTTP exchange around us already sees what happens here; inner HTTP seams then step aside."""
+    stamped = lanes.STRAND.get()
+    return stamped is not None and stamped.inside is not None and stamped.inside[1] == "http"
+
+
+def describe(call: Call) -> str:
+    """A call in a few words: "tool refund", "POST api.openai.com/v1/responses"."""
+    if isinstance(call, HttpCall):
+        return f"{call.method} {call.url.partition('://')[2].partition('?')[0]}"
+    return f"tool {call.name}"
+
+
+def refusal(divergence: Divergence) -> str:
+    """The text of the brake; the report says the rest."""
+    return f"[{divergence.kind.code}] {divergence.summary}"
+
+
+def origin(root: str) -> str:
+    """The innermost line of the agent on the stack, "shop/agent.py:88 in find_orders"; "" when there is none."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  inspect.stack reads source files; this must stay cheap
+    fallback = ""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if "site-packages" not in name and "pytest_agentreplay" not in name and not name.startswith("<"):
+            where = f"{name.removeprefix(root).lstrip('/\\')}:{frame.f_lineno} in {frame.f_code.co_name}"
+            if not root or name.startswith(root):
+                return where
+            fallback = fallback or ("" if "/lib/python" in name else where)
+        frame = frame.f_back
+    return fallback

@@ -1,0 +1,132 @@
+"""Which strand of which test is running here: every task and thread is stamped with the test that started it.
+
+asyncio and trio copy the context into a new task, so a context variable does it there. A thread begins with an empty
+context, so `Thread.start` and `ThreadPoolExecutor.submit` are wrapped to carry the one variable over. A thread that
+no test started has no stamp; it works for the test that is running (`crossing.current`).
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import ReplayDiverged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_agentreplay.boundaries.crossing import Crossing
+
+
+@dataclass(slots=True)
+class Strand:
+    """One lane of one run. `inside` is the number and boundary of the exchange around us, if any."""
+
+    crossing: Crossing
+    path: str = "main"
+    owner: object = None
+    children: int = 0
+    inside: tuple[int, str] | None = None
+
+
+STRAND: ContextVar[Strand | None] = ContextVar("agentreplay_strand", default=None)
+
+
+def runner() -> object:
+    """What runs this code: the asyncio or trio task, else the thread's ident."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and (loop := asyncio._get_running_loop()) is not None:
+        task = asyncio.current_task(loop)
+        if task is not None:
+            return task
+    trio = sys.modules.get("trio")
+    if trio is not None:
+        try:
+            return trio.lowlevel.current_task()
+        except RuntimeError:
+            pass
+    return threading.get_ident()
+
+
+def own(strand: Strand) -> Strand:
+    """The strand of the running task or thread: `strand` itself, or a child of it made now."""
+    me = runner()
+    if strand.owner is None:
+        strand.owner = me
+    if strand.owner == me:
+        return strand
+    strand.children += 1
+    mine = Strand(strand.crossing, f"{strand.path}.{strand.children}", me, inside=strand.inside)
+    STRAND.set(mine)
+    return mine
+
+
+@contextmanager
+def inside(strand: Strand, ticket: int, boundary: str) -> Iterator[None]:
+    """Crossings made in this block belong to exchange `ticket`."""
+    token = STRAND.set(replace(strand, inside=(ticket, boundary)))
+    try:
+        yield
+    finally:
+        STRAND.reset(token)
+
+
+def carry(strand: Strand | None, work: Callable[..., Any]) -> Callable[..., Any]:
+    """`work` as it is to run in another thread: stamped with `strand`, silent about a latched divergence."""
+
+    @functools.wraps(work)
+    def stamped(*args: Any, **kwargs: Any) -> Any:
+        token = STRAND.set(strand)
+        try:
+            return work(*args, **kwargs)
+        finally:
+            STRAND.reset(token)
+
+    return stamped
+
+
+def stamp_threads() -> None:
+    """Wrap `Thread.start` and `ThreadPoolExecutor.submit`, once and for good; inactive they cost one look-up."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  loads logging and queue: only when a test records or replays
+
+    if getattr(threading.Thread.start, "__agentreplay__", False):
+        return
+    start, submit = threading.Thread.start, ThreadPoolExecutor.submit
+
+    @functools.wraps(start)
+    def stamped_start(self: threading.Thread) -> None:
+        strand = STRAND.get()
+        if strand is not None:
+            run = carry(strand, self.run)
+
+            def quiet() -> None:
+                # The gate has latched it; the interpreter's thread report would say it a second time, worse.
+                try:
+                    run()
+                except ReplayDiverged:
+                    pass
+
+            self.run = quiet  # type: ignore[method-assign]
+            strand.crossing.threads.add(self)
+        start(self)
+
+    @functools.wraps(submit)
+    def stamped_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        strand = STRAND.get()
+        if strand is None:
+            return submit(self, fn, *args, **kwargs)
+        # A pool outlives the test that first used it: its worker must not be stamped, only the job.
+        token = STRAND.set(None)
+        try:
+            return submit(self, carry(strand, fn), *args, **kwargs)
+        finally:
+            STRAND.reset(token)
+
+    stamped_start.__agentreplay__ = True  # type: ignore[attr-defined]
+    threading.Thread.start = stamped_start  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = stamped_submit  # type: ignore[method-assign,assignment]

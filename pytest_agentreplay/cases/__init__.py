@@ -1,0 +1,1 @@
+"""Assertions on runs (and, later, case files)."""

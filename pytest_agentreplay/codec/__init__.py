@@ -1,0 +1,1 @@
+"""Run <-> text of a snapshot, one module per format version."""

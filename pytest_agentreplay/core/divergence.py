@@ -1,0 +1,102 @@
+"""The first place where two runs part, as a value: its kind, where, what differs, and why it likely differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Call, Exchange, Json
+
+
+class Kind(Enum):
+    """What parted. The value is (code, layer, title): the code is stable and has a page in the docs."""
+
+    PROMPT = ("AR-PROMPT", "prompt", "prompt changed")
+    SCHEMA = ("AR-SCHEMA", "prompt", "tool schema changed")
+    MODEL = ("AR-MODEL", "model", "model or parameters changed")
+    HISTORY = ("AR-HISTORY", "memory", "history rewritten")
+    ARGS = ("AR-ARGS", "loop", "tool arguments changed")
+    RESULT = ("AR-RESULT", "tool", "tool result changed")
+    TOOL = ("AR-TOOL", "loop", "another tool called")
+    EXTRA = ("AR-EXTRA", "loop", "one call more than recorded")
+    MISSING = ("AR-MISSING", "loop", "a recorded call was not made")
+    ORDER = ("AR-ORDER", "loop", "calls came in another order")
+    REQUEST = ("AR-REQUEST", "loop", "request changed")
+    REPLY = ("AR-REPLY", "model", "model reply changed")
+    OUTCOME = ("AR-OUTCOME", "loop", "the test ended otherwise")
+    NOISE = ("AR-NOISE", "uncaptured input", "differs only in a clock, id or place")
+    SDK = ("AR-SDK", "uncaptured input", "the SDK sends other fields")
+    NEW = ("AR-NEW", "snapshot", "no snapshot")
+    UNREADABLE = ("AR-UNREADABLE", "snapshot", "snapshot cannot be used")
+    UNFROZEN = ("AR-UNFROZEN", "uncaptured input", "a tool ran unseen")
+    LATE = ("AR-LATE", "loop", "a call after its test had ended")
+    NETWORK = ("AR-NET", "uncaptured input", "closed network")
+
+    @property
+    def code(self) -> str:
+        """The stable code, "AR-..."."""
+        return self.value[0]
+
+    @property
+    def layer(self) -> str:
+        """Whose change it likely is: prompt, tool, loop, memory, model, uncaptured input, snapshot."""
+        return self.value[1]
+
+    @property
+    def title(self) -> str:
+        """A few words for people."""
+        return self.value[2]
+
+
+class Absent(Enum):
+    """Stands for "there is nothing on this side"; JSON's null is a value."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = Absent.ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place that differs: a JSON path into the call and what stands there on each side.
+
+    `note` says it shorter where the values are long ("line 3: refund -> credit", "reordered [2, 1, 3]").
+    """
+
+    path: str
+    recorded: Json | Absent
+    now: Json | Absent
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first place where two runs part.
+
+    `turn` of `turns` (turn 0 is what came before any model call), `position` of `positions` counts exchanges, both
+    in `lane`. `summary` is what parted in a few words, without code and place. `recorded` and `now` are the two sides
+    where there are two. `origin` is the line of the agent that made the call, "shop/agent.py:88 in find_orders".
+    `cause` says why it likely parted, `hints` are commands or settings to type next, `detail` further lines.
+    """
+
+    kind: Kind
+    summary: str
+    turn: int = 0
+    turns: int = 0
+    lane: str = "main"
+    lanes: int = 1
+    position: int = 0
+    positions: int = 0
+    recorded: Exchange | None = None
+    now: Call | None = None
+    differences: tuple[Difference, ...] = ()
+    origin: str = ""
+    cause: str = ""
+    hints: tuple[str, ...] = ()
+    detail: tuple[str, ...] = ()

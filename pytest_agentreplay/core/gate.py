@@ -1,0 +1,61 @@
+"""The gate: what a boundary asks at each crossing, and its three answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Call, Exchange, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where and when a crossing happens: lane, nanoseconds since the run began, attempt, enclosing exchange."""
+
+    lane: str
+    at: int
+    attempt: int = 1
+    parent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Go to the world, then settle `ticket` (the exchange's `start`)."""
+
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Give the agent this recorded exchange's outcome; `ticket` is the arrival's own number."""
+
+    exchange: Exchange
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """There is no answer; the gate stays refused from now on."""
+
+    divergence: Divergence
+
+
+Verdict: TypeAlias = Forward | Answer | Refuse
+
+
+class Gate(Protocol):
+    """Recorder or Replayer. Both are safe to ask from any thread."""
+
+    def recognise(self, call: Call) -> bool:
+        """Whether these exact bytes are in the recording: they then are redacted already, and need no scan."""
+
+    def ask(self, call: Call, moment: Moment) -> Verdict:
+        """Decide on a call that is about to happen."""
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Take the outcome of a call that was forwarded."""
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Keep the first divergence, with the agent's line that made the call; gives the one that is kept."""

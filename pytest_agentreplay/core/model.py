@@ -1,0 +1,212 @@
+"""The nouns: Call, Outcome, Exchange, Run. Frozen values; time and ids come in as arguments.
+
+Rules of this file: data only. What a value means (turns, keys, differences) is said elsewhere.
+Everything here has been redacted already; nothing here has ever seen a secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+JsonObject: TypeAlias = "dict[str, Json]"
+Headers: TypeAlias = tuple[tuple[str, str], ...]
+
+
+class Body:
+    """The exact bytes of one body. Restored when first read, hashed when first asked; equal when the bytes are."""
+
+    __slots__ = ("_data", "_restore", "_sha256")
+
+    def __init__(
+        self,
+        data: bytes | None = None,
+        *,
+        sha256: str | None = None,
+        restore: Callable[[], bytes] | None = None,
+    ) -> None:
+        """Take the bytes, or a `restore` function that gives them later with the `sha256` they must have."""
+        if data is None and (restore is None or sha256 is None):
+            msg = "a Body needs its bytes, or restore= and sha256="
+            raise TypeError(msg)
+        self._data = data
+        self._sha256 = sha256
+        self._restore = restore
+
+    @property
+    def data(self) -> bytes:
+        """The bytes. Whatever `restore` raises (a damaged file) comes out here."""
+        if self._data is None:
+            assert self._restore is not None
+            self._data = self._restore()
+            self._restore = None
+        return self._data
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the bytes, known without restoring them."""
+        if self._sha256 is None:
+            self._sha256 = hashlib.sha256(self.data).hexdigest()
+        return self._sha256
+
+    def __eq__(self, other: object) -> bool:
+        return self.sha256 == other.sha256 if isinstance(other, Body) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        return f"Body(sha256:{self.sha256[:12]})"
+
+
+EMPTY = Body(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCall:
+    """A request as it would go on the wire: `url` is absolute, `headers` are those on the allow-list, in order."""
+
+    method: str
+    url: str
+    headers: Headers = ()
+    body: Body = EMPTY
+    boundary: str = field(default="http", init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool by its shown name. `arguments` are frozen values, by parameter name (see `core.freeze`)."""
+
+    name: str
+    arguments: JsonObject = field(default_factory=dict)
+    boundary: str = field(default="tool", init=False)
+
+
+Call: TypeAlias = HttpCall | ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception instead of an answer, or after the part of an answer that came.
+
+    `type` is the dotted path of the class, `bases` the dotted paths of its ancestors (nearest first, without
+    `object`), `args` its frozen arguments. A class is looked up among loaded modules only; data never imports.
+    """
+
+    type: str
+    message: str = ""
+    args: tuple[Json, ...] = ()
+    bases: tuple[str, ...] = ()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller gave up rather than the world."""
+        return self.type.rpartition(".")[2] in {"CancelledError", "Cancelled", "GeneratorExit"}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """A response byte for byte: `body` undecoded, cut into chunks of `cuts` bytes each (their sum is its length).
+
+    `failure` is what broke the body off after the last chunk. `closed` says that the consumer stopped reading
+    there by its own choice; then more may have been on its way.
+    """
+
+    status: int
+    reason: str = ""
+    version: str = "HTTP/1.1"
+    headers: Headers = ()
+    body: Body = EMPTY
+    cuts: tuple[int, ...] = ()
+    failure: Failure | None = None
+    closed: bool = False
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body as it arrived, one item a chunk."""
+        at = 0
+        data = self.body.data
+        for size in self.cuts:
+            yield data[at : at + size]
+            at += size
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReply:
+    """What a tool gave back: a frozen `value`, or the frozen `items` of a generator.
+
+    For a generator `value` is what it returned at its end, `failure` what it raised after the last item, and
+    `closed` says that the consumer stopped there.
+    """
+
+    value: Json = None
+    items: tuple[Json, ...] | None = None
+    failure: Failure | None = None
+    closed: bool = False
+
+
+Outcome: TypeAlias = HttpReply | ToolReply | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Nanoseconds since the run began: when the call was made, when its answer began, when it was complete."""
+
+    start: int = 0
+    first: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The recorded unit: a call, its outcome and its place in the order.
+
+    `start` and `finish` are readings of one counter shared by the whole run, so that `a.finish < b.start` says that
+    a happened before b; calls that overlapped may come in any order. `finish` and `outcome` are None for a call that
+    never ended. `lane` is the strand of concurrency ("main", "main.1", ...), `attempt` counts an SDK's retries,
+    `suspended` says whether the caller gave way to others meanwhile, `parent` is the `start` of the exchange
+    inside which this one happened.
+    """
+
+    call: Call
+    outcome: Outcome | None
+    start: int
+    finish: int | None
+    lane: str = "main"
+    attempt: int = 1
+    suspended: bool = False
+    parent: int | None = None
+    timing: Timing = Timing()
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The replay kit: what was around the run.
+
+    `test` is the exact node id, `recorded` an ISO 8601 time in UTC, `clock` the wall time at the start of the run in
+    nanoseconds since the epoch, `seed` that of `random` and `uuid`. `outcome` is the test's end: `{"status":
+    "passed"}` or `{"status": "failed", "type": ..., "message": ...}`. `kit` holds the rest by name (versions,
+    platform, git, models, annotations, redactions, gaps, environment by allow-list ...); all of it plain JSON.
+    """
+
+    test: str
+    recorded: str = ""
+    clock: int = 0
+    seed: int = 0
+    outcome: JsonObject = field(default_factory=dict)
+    kit: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of the agent under one test: a header and its exchanges in order of `start`."""
+
+    header: Header
+    exchanges: tuple[Exchange, ...] = ()

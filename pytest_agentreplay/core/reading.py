@@ -1,0 +1,76 @@
+"""What a dialect tells about a call and its reply, in the terms of the OTel GenAI conventions.
+
+The dialects fill these values in; core compares them without knowing any provider.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Call, HttpCall, Json, JsonObject, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A tool call that the model asked for. `arguments` is the text as the model wrote it, or parsed JSON."""
+
+    id: str
+    name: str
+    arguments: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallReading:
+    """A call as its dialect reads it.
+
+    `kind` is "model" (a turn begins here), "tool", or "http" for what no dialect knows. `name` is what people are
+    shown: the model's or tool's name, or `POST host/path`. `system` holds texts, `messages` and `tools` the elements
+    as sent; the `*_at` fields are the JSON paths at which they stand in the body ("$.messages"). `parameters` is every
+    other top-level field of the body. `client_ids` are the JSON paths of ids that the client made itself.
+    """
+
+    kind: str
+    name: str
+    dialect: str = "generic"
+    provider: str = ""
+    operation: str = ""
+    model: str = ""
+    parameters: JsonObject = field(default_factory=dict)
+    system: tuple[Json, ...] = ()
+    messages: tuple[Json, ...] = ()
+    tools: tuple[Json, ...] = ()
+    system_at: str = ""
+    messages_at: str = ""
+    tools_at: str = ""
+    stream: bool = False
+    client_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyReading:
+    """A reply as its dialect reads it; for a stream, the whole that its events amount to.
+
+    `ids` are all ids that this reply minted (response, message, tool call ids): they must come back exactly.
+    """
+
+    text: str = ""
+    tool_uses: tuple[ToolUse, ...] = ()
+    finish_reasons: tuple[str, ...] = ()
+    usage: dict[str, int] = field(default_factory=dict)
+    response_id: str = ""
+    model: str = ""
+    fingerprint: str = ""
+    ids: tuple[str, ...] = ()
+    error: str = ""
+
+
+class Reader(Protocol):
+    """Reads calls and replies; `dialects.READER` is the real one."""
+
+    def read_call(self, call: Call) -> CallReading:
+        """Read a call. Never raises: what cannot be read is `generic`."""
+
+    def read_reply(self, call: HttpCall, outcome: Outcome | None) -> ReplyReading:
+        """Read the outcome of an HTTP call. Never raises: what cannot be read is empty."""

@@ -1,0 +1,98 @@
+"""The family of errors that users may meet.
+
+    AgentReplayError (Exception)
+    ├── SettingsError            a flag, ini key, marker or environment value that cannot be meant
+    ├── SnapshotError            a snapshot that cannot be used; it is never taken for absent
+    │   ├── SnapshotMissing      there is no file where the test's snapshot belongs
+    │   ├── SnapshotUnreadable   damaged, conflict-marked, not ours, or too hostile to read
+    │   ├── SnapshotTooNew       written by a later format; says which version reads it
+    │   ├── SnapshotEdited       readable, but not the content that was sealed
+    │   └── SnapshotMisplaced    it belongs to another test
+    ├── CannotWrite              the disk, the tree or the last scan refused the file; the old one is intact
+    ├── CannotFreeze             a value that would not come back equal and of the same type
+    ├── CannotRedirect           a tool that cannot be met where the agent holds it
+    └── Leak                     the last scan found a known secret; nothing was written
+
+    ReplayDiverged (BaseException)    the brake: agents swallow Exceptions, and a miss must not become a retry
+
+Every message answers: what, where (file and place), and the one command or line that comes next.
+This module imports nothing of ours, so everyone may import it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class AgentReplayError(Exception):
+    """Base of all errors of pytest_agentreplay that are safe to show as they are."""
+
+
+class SettingsError(AgentReplayError):
+    """A flag, ini key, marker or environment value that cannot be meant."""
+
+
+class SnapshotError(AgentReplayError):
+    """A snapshot that cannot be used. `file` and `place` say where."""
+
+    def __init__(self, message: str, *, file: str, place: str = "") -> None:
+        """Keep `file` (as shown to people) and `place` (offset, exchange or key) beside the message."""
+        self.file = file
+        self.place = place
+        where = f"{file}: {place}" if place else file
+        super().__init__(f"{where}: {message}")
+
+
+class SnapshotMissing(SnapshotError):
+    """There is no file where the test's snapshot belongs."""
+
+
+class SnapshotUnreadable(SnapshotError):
+    """Damaged, conflict-marked, not ours, or too hostile to read."""
+
+
+class SnapshotTooNew(SnapshotError):
+    """Written by a later format than this version reads."""
+
+
+class SnapshotEdited(SnapshotError):
+    """Readable, but not the content that was sealed."""
+
+
+class SnapshotMisplaced(SnapshotError):
+    """The snapshot of another test."""
+
+
+class CannotWrite(AgentReplayError):
+    """A file could not be written whole; whatever stood there before is intact."""
+
+
+class CannotFreeze(AgentReplayError):
+    """A value that would not come back equal and of the same type. `path` and `kind` say which."""
+
+    def __init__(self, message: str, *, path: str, kind: str) -> None:
+        """Keep the JSON path inside the value and the type's name beside the message."""
+        self.path = path
+        self.kind = kind
+        super().__init__(message)
+
+
+class CannotRedirect(AgentReplayError):
+    """A tool that cannot be met where the agent holds it."""
+
+
+class Leak(AgentReplayError):
+    """The last scan found a known secret in what was about to be written."""
+
+
+class ReplayDiverged(BaseException):
+    """The run left its recording; raised at the crossing, and again at the end of the test.
+
+    Derives from BaseException because retry loops and agents eat Exceptions. The gate has latched the
+    divergence already: whoever swallows this signal does not change the verdict.
+    """
+
+    def __init__(self, message: str, divergence: Any = None) -> None:
+        """Carry the `Divergence` value, typed loosely because this module imports nothing of ours."""
+        self.divergence = divergence
+        super().__init__(message)

@@ -1,0 +1,1 @@
+"""What people are told: findings, and how they are rendered."""

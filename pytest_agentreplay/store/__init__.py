@@ -1,0 +1,1 @@
+"""Paths and files; the only room that opens files for writing."""

@@ -1,0 +1,1 @@
+"""Type-checked, never run."""
