@@ -60,9 +60,10 @@ class Passage:
     """One call at the doorstep: `forward` says to go to the world, else `outcome` is what to give back.
 
     `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
+    `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
     """
 
-    __slots__ = ("_call", "_crossing", "_first", "_strand", "at", "forward", "outcome", "ticket", "unfinished")
+    __slots__ = ("_call", "_crossing", "_first", "_strand", "at", "forward", "outcome", "partial", "ticket", "unfinished")
 
     def __init__(self, crossing: Crossing, strand: lanes.Strand, call: Call, ticket: int) -> None:
         """Made by `Crossing.enter` alone."""
@@ -74,6 +75,7 @@ class Passage:
         self.forward = False
         self.unfinished = False
         self.outcome: Outcome | None = None
+        self.partial: Callable[[], Outcome] | None = None
         self.at = 0
 
     def inside(self) -> AbstractContextManager[None]:
@@ -91,6 +93,7 @@ class Passage:
             return
         self.forward = False
         crossing = self._crossing
+        crossing.passages.discard(self)
         at = crossing.now()
         stored = crossing.scrub.outcome(self._call, outcome)
         crossing.gate.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
@@ -126,7 +129,9 @@ class Crossing:
         began = time.monotonic_ns()
         self.now = now or (lambda: time.monotonic_ns() - began)
         self.ended = threading.Event()
-        self.late: list[str] = []
+        self.late: list[str] = []  # calls that came after the end, each with its place in the code
+        self.passages: set[Passage] = set()
+        self.problems: list[Exception] = []
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self._counts: dict[str, int] = {}
         self._strand = lanes.Strand(self)
@@ -158,10 +163,11 @@ class Crossing:
             case Forward(ticket):
                 passage = Passage(self, strand, call, ticket)
                 passage.forward = True
+                self.passages.add(passage)
             case Answer(exchange, ticket):
                 passage = Passage(self, strand, call, ticket)
                 passage.at = exchange.timing.end or exchange.timing.start
-                if exchange.outcome is None:
+                if exchange.abandoned or exchange.outcome is None:
                     passage.unfinished = True
                 else:
                     passage.outcome = self.scrub.reveal(exchange.outcome)
@@ -176,12 +182,15 @@ class Crossing:
             self.steps.step(at, strand.path, count)
 
     def end(self, patience: float = 0.05) -> None:
-        """Close the door: whoever still comes is refused and named in `late`. Waits `patience` s for our threads."""
+        """Close the door: whoever still comes is refused and named in `late`. Waits `patience` seconds for our threads."""
+        self.ended.set()
         deadline = time.monotonic() + patience
         for thread in list(self.threads):
             if thread is not threading.current_thread() and thread.is_alive():
                 thread.join(max(0.0, deadline - time.monotonic()))
-        self.ended.set()
+        for passage in list(self.passages):
+            if passage.partial is not None:
+                passage.settle(passage.partial())
 
 
 def replace_headers(call: HttpCall, headers: Headers) -> HttpCall:
@@ -229,12 +238,13 @@ def refusal(divergence: Divergence) -> str:
 
 def origin(root: str) -> str:
     """The innermost line of the agent on the stack, "shop/agent.py:88 in find_orders"; "" when there is none."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  inspect.stack reads source files; this must stay cheap
+    frame: FrameType | None = sys._getframe(1)
     fallback = ""
     while frame is not None:
         name = frame.f_code.co_filename
         if "site-packages" not in name and "pytest_agentreplay" not in name and not name.startswith("<"):
-            where = f"{name.removeprefix(root).lstrip('/\\')}:{frame.f_lineno} in {frame.f_code.co_name}"
+            inner = name.removeprefix(root).lstrip("/\\")
+            where = f"{inner}:{frame.f_lineno} in {frame.f_code.co_name}"
             if not root or name.startswith(root):
                 return where
             fallback = fallback or ("" if "/lib/python" in name else where)

@@ -92,7 +92,7 @@ def carry(strand: Strand | None, work: Callable[..., Any]) -> Callable[..., Any]
 
 def stamp_threads() -> None:
     """Wrap `Thread.start` and `ThreadPoolExecutor.submit`, once and for good; inactive they cost one look-up."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  loads logging and queue: only when a test records or replays
+    from concurrent.futures import ThreadPoolExecutor  # loads logging and queue, so only when a test needs it
 
     if getattr(threading.Thread.start, "__agentreplay__", False):
         return
@@ -115,7 +115,7 @@ def stamp_threads() -> None:
             strand.crossing.threads.add(self)
         start(self)
 
-    @functools.wraps(submit)
+    @functools.wraps(submit)  # type: ignore[arg-type]
     def stamped_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         strand = STRAND.get()
         if strand is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonObject: TypeAlias = "dict[str, Json]"
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -184,6 +184,11 @@ class Exchange:
     suspended: bool = False
     parent: int | None = None
     timing: Timing = Timing()
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the caller gave up, or the run ended before the answer; such an outcome is never served as a value."""
+        return self.outcome is None or (isinstance(self.outcome, Failure) and self.outcome.cancelled)
 
 
 @dataclass(frozen=True, slots=True)

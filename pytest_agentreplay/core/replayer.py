@@ -1,0 +1,138 @@
+"""The gate that answers from a run, and refuses at the first divergence, for good.
+
+A call is looked up three times at most: by its exact bytes in its lane, by them in any lane, and by its canonical key
+(what the rules drop removed, client-made ids renumbered). Queues are first in, first out by `start`; each exchange is
+served once. A call that is recorded but comes before a call that had ended before it began is out of order.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import defaultdict, deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core import explain
+from pytest_agentreplay.core.gate import Answer, Moment, Refuse
+from pytest_agentreplay.core.matching import ClientIds, Matching
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pytest_agentreplay.core.divergence import Difference, Divergence
+    from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
+    from pytest_agentreplay.core.reading import Reader
+
+Queues = dict["Hashable", deque["Exchange"]]
+
+
+class Replayer:
+    """Serves the exchanges of `run`. Once refused it stays refused; `divergence` tells the first one."""
+
+    def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
+        """Index `run` without restoring a single body."""
+        self.run = run
+        self.served: dict[int, Call] = {}
+        self.divergence: Divergence | None = None
+        self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
+        self._matching = matching
+        self._reader = reader
+        self._lock = threading.Lock()
+        self._tickets = 0
+        self._top = tuple(x for x in run.exchanges if x.parent is None)
+        self._exact: Queues = defaultdict(deque)
+        for x in self._top:
+            self._enqueue(self._exact, matching.fingerprint(x.call), x)
+        self._keyed: Queues | None = None
+        self._recorded_ids, self._live_ids = ClientIds(), ClientIds()
+        # Calls that the caller gave up may or may not come again; they bind nobody's order.
+        ended = sorted((x.finish, x.start) for x in self._top if x.finish is not None and not x.abandoned)
+        self._finishes = [finish for finish, _ in ended]
+        self._rank = {start: rank for rank, (_, start) in enumerate(ended)}
+        self._done = [False] * len(ended)
+        self._front = 0
+
+    def recognise(self, call: Call) -> bool:
+        """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
+        return self._matching.fingerprint(call) in self._exact
+
+    def ask(self, call: Call, moment: Moment) -> Answer | Refuse:
+        """Serve the recorded exchange that is this call, or refuse."""
+        with self._lock:
+            if self.divergence is not None:
+                return Refuse(self.divergence)
+            found = self._find(call, moment.lane)
+            if found is None:
+                return Refuse(explain.miss(self.run, self._reader, self.served.keys(), call, moment.lane))
+            if self._front < bisect_left(self._finishes, found.start):
+                return Refuse(explain.order(self.run, self._reader, self.served.keys(), call, found))
+            self._serve(found, call)
+            self._tickets += 1
+            return Answer(found, self._tickets)
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Never called: a replayer forwards nothing."""
+        del outcome, at, first, suspended
+        msg = f"arrival {ticket} was answered from the recording; it has no outcome to settle"
+        raise AssertionError(msg)
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Keep the first divergence, with the agent's line that led to it."""
+        with self._lock:
+            if self.divergence is None:
+                self.divergence = replace(divergence, origin=origin)
+            return self.divergence
+
+    def finish(self) -> Divergence | None:
+        """The test has ended: the first divergence, counting recorded calls that were never made."""
+        with self._lock:
+            if self.divergence is None:
+                self.divergence = explain.unused(self.run, self._reader, self.served.keys())
+            return self.divergence
+
+    def _find(self, call: Call, lane: str) -> Exchange | None:
+        exact = self._matching.fingerprint(call)
+        if self._keyed is None:
+            if (found := self._take(self._exact, exact, lane)) is not None:
+                return found
+            self._index_keys()
+        key = self._matching.key(call, self._live_ids)
+        found = self._take(self._exact, exact, lane)
+        if found is None and self._keyed is not None:
+            found = self._take(self._keyed, key, lane)
+            if found is not None:
+                drift = self._matching.drift(found.call, call)
+                if drift:
+                    self.drift.append((found, drift))
+        return found
+
+    def _index_keys(self) -> None:
+        """Bodies are restored and parsed only now that a call's bytes were not met as they were."""
+        self._keyed = defaultdict(deque)
+        for x in self._top:
+            self._enqueue(self._keyed, self._matching.key(x.call, self._recorded_ids), x)
+        for call in self.served.values():
+            self._matching.key(call, self._live_ids)
+
+    def _enqueue(self, queues: Queues, identity: Hashable, x: Exchange) -> None:
+        queues[identity].append(x)
+        queues[x.lane, identity].append(x)
+
+    def _take(self, queues: Queues, identity: Hashable, lane: str) -> Exchange | None:
+        """The first unserved exchange of the lane's queue, else of the queue of all lanes; each is popped once."""
+        for name in ((lane, identity), identity):
+            queue = queues.get(name)
+            while queue:
+                x = queue.popleft()
+                if x.start not in self.served:
+                    return x
+        return None
+
+    def _serve(self, x: Exchange, call: Call) -> None:
+        self.served[x.start] = call
+        rank = self._rank.get(x.start)
+        if rank is not None:
+            self._done[rank] = True
+            while self._front < len(self._done) and self._done[self._front]:
+                self._front += 1
