@@ -129,6 +129,7 @@ class Crossing:
         began = time.monotonic_ns()
         self.now = now or (lambda: time.monotonic_ns() - began)
         self.ended = threading.Event()
+        self._body_over = False
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
         self.passages: set[Passage] = set()
         self.problems: list[Exception] = []
@@ -148,7 +149,7 @@ class Crossing:
     def enter(self, call: Call, *, attempt: int = 1) -> Passage:
         """Ask the gate about `call`, given as the agent made it. Raises ReplayDiverged when it refuses."""
         __tracebackhide__ = True
-        if self.ended.is_set():
+        if self.ended.is_set() or (self._body_over and lanes.STRAND.get() is not None):
             self.late.append(f"{describe(call)}   called from {origin(self.root)}")
             msg = f"refused: {describe(call)} was called after its test had ended"
             raise ReplayDiverged(msg)
@@ -181,13 +182,22 @@ class Crossing:
             count = self._counts[strand.path] = self._counts.get(strand.path, 0) + 1
             self.steps.step(at, strand.path, count)
 
-    def end(self, patience: float = 0.05) -> None:
-        """Close the door: whoever still comes is refused and named in `late`. Waits `patience` seconds for our threads."""
-        self.ended.set()
+    def end_body(self, patience: float = 0.05) -> None:
+        """The test body is over: its tasks and threads are refused from now on and named in `late`.
+
+        Fixtures may still cross while they are torn down; they carry no stamp of the body. Waits up to `patience`
+        seconds for threads of the body, so that a straggler is told on the test that started it.
+        """
+        self._body_over = True
         deadline = time.monotonic() + patience
         for thread in list(self.threads):
             if thread is not threading.current_thread() and thread.is_alive():
                 thread.join(max(0.0, deadline - time.monotonic()))
+
+    def end(self) -> None:
+        """Close the door for good. An answer that was dropped half read is settled as far as it came."""
+        self._body_over = True
+        self.ended.set()
         for passage in list(self.passages):
             if passage.partial is not None:
                 passage.settle(passage.partial())

@@ -62,6 +62,11 @@ class Recorder:
         """A recorder never refuses; there is nothing to keep."""
         return divergence
 
+    def count(self) -> int:
+        """The last reading of the counter that numbers starts and finishes."""
+        with self._lock:
+            return self._count
+
     def exchanges(self) -> tuple[Exchange, ...]:
         """What has been recorded so far, in order of `start`; calls still under way have no outcome."""
         with self._lock:

@@ -84,12 +84,18 @@ class Replayer:
                 self.divergence = replace(divergence, origin=origin)
             return self.divergence
 
-    def finish(self) -> Divergence | None:
-        """The test has ended: the first divergence, counting recorded calls that were never made."""
+    def finish(self, until: int | None = None) -> Divergence | None:
+        """The first divergence, now that nothing more will come of what had begun before `until` (None: of all)."""
         with self._lock:
             if self.divergence is None:
-                self.divergence = explain.unused(self.run, self._reader, self.served.keys())
+                awaited = [x.start for x in self._top if until is not None and x.start > until]
+                self.divergence = explain.unused(self.run, self._reader, self.served.keys() | awaited)
             return self.divergence
+
+    def replayed(self) -> tuple[Exchange, ...]:
+        """The exchanges served so far, children included, in recorded order."""
+        with self._lock:
+            return tuple(x for x in self.run.exchanges if (x.start if x.parent is None else x.parent) in self.served)
 
     def _find(self, call: Call, lane: str) -> Exchange | None:
         exact = self._matching.fingerprint(call)
