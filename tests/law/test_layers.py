@@ -1,0 +1,339 @@
+"""Who may know whom: the table below, read against every import of the package, type-only and local ones too."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "pytest_agentreplay"
+NAME = "pytest_agentreplay"
+
+PURE = ("core", "dialects", "codec", "errors")
+LAYERS: dict[str, tuple[str, ...]] = {
+    "errors": (),
+    "core": ("errors",),
+    "dialects": ("core", "errors"),
+    "codec": ("core", "errors"),
+    "boundaries": PURE,
+    "store": PURE,
+    "interchange": PURE,
+    "cases": PURE,
+    "report": PURE,
+    "demo": PURE,
+    "settings": ("core", "errors"),
+    "kit": ("core", "dialects", "errors"),
+    "hookspec": ("core", "errors", "settings"),
+    "workflow": (*PURE, "boundaries", "store", "interchange", "cases", "report", "settings", "kit", "hookspec"),
+    "transcript": ("cases", "codec", "core", "dialects", "errors", "report"),
+    "collect": (*PURE, "cases", "report", "settings", "workflow"),
+    "plugin": (*PURE, "cases", "collect", "hookspec", "report", "settings", "transcript", "workflow"),
+    "cli": (*PURE, "boundaries", "store", "interchange", "cases", "report", "demo", "settings", "kit", "workflow"),
+    "__main__": ("cli",),
+    "__init__": (*PURE, "cases", "store"),
+}
+"""Room -> the other rooms it may import. A room may always import itself. `__init__` is the face: its row is its table of names."""
+
+WINGS = ("boundaries", "store", "interchange", "cases", "report", "demo")
+
+JOINERS: dict[str, str] = {
+    "workflow": "the hall: one test from settings to finding",
+    "cli": "door 2: every verb hands over to a wing",
+    "transcript": "the extension prints (report) what a test holds (cases)",
+    "collect": "pytest items of case files, with their findings",
+    "plugin": "door 1: fixtures hand out views (cases) and print findings (report)",
+    "__init__": "the face: a table of names; nothing is joined, each is loaded when it is asked for",
+}
+"""Who may import from more than one wing, and why."""
+
+PYTEST_ROOMS = {"plugin", "collect", "transcript", "hookspec"}
+HOST_LIBRARIES = {"pytest", "_pytest", "pluggy", "syrupy"}
+"""Libraries that are pytest, or load it."""
+
+TYPE_ONLY_CIRCLES: dict[tuple[str, str], str] = {
+    ("boundaries.lanes", "boundaries.crossing"): "a strand carries the crossing that makes it; lanes never calls it",
+}
+"""Imports under TYPE_CHECKING that would close a circle, each with its reason. Nothing of them happens at run time."""
+
+WRITERS: dict[str, str] = {
+    "store": "the only room that opens files for writing",
+    "demo": "its refund tool writes the ledger that the demo shows to be untouched",
+    "cli": "the demo's folder, laid out for the reader to go on by hand",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import: by which module, of what, whether for types only, whether inside a function, and on which line."""
+
+    by: str
+    of: str
+    typing: bool
+    local: bool
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.by}:{self.line} imports {self.of}"
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by its name inside it ("core.model"; a package is its own name; the face "__init__")."""
+    found = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        parts = file.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = file
+    return found
+
+
+def room(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def imports(module: str, tree: ast.AST) -> list[Import]:
+    """Every import statement in a module, wherever it stands; names of ours are resolved to modules."""
+    found: list[Import] = []
+
+    def add(node: ast.Import | ast.ImportFrom, *, typing: bool, local: bool) -> None:
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        else:
+            assert node.level == 0, f"{module}:{node.lineno}: imports are absolute in this house"
+            targets = [f"{node.module}.{alias.name}" for alias in node.names]
+        found.extend(Import(module, target, typing, local, node.lineno) for target in targets)
+
+    def walk(node: ast.AST, *, typing: bool, local: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import | ast.ImportFrom):
+                add(child, typing=typing, local=local)
+            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                for inner in child.body:
+                    walk(ast.Module([inner], []), typing=True, local=local)
+                for inner in child.orelse:
+                    walk(ast.Module([inner], []), typing=typing, local=local)
+            else:
+                inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+                walk(child, typing=typing, local=local or inside)
+
+    walk(tree, typing=False, local=False)
+    return found
+
+
+MODULES = modules()
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+IMPORTS = [found for name, tree in TREES.items() for found in imports(name, tree)]
+
+
+def ours(found: Import) -> str | None:
+    """The module of ours that an import names, or None."""
+    if found.of != NAME and not found.of.startswith(f"{NAME}."):
+        return None
+    path = found.of.removeprefix(NAME).removeprefix(".")
+    if room(path) not in MODULES and room(path) in LAYERS:
+        return room(path)
+    while path and path not in MODULES:
+        path = path.rpartition(".")[0]
+    return path or "__init__"
+
+
+def test_every_room_stands_in_the_table():
+    assert {room(name) for name in MODULES} <= set(LAYERS), (
+        "a new room needs a row in LAYERS and in docs/architecture.md"
+    )
+
+
+def test_rooms_import_only_what_their_row_names():
+    wrong = []
+    for found in IMPORTS:
+        target = ours(found)
+        if target is not None and room(target) != room(found.by) and room(target) not in LAYERS[room(found.by)]:
+            wrong.append(
+                f"{found}: {room(found.by)} may import {', '.join(LAYERS[room(found.by)]) or 'nothing of ours'}"
+            )
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_imports_a_door():
+    wrong = [
+        str(found)
+        for found in IMPORTS
+        if room(ours(found) or "") in {"plugin", "cli"} and room(found.by) not in {room(ours(found) or ""), "__main__"}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_wings_never_meet_in_a_wing():
+    for wing in WINGS:
+        assert not set(LAYERS[wing]) & set(WINGS), f"{wing} names another wing in its row"
+    joining = {name for name, row in LAYERS.items() if len(set(row) & set(WINGS)) > 1}
+    assert joining <= set(JOINERS), "whoever joins wings says why in JOINERS"
+
+
+def test_pytest_is_imported_at_its_doors_only():
+    wrong = [str(f) for f in IMPORTS if f.of.partition(".")[0] in HOST_LIBRARIES and room(f.by) not in PYTEST_ROOMS]
+    assert not wrong, "\n".join(wrong)
+
+
+def third_party(found: Import) -> str | None:
+    top = found.of.partition(".")[0]
+    return None if top in (NAME, "__future__") or top in sys.stdlib_module_names else top
+
+
+def test_a_third_party_library_is_imported_where_it_is_used():
+    """At the top of a module it costs everyone who loads that module; its own boundary file is loaded for it alone."""
+    wrong = []
+    for found in IMPORTS:
+        library = third_party(found)
+        if library is None or found.local or found.typing:
+            continue
+        own_file = room(found.by) == "boundaries" and library.rstrip("0123456789") in found.by.replace("_", ".").split(
+            "."
+        )
+        at_door = room(found.by) in PYTEST_ROOMS and library in HOST_LIBRARIES
+        if not own_file and not at_door:
+            wrong.append(f"{found}: import it inside the function that needs it")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_circle():
+    """Local imports count: a circle that works only because a function runs late is a circle."""
+    edges: dict[str, set[str]] = {name: set() for name in MODULES}
+    for found in IMPORTS:
+        target = ours(found)
+        if target not in MODULES or found.by in (target, "__init__"):
+            continue
+        if found.typing and (found.by, target) in TYPE_ONLY_CIRCLES:
+            continue
+        edges[found.by].add(target)
+    assert (circle := first_circle(edges)) is None, " -> ".join(circle or ())
+
+
+def first_circle(edges: dict[str, set[str]]) -> list[str] | None:
+    done: set[str] = set()
+
+    def visit(name: str, path: list[str]) -> list[str] | None:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return None
+        for target in sorted(edges[name]):
+            if (circle := visit(target, [*path, name])) is not None:
+                return circle
+        done.add(name)
+        return None
+
+    return next((circle for name in sorted(edges) if (circle := visit(name, [])) is not None), None)
+
+
+def test_the_circle_search_sees_circles():
+    assert first_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert first_circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None
+
+
+def test_every_exempted_circle_is_still_needed():
+    type_only = {(found.by, ours(found)) for found in IMPORTS if found.typing}
+    assert set(TYPE_ONLY_CIRCLES) <= type_only
+
+
+@pytest.mark.parametrize("word", ["utils", "helpers", "common", "manager", "misc"])
+def test_no_drawer_for_leftovers(word):
+    assert not [name for name in MODULES if word in re.split(r"[._]", name)]
+
+
+OS_WRITES = {
+    "os": [
+        "open",
+        "replace",
+        "rename",
+        "renames",
+        "remove",
+        "unlink",
+        "mkdir",
+        "makedirs",
+        "rmdir",
+        "removedirs",
+        "symlink",
+        "link",
+        "truncate",
+        "mkfifo",
+        "chmod",
+        "utime",
+    ],
+    "shutil": ["copy", "copy2", "copyfile", "copyfileobj", "copytree", "move", "rmtree"],
+    "tempfile": [
+        "NamedTemporaryFile",
+        "TemporaryFile",
+        "TemporaryDirectory",
+        "SpooledTemporaryFile",
+        "mkstemp",
+        "mkdtemp",
+    ],
+}
+PATH_WRITES = {"write_text", "write_bytes", "mkdir", "rmdir", "unlink", "touch", "symlink_to", "hardlink_to", "rename"}
+
+
+def writes(tree: ast.AST) -> list[tuple[int, str]]:
+    """Calls that write to the file system: (line, what)."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        match node.func:
+            case ast.Attribute(ast.Name(library), name) if name in OS_WRITES.get(library, ()):
+                found.append((node.lineno, f"{library}.{name}"))
+            case ast.Name("open") | ast.Attribute(_, "open"):
+                modes = [*node.args, *(key.value for key in node.keywords if key.arg == "mode")]
+                texts = [mode.value for mode in modes if isinstance(mode, ast.Constant) and isinstance(mode.value, str)]
+                if any(re.fullmatch(r"[rwxabt+]{1,4}", text) and set(text) & set("wxa+") for text in texts):
+                    found.append((node.lineno, ast.unparse(node.func)))
+            case ast.Attribute(_, name) if name in PATH_WRITES:
+                found.append((node.lineno, name))
+    return found
+
+
+def test_files_are_written_in_one_room():
+    wrong = [
+        f"{name}:{line} {what}: only {', '.join(WRITERS)} write files"
+        for name, tree in TREES.items()
+        if room(name) not in WRITERS
+        for line, what in writes(tree)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open(p, 'w')",
+        "open(p, mode='ab')",
+        "p.open('x')",
+        "p.write_text('')",
+        "os.replace(a, b)",
+        "os.open(p, os.O_RDWR)",
+        "tempfile.mkdtemp()",
+        "p.unlink()",
+    ],
+)
+def test_the_search_sees_writing(source):
+    assert writes(ast.parse(source))
+
+
+@pytest.mark.parametrize("source", ["open(p)", "open(p, 'rb')", "p.open()", "text.replace('a', 'b')", "p.read_text()"])
+def test_the_search_leaves_reading_alone(source):
+    assert not writes(ast.parse(source))
+
+
+def test_the_table_in_the_docs_is_this_one():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows: dict[str, tuple[str, ...]] = {}
+    table = text.partition("<!-- layers -->")[2].partition("<!-- /layers -->")[0]
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        names = re.findall(r"`([a-z_]+)`", cells[0])
+        for name in names:
+            rows[name] = tuple(re.findall(r"`([a-z_]+)`", cells[1]))
+    assert {name: set(row) for name, row in rows.items()} == {name: set(row) for name, row in LAYERS.items()}

@@ -1,0 +1,64 @@
+"""A suite that does not use the plugin pays nothing: the set of modules that loading it adds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+OURS = {"pytest_agentreplay", "pytest_agentreplay.plugin", "pytest_agentreplay.settings"}
+STDLIB: set[str] = set()
+"""Modules of the standard library that pytest has not loaded by itself and that we load nevertheless: none."""
+
+SESSION = """
+import json, sys, time
+import pytest
+
+began = time.perf_counter()
+status = pytest.main(sys.argv[1:])
+took = time.perf_counter() - began
+with open("modules.json", "w") as out:
+    json.dump({"status": int(status), "modules": sorted(sys.modules)}, out)
+"""
+
+IMPORT = """
+import time
+from _pytest.config import get_config
+get_config()
+began = time.perf_counter()
+import pytest_agentreplay.plugin
+print(f"{(time.perf_counter() - began) * 1000:.2f}")
+"""
+
+
+def session(folder, *arguments):
+    """Run a suite of one test in a fresh process; gives the names of the modules that were loaded at its end."""
+    (folder / "session.py").write_text(SESSION)
+    (folder / "test_plain.py").write_text("def test_plain():\n    assert 1 + 1 == 2\n")
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        key: value
+        for key, value in environment.items()
+        if not key.startswith(("COV_", "PYTEST_ADDOPTS", "AGENTREPLAY"))
+    }
+    command = [sys.executable, "session.py", "-p", "no:cacheprovider", *arguments, "test_plain.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    result = json.loads((folder / "modules.json").read_text())
+    assert result["status"] == 0, done.stdout + done.stderr
+    return set(result["modules"])
+
+
+def test_a_suite_that_does_not_use_the_plugin_loads_only_its_door(tmp_path):
+    new = session(tmp_path, "-p", "pytest_agentreplay") - session(tmp_path)
+    took = subprocess.run(
+        [sys.executable, "-c", IMPORT], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    print(f"new modules at start: {', '.join(sorted(new))}; import of the plugin {took.stdout.strip()} ms")
+    assert "pytest_agentreplay.plugin" in new, "the entry point was not loaded, so this test says nothing"
+    assert {name for name in new if name.startswith("pytest_agentreplay")} <= OURS
+    foreign = new - OURS
+    assert not {name for name in foreign if name.partition(".")[0] not in sys.stdlib_module_names}, (
+        "a third-party module"
+    )
+    assert foreign <= STDLIB, "pytest has not paid for these; load them where they are used"
