@@ -1,0 +1,119 @@
+"""What the model server is told to say: replies as values, and the scripts that choose them.
+
+Pure functions of the request; only `fresh` is new each time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A tool call that the model makes: the tool's name and its arguments."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """A whole reply of the model: some text, some tool calls, or both."""
+
+    text: str = ""
+    asks: tuple[Ask, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A reply said in bytes.
+
+    `headers` go out as they are, in order and case; unless they name a length or an encoding of the transfer, the
+    `chunks` are sent as HTTP chunks. `delay` is in seconds, before each chunk. After `break_after` chunks the
+    connection is cut: abruptly (`reset`) or as if the server had simply gone. `hang` says nothing more, and keeps the connection
+    until the client leaves or the server stops. Status 0 sends no head, so a break or hang comes before any answer.
+    `head` stands for status line, headers and blank line, for what is not HTTP at all.
+    """
+
+    status: int = 200
+    headers: Sequence[tuple[str, str]] = ()
+    chunks: Sequence[bytes] = ()
+    reason: str = "OK"
+    delay: float = 0.0
+    break_after: int | None = None
+    reset: bool = False
+    hang: bool = False
+    head: bytes | None = None
+
+
+Reply: TypeAlias = "str | Ask | Say | Raw | Sequence[Ask]"
+Script: TypeAlias = "Callable[[Any, int], Reply] | Iterable[Reply]"
+
+
+def fresh(prefix: str) -> str:
+    """An id that never comes twice; not drawn from `random`, which a run may have seeded."""
+    return prefix + os.urandom(9).hex()
+
+
+def in_order(replies: Iterable[Reply]) -> Callable[[Any, int], Reply]:
+    """A script of replies by the request's number; past the last one it answers with status 500."""
+    listed = list(replies)
+
+    def reply(_body: Any, number: int) -> Reply:
+        if number <= len(listed):
+            return listed[number - 1]
+        message = f"the script has {len(listed)} replies, and this is request {number}"
+        return Raw(500, chunks=(json.dumps({"error": {"message": message}}).encode(),), reason="Internal Server Error")
+
+    return reply
+
+
+def default_script(body: Any, number: int) -> Reply:
+    """Ask for a fitting tool when the last word is the user's and tools are offered; else say something new."""
+    body = body if isinstance(body, dict) else {}
+    said = body.get("messages") or body.get("input") or []
+    if isinstance(said, str):
+        said = [{"role": "user", "content": said}]
+    last = said[-1] if said else {}
+    content = last.get("content") or last.get("output") or ""
+    text = content if isinstance(content, str) else json.dumps(content)
+    # Anthropic gives tool results in the user's name.
+    if body.get("tools") and last.get("role") == "user" and "tool_result" not in text:
+        return fitting(body["tools"], text)
+    return f"Answer {number} ({fresh('')}) to: {text}"
+
+
+def fitting(tools: Sequence[dict[str, Any]], text: str) -> Ask:
+    """The first tool with a word of its name in `text`, else the first; its required arguments taken from `text`."""
+    plain = [tool.get("function", tool) for tool in tools]
+    words = set(re.findall(r"[a-z]+", text.lower()))
+    tool = next((t for t in plain if words & set(t["name"].lower().split("_"))), plain[0])
+    schema = tool.get("parameters") or tool.get("input_schema") or {}
+    fields = schema.get("properties", {})
+    return Ask(tool["name"], {name: argument(fields.get(name, {}), text) for name in schema.get("required", fields)})
+
+
+def argument(schema: dict[str, Any], text: str) -> Any:
+    """A value for one argument: a number of `text`, a word with a digit in it, or its last word."""
+    numbers = re.findall(r"\d+", text) or ["1"]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "integer" | "number":
+            return int(numbers[0])
+        case "boolean":
+            return True
+        case "array":
+            return []
+        case "object":
+            return {}
+        case _:
+            words = re.findall(r"[\w-]+", text) or [""]
+            return next((word for word in words if re.search(r"\d", word)), words[-1])
