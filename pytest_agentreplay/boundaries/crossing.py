@@ -12,11 +12,13 @@ The native request keeps its secrets; what goes behind the gate has been redacte
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 import weakref
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.boundaries import lanes
@@ -63,7 +65,18 @@ class Passage:
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
     """
 
-    __slots__ = ("_call", "_crossing", "_first", "_strand", "at", "forward", "outcome", "partial", "ticket", "unfinished")
+    __slots__ = (
+        "_call",
+        "_crossing",
+        "_first",
+        "_strand",
+        "at",
+        "forward",
+        "outcome",
+        "partial",
+        "ticket",
+        "unfinished",
+    )
 
     def __init__(self, crossing: Crossing, strand: lanes.Strand, call: Call, ticket: int) -> None:
         """Made by `Crossing.enter` alone."""
@@ -146,10 +159,14 @@ class Crossing:
         """The test's first strand, to stamp the test's own thread or task with."""
         return self._strand
 
+    def over(self) -> bool:
+        """Whether the code that runs here comes too late: after the test, or after the body that started it."""
+        return self.ended.is_set() or (self._body_over and lanes.STRAND.get() is not None)
+
     def enter(self, call: Call, *, attempt: int = 1) -> Passage:
         """Ask the gate about `call`, given as the agent made it. Raises ReplayDiverged when it refuses."""
         __tracebackhide__ = True
-        if self.ended.is_set() or (self._body_over and lanes.STRAND.get() is not None):
+        if self.over():
             self.late.append(f"{describe(call)}   called from {origin(self.root)}")
             msg = f"refused: {describe(call)} was called after its test had ended"
             raise ReplayDiverged(msg)
@@ -246,17 +263,23 @@ def refusal(divergence: Divergence) -> str:
     return f"[{divergence.kind.code}] {divergence.summary}"
 
 
+_NOT_THE_AGENT = ("<", str(Path(__file__).parents[1]) + os.sep, str(Path(os.__file__).parent) + os.sep)
+
+
 def origin(root: str) -> str:
-    """The innermost line of the agent on the stack, "shop/agent.py:88 in find_orders"; "" when there is none."""
+    """The innermost line of the agent on the stack, "shop/agent.py:88 in find_orders"; "" when there is none.
+
+    Ours, installed packages and the standard library are nobody's agent. A file outside `root` is a second best.
+    """
     frame: FrameType | None = sys._getframe(1)
     fallback = ""
     while frame is not None:
         name = frame.f_code.co_filename
-        if "site-packages" not in name and "pytest_agentreplay" not in name and not name.startswith("<"):
+        if "site-packages" not in name and not name.startswith(_NOT_THE_AGENT):
             inner = name.removeprefix(root).lstrip("/\\")
             where = f"{inner}:{frame.f_lineno} in {frame.f_code.co_name}"
-            if not root or name.startswith(root):
+            if name.startswith(root):
                 return where
-            fallback = fallback or ("" if "/lib/python" in name else where)
+            fallback = fallback or where
         frame = frame.f_back
     return fallback

@@ -1,0 +1,100 @@
+"""The wall clock of one run: it stands still between crossings, so that a prompt with a time in it comes back the same.
+
+Agent code sees the wall time of the last settled crossing, in recordings too; monotonic clocks run on, and our own
+timings use them. A loop that waits on wall time still ends: a clock that was not stepped for a second runs on when it
+is read. It needs no thread for that, since a second thread would make every fork of the agent a warning.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Literal
+
+from pytest_agentreplay.boundaries import lanes
+
+PATIENCE = 1_000_000_000
+"""Nanoseconds of real time without a crossing after which the clock runs on."""
+
+
+class Clock:
+    """The wall time that agent code sees: `wall_ns` at the start, then `wall_ns` + `at` of the last settled crossing.
+
+    Whole microseconds, whatever the arguments, so that every way to ask (`time`, `time_ns`, `now`) gives one instant.
+    Mode "real" leaves time alone, and so does a clock that meets another traveller at its start (time-machine or
+    freezegun, by a fixture or marker of the test). Who travels inside the test wins until they come back.
+    """
+
+    __slots__ = ("_mode", "_stand", "_travel", "_traveller", "_wall", "ran_on")
+
+    def __init__(self, mode: Literal["stepped", "real"], wall_ns: int) -> None:
+        """Take `wall_ns`, nanoseconds since the epoch; nothing moves until `start`."""
+        self.ran_on = False
+        self._mode = mode
+        self._wall = wall_ns
+        self._stand = (0, 0)
+        self._travel: Any = None
+        self._traveller: Any = None
+
+    @property
+    def stepping(self) -> bool:
+        """Whether agent code sees this clock: started, not "real", and nobody travelled before."""
+        return self._travel is not None
+
+    def start(self) -> None:
+        """Stop the wall clock at `wall_ns`."""
+        if self._mode == "real":
+            return
+        import time_machine
+
+        if time_machine.escape_hatch.is_travelling() or _freezegun_travels():
+            return
+        travel = time_machine.travel(0, tick=False)
+        self.step(0)
+        self._traveller = travel.start()
+        # The library asks its innermost traveller for the time; ours answers by itself, to the nanosecond and in one
+        # assignment a step, where `move_to` would take a float of seconds.
+        self._traveller.time_ns = self._read
+        self._travel = travel
+
+    def step(self, at_ns: int) -> None:
+        """A crossing was settled `at_ns` nanoseconds after the run began: that is the time now."""
+        shown = self._wall + at_ns
+        self._stand = (shown - shown % 1000, time.monotonic_ns())
+
+    def stop(self) -> None:
+        """Give the wall clock back. Safe to call twice, and while someone who travelled inside has not come back."""
+        travel, traveller = self._travel, self._traveller
+        self._travel = self._traveller = None
+        if travel is None:
+            return
+        stack = _travellers()
+        if stack and stack[-1] is traveller:
+            travel.stop()
+        elif traveller in stack:
+            # Not the innermost: `travel.stop` would end the other's journey and leave ours.
+            stack.remove(traveller)
+
+    def _read(self) -> int:
+        shown, since = self._stand
+        over = time.monotonic_ns() - since - PATIENCE
+        if over <= 0:
+            return shown
+        strand = lanes.STRAND.get()
+        if strand is None or strand.inside is None:
+            # Inside an exchange nobody will ask again: the reading is part of what is recorded.
+            self.ran_on = True
+        return shown + over
+
+
+def _freezegun_travels() -> bool:
+    datetime = sys.modules.get("datetime")
+    return datetime is not None and datetime.datetime.__name__ == "FakeDatetime"
+
+
+def _travellers() -> list[Any]:
+    """The journeys under way, innermost last; version 3 of time-machine renamed the list."""
+    import time_machine
+
+    stack: list[Any] | None = getattr(time_machine, "traveller_stack", None)
+    return stack if stack is not None else time_machine.coordinates_stack  # type: ignore[attr-defined]
