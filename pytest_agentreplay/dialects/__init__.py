@@ -1,1 +1,123 @@
-"""Reading the bytes of providers: which fields are messages, tools, parameters, usage; how a stream reads as text."""
+"""Reading the bytes of model providers: which fields are messages, tools, parameters, usage; how a stream reads.
+
+`READER` picks the dialect by the end of the URL's path and the shape of the body, so that proxies, gateways, Azure and
+loopback servers are met without a setting. `RULES` is the shipped table of what is not compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.address import split
+from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.core.content import content, decoded, header
+from pytest_agentreplay.core.model import Failure, HttpReply, ToolCall
+from pytest_agentreplay.core.reading import CallReading, ReplyReading
+from pytest_agentreplay.dialects import generic, messages
+from pytest_agentreplay.dialects.anthropic import ANTHROPIC
+from pytest_agentreplay.dialects.loose import obj
+from pytest_agentreplay.dialects.openai_chat import OPENAI_CHAT
+from pytest_agentreplay.dialects.openai_responses import OPENAI_RESPONSES
+from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.dialects.sse import events, is_stream
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.address import Url
+    from pytest_agentreplay.core.content import Content
+    from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome
+    from pytest_agentreplay.core.reading import ToolUse
+    from pytest_agentreplay.dialects.dialect import Dialect
+
+__all__ = ["DIALECTS", "PROVIDERS", "READER", "RULES", "Dialects"]
+
+DIALECTS: tuple[Dialect, ...] = (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC)
+"""The dialects, in the order in which they are tried."""
+
+PROVIDERS: tuple[tuple[str, str], ...] = (
+    ("api.openai.com", "openai"),
+    ("openai.azure.com", "azure.ai.openai"),
+    ("cognitiveservices.azure.com", "azure.ai.openai"),
+    ("services.ai.azure.com", "azure.ai.inference"),
+    ("api.anthropic.com", "anthropic"),
+    ("amazonaws.com", "aws.bedrock"),
+    ("aiplatform.googleapis.com", "gcp.vertex_ai"),
+    ("generativelanguage.googleapis.com", "gcp.gemini"),
+    ("api.cohere.com", "cohere"),
+    ("api.deepseek.com", "deepseek"),
+    ("api.groq.com", "groq"),
+    ("api.mistral.ai", "mistral_ai"),
+    ("api.perplexity.ai", "perplexity"),
+    ("api.x.ai", "x_ai"),
+    ("openrouter.ai", "openrouter"),
+    ("api.together.xyz", "together_ai"),
+    ("api.fireworks.ai", "fireworks_ai"),
+)
+"""Host, or the end of it, and the provider that is met there; elsewhere the dialect's own is said."""
+
+
+class Dialects:
+    """The reader of all dialects: a `core.reading.Reader`.
+
+    Whatever a call or reply holds, reading gives an answer; only what `Body.data` raises (a damaged file) comes out.
+    """
+
+    def read_call(self, call: Call) -> CallReading:
+        """The call as its dialect reads it; kind "http" and dialect "generic" for what none knows."""
+        if isinstance(call, ToolCall):
+            return CallReading(kind="tool", name=call.name, operation="execute_tool", parameters=call.arguments)
+        url, held = split(call.url), content(call.headers, call.body)
+        dialect = _dialect(call, url, held)
+        if dialect is None:
+            return generic.read_call(call, url, held)
+        return replace(
+            dialect.read_call(obj(held.tree), url),
+            dialect=dialect.name,
+            provider=_provider(url.host) or dialect.provider,
+        )
+
+    def read_reply(self, call: HttpCall, outcome: Outcome | None) -> ReplyReading:
+        """The reply to `call`; of one that broke off, as much as came, and `error` says how it broke."""
+        if isinstance(outcome, Failure):
+            return ReplyReading(error=f"{outcome.type}: {outcome.message}".rstrip(": "))
+        if not isinstance(outcome, HttpReply):
+            return ReplyReading()
+        data, _ = decoded(outcome.body.data, header(outcome.headers, "content-encoding"))
+        dialect = _dialect(call, split(call.url), content(call.headers, call.body))
+        if dialect is not None and is_stream(header(outcome.headers, "content-type"), data):
+            body = dialect.join(events(data))
+        else:
+            tree = parse(data)
+            body = {} if isinstance(tree, NotJson) else obj(tree)
+        reading = ReplyReading(text=generic.text_of(outcome, data)) if dialect is None else dialect.read_reply(body)
+        return replace(reading, error=generic.error_of(outcome, body, data))
+
+    def say(self, message: Json) -> str:
+        """One message, as `CallReading.messages` holds it, in a line or a few for people."""
+        return messages.say(message)
+
+    def tool_uses(self, reading: CallReading) -> tuple[ToolUse, ...]:
+        """The tool calls in the history that a call resends, in order."""
+        return tuple(use for message in reading.messages for use in messages.tool_uses(message))
+
+    def tool_results(self, reading: CallReading) -> dict[str, Json]:
+        """The tool results in the history that a call resends, as sent, by the id of the tool call."""
+        found: dict[str, Json] = {}
+        for message in reading.messages:
+            found.update(messages.tool_results(message))
+        return found
+
+
+def _dialect(call: HttpCall, url: Url, held: Content) -> Dialect | None:
+    if call.method != "POST" or not isinstance(held.tree, dict) or held.kind != "json":
+        return None
+    path = url.path.rstrip("/")
+    return next((one for one in DIALECTS if path.endswith(one.suffix) and one.fits(held.tree)), None)
+
+
+def _provider(host: str) -> str:
+    return next((name for end, name in PROVIDERS if host == end or host.endswith(f".{end}")), "")
+
+
+READER = Dialects()
+"""The reader of every part of the product."""

@@ -1,0 +1,68 @@
+"""Where a request goes: its URL in parts, and which hosts are this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import parse_qsl, urlsplit
+
+_DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A URL in parts. `host` is in lower case, `port` None for the scheme's own, `path` as sent and never empty.
+
+    `query` holds the decoded pairs in order; `userinfo` and `fragment` are "" when there are none.
+    """
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    userinfo: str = ""
+    fragment: str = ""
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the host is this machine: localhost, 127.0.0.0/8 or ::1."""
+        return is_loopback(self.host)
+
+
+@lru_cache(maxsize=512)
+def split(url: str) -> Url:
+    """The parts of `url`; what no parser takes is a path of its own, never an error."""
+    try:
+        found = urlsplit(url)
+        host, port = (found.hostname or "").rstrip("."), found.port
+    except ValueError:
+        return Url("", "", None, url)
+    return Url(
+        scheme=found.scheme,
+        host=host,
+        port=None if port == _DEFAULT_PORTS.get(found.scheme) else port,
+        path=found.path or "/",
+        query=pairs(found.query),
+        userinfo=found.netloc.rpartition("@")[0],
+        fragment=found.fragment,
+    )
+
+
+def pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """The decoded name and value pairs of a query or form; bytes that are no UTF-8 stay distinct."""
+    return tuple(parse_qsl(text, keep_blank_values=True, errors="surrogateescape"))
+
+
+@lru_cache(maxsize=512)
+def is_loopback(host: str) -> bool:
+    """Whether `host`, as a URL gives it, is this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

@@ -1,0 +1,234 @@
+"""When two calls are the same call.
+
+Two identities: `fingerprint` costs microseconds and takes a body by its digest; `key` reads the body, leaves out what
+the rules name, and renames what the client made up. Equal fingerprints mean equal keys. What was left out is not lost:
+`drift` tells it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core import selector
+from pytest_agentreplay.core.address import Url, split
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.content import content
+from pytest_agentreplay.core.divergence import ABSENT, Difference
+from pytest_agentreplay.core.ids import SHORTEST, ClientIds
+from pytest_agentreplay.core.model import HttpCall
+from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable, Iterator
+
+    from pytest_agentreplay.core.content import Content
+    from pytest_agentreplay.core.model import Call, Headers, Json
+    from pytest_agentreplay.core.reading import CallReading, Reader
+    from pytest_agentreplay.core.rules import Rule
+
+__all__ = ["ClientIds", "Matching"]
+
+_URLS_KEPT = 4096
+
+
+class Matching:
+    """The rules of one project, ready to compare calls. Safe from any thread.
+
+    `rules` are the shipped ones (`dialects.RULES`) and the project's after them; without any, everything matches.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        rules: Iterable[Rule] = (),
+        *,
+        headers: Collection[str] = MATCHED_HEADERS,
+    ) -> None:
+        """`headers` are the names, in lower case, of those that belong to the key."""
+        self._reader = reader
+        self._rules = tuple(rules)
+        self._headers = frozenset(headers)
+        self._tables: dict[str, Table] = {}
+        self._urls: dict[str, str] = {}
+
+    def fingerprint(self, call: Call) -> Hashable:
+        """A cheap identity: method, URL, headers that match, and the body by its digest, unread."""
+        if not isinstance(call, HttpCall):
+            return call.name, canonical(call.arguments)
+        url = self._urls.get(call.url)
+        if url is None:
+            if len(self._urls) >= _URLS_KEPT:
+                self._urls.clear()
+            url = self._urls[call.url] = self._url(split(call.url), self._table("http"))
+        return call.method, url, self._head(call.headers), call.body.sha256
+
+    def key(self, call: Call, ids: ClientIds) -> str:
+        """The canonical identity of a call, as a hex digest. `ids` learns from it: ask once for each call, in order.
+
+        About 10 us per kB of JSON body. Raises what `Body.data` raises.
+        """
+        text, values = self._text(call)
+        return ids.key(text, values)
+
+    def drift(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
+        """What differs between two calls of equal key, place by place; the note says "watch: why" or "drop: why".
+
+        Paths are "$..." in the body or the arguments, "headers.NAME", "query.NAME" and "url.PART".
+        """
+        before, after = self._unkeyed(recorded), self._unkeyed(now)
+        found = []
+        for path in before | after:
+            old, rule = before.get(path, (ABSENT, None))
+            new, other = after.get(path, (ABSENT, None))
+            if old is ABSENT or new is ABSENT or canonical(old) != canonical(new):
+                found.append(Difference(path, old, new, _note(rule or other)))
+        return tuple(found)
+
+    def sdk_fields(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
+        """The top-level body fields and the headers that came or went, when nothing else tells the two calls apart.
+
+        Empty when anything else differs, or when what came or went is the prompt, the messages or the tools.
+        """
+        if not (isinstance(recorded, HttpCall) and isinstance(now, HttpCall)):
+            return ()
+        old, new = self._fields(recorded), self._fields(now)
+        moved = tuple(
+            Difference(path, old.get(path, ABSENT), new.get(path, ABSENT))
+            for path in old | new
+            if (path in old) != (path in new)
+        )
+        gone = frozenset(difference.path for difference in moved)
+        if gone & (self._said(recorded) | self._said(now)):
+            return ()
+        same = [ClientIds().key(*self._text(call, without=gone)) for call in (recorded, now)]
+        return moved if same[0] == same[1] else ()
+
+    def _fields(self, call: HttpCall) -> dict[str, Json]:
+        """The top-level fields and the headers that are in the key, by path."""
+        table, host = self._table(self._reader.read_call(call).dialect), split(call.url).host
+        tree = self._left(content(call.headers, call.body).tree, table, host)
+        fields = {selector.show((name,)): value for name, value in tree.items()} if isinstance(tree, dict) else {}
+        for name, value in self._head(call.headers):
+            if table.named("header", name, host) is None:
+                fields[f"headers.{name}"] = value
+        return fields
+
+    def _said(self, call: HttpCall) -> frozenset[str]:
+        reading = self._reader.read_call(call)
+        return frozenset({reading.system_at, reading.messages_at, reading.tools_at, "$.model"})
+
+    def _table(self, scope: str) -> Table:
+        table = self._tables.get(scope)
+        if table is None:
+            scopes = {scope} if scope == "tool" else {scope, "http"}
+            table = self._tables[scope] = Table(rule for rule in self._rules if rule.scope in scopes)
+        return table
+
+    def _text(self, call: Call, without: frozenset[str] = frozenset()) -> tuple[str, set[str]]:
+        """The canonical text of a call, and the ids in it that the client made itself."""
+        if not isinstance(call, HttpCall):
+            return f"{call.name}\n{canonical(self._left(call.arguments, self._table('tool'), ''))}", set()
+        reading = self._reader.read_call(call)
+        table = self._table(reading.dialect)
+        url = split(call.url)
+        held = content(call.headers, call.body)
+        body, values = self._body(held, reading, table, url.host, without)
+        head: list[Json] = [call.method, self._url(url, table)]
+        for name, value in self._head(call.headers):
+            if f"headers.{name}" not in without and table.named("header", name, url.host) is None:
+                plain = held.kind == "multipart" and name == "content-type" and table.named("header", BOUNDARY, "")
+                head += [name, _without_boundary(value) if plain else value]
+        return f"{canonical(head)}\n{body}", values
+
+    def _body(
+        self,
+        held: Content,
+        reading: CallReading,
+        table: Table,
+        host: str,
+        without: frozenset[str],
+    ) -> tuple[str, set[str]]:
+        if held.kind == "bytes" or (held.kind == "multipart" and table.named("header", BOUNDARY, "") is None):
+            return held.data.decode("latin-1"), set()
+        tree = self._left(held.tree, table, host)
+        if without and isinstance(tree, dict):
+            tree = {name: value for name, value in tree.items() if selector.show((name,)) not in without}
+        values: set[str] = set()
+        for path in reading.client_ids:
+            tree = _renamed(tree, path, values)
+        return f"{held.kind} {canonical(tree)}", values
+
+    def _left(self, tree: Json, table: Table, host: str) -> Json:
+        for path, rule in table.body:
+            if rule.applies(host):
+                tree = path.remove(tree)
+        return tree
+
+    def _head(self, headers: Headers) -> tuple[tuple[str, str], ...]:
+        """The headers that match, by name."""
+        kept = [(lower, value) for name, value in headers if (lower := name.lower()) in self._headers]
+        kept.sort(key=lambda pair: pair[0])
+        return tuple(kept)
+
+    def _url(self, url: Url, table: Table) -> str:
+        host = url.host
+        port = "" if url.port is None else f":{url.port}"
+        if url.loopback and "loopback-port" in table.url:
+            host, port = "localhost", ""
+        userinfo = "" if "userinfo" in table.url or not url.userinfo else f"{url.userinfo}@"
+        fragment = "" if "fragment" in table.url or not url.fragment else f"#{url.fragment}"
+        query = [pair for pair in url.query if table.named("query", pair[0].lower(), url.host) is None]
+        query.sort(key=lambda pair: pair[0])
+        return f"{url.scheme}://{userinfo}{host}{port}{url.path}?{query}{fragment}"
+
+    def _unkeyed(self, call: Call) -> dict[str, tuple[Json, Rule | None]]:
+        """Everything of a call that is not in its key: path -> value and the rule that left it out."""
+        found: dict[str, tuple[Json, Rule | None]] = {}
+        if isinstance(call, HttpCall):
+            url, table = split(call.url), self._table(self._reader.read_call(call).dialect)
+            host, tree = url.host, content(call.headers, call.body).tree
+            found.update(self._unkeyed_outside(call, url, table))
+        else:
+            host, tree, table = "", call.arguments, self._table("tool")
+        for path, rule in table.body:
+            if rule.applies(host):
+                found.update((selector.show(place), (value, rule)) for place, value in path.find(tree))
+        return found
+
+    def _unkeyed_outside(
+        self, call: HttpCall, url: Url, table: Table
+    ) -> Iterator[tuple[str, tuple[Json, Rule | None]]]:
+        parts: dict[str, Json] = {"userinfo": url.userinfo, "fragment": url.fragment}
+        parts["loopback-port"] = url.port if url.loopback else None
+        for part, value in parts.items():
+            if value and part in table.url:
+                yield f"url.{part}", (value, table.url[part])
+        for name, value in url.query:
+            if rule := table.named("query", name.lower(), url.host):
+                yield f"query.{name}", (value, rule)
+        for name, value in call.headers:
+            rule = table.named("header", name.lower(), url.host)
+            if rule is not None or name.lower() not in self._headers:
+                yield f"headers.{name.lower()}", (value, rule)
+
+
+def _note(rule: Rule | None) -> str:
+    return f"{rule.action}: {rule.reason}" if rule else "drop: not among the headers that match"
+
+
+def _renamed(tree: Json, path: str, values: set[str]) -> Json:
+    """The tree with session-wide ids at `path` numbered; those that are one of their kind go to `values` instead."""
+    seen: dict[str, int] = {}
+
+    def change(value: Json) -> Json:
+        if isinstance(value, str) and len(value) >= SHORTEST:
+            values.add(value)
+            return value
+        return f"\0{seen.setdefault(canonical(value), len(seen))}"
+
+    return selector.compile_path(path).replace(tree, change)
+
+
+def _without_boundary(content_type: str) -> str:
+    kept = [part for part in content_type.split(";") if part.strip().partition("=")[0].lower() != "boundary"]
+    return ";".join(kept)

@@ -1,0 +1,131 @@
+"""What of a call is not compared, and why: one rule a row.
+
+Everything matches unless a rule says otherwise; a field that nobody has heard of matches too. Headers alone are the
+other way round: those of MATCHED_HEADERS match, all others are only told when they differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from pytest_agentreplay.core.selector import compile_path
+from pytest_agentreplay.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.selector import Selector
+
+Part = Literal["header", "query", "url", "body"]
+Action = Literal["watch", "drop"]
+
+URL_PARTS = frozenset({"userinfo", "fragment", "loopback-port"})
+"""What a rule of the part "url" can name."""
+
+BOUNDARY = "content-type;boundary"
+"""The path of the one rule, of the part "header", that takes the boundary out of a multipart."""
+
+MATCHED_HEADERS = frozenset(
+    {
+        # what the body is, and what may come back
+        "content-type",
+        "content-encoding",
+        "accept",
+        "accept-language",
+        "prefer",
+        "range",
+        # which version of the interface is spoken
+        "anthropic-version",
+        "anthropic-beta",
+        "openai-beta",
+        "mcp-protocol-version",
+        "notion-version",
+        "stripe-version",
+        "x-github-api-version",
+        # what is asked for stands here and not in the URL or body
+        "soapaction",
+        "x-amz-target",
+        "x-http-method-override",
+        # minted by an earlier reply
+        "if-match",
+        "if-none-match",
+        "if-modified-since",
+        "last-event-id",
+        "mcp-session-id",
+    }
+)
+"""The headers that belong to the key, in lower case. Redaction must let them through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One place of a call that is not part of its key.
+
+    `scope` is "http", the name of a dialect, or "tool". `path` is a path into the body ("$.metadata.trace_id"; for a
+    tool into its arguments), the name of a header or query parameter in lower case (a last "*" stands for any ending),
+    or one of URL_PARTS. "watch" is told as drift when it differs; "drop" is counted only. `host` limits the rule to a
+    host and the hosts below it. `reason` and `source` say why, to people.
+    """
+
+    scope: str
+    part: Part
+    path: str
+    action: Action
+    reason: str
+    source: str = ""
+    host: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant, with SettingsError."""
+        if self.part not in get_args(Part):
+            raise SettingsError(self._wrong(f"part {self.part!r}", f"one of {', '.join(get_args(Part))}"))
+        if self.action not in get_args(Action):
+            raise SettingsError(self._wrong(f"action {self.action!r}", f"one of {', '.join(get_args(Action))}"))
+        if not self.reason.strip():
+            raise SettingsError(self._wrong("no reason", "a few words: why may this differ unseen?"))
+        if self.part == "body":
+            compile_path(self.path)
+        elif self.part == "url" and self.path not in URL_PARTS:
+            raise SettingsError(self._wrong(f"url part {self.path!r}", f"one of {', '.join(sorted(URL_PARTS))}"))
+        elif self.path != self.path.lower():
+            raise SettingsError(self._wrong(f"the name {self.path!r}", f"it in lower case: {self.path.lower()!r}"))
+
+    def _wrong(self, given: str, wanted: str) -> str:
+        return f"rule for {self.scope} {self.part} {self.path}: {given}; give {wanted}"
+
+    def applies(self, host: str) -> bool:
+        """Whether the rule is meant for `host`."""
+        return not self.host or host == self.host or host.endswith(f".{self.host}")
+
+
+class Table:
+    """The rules that apply to one scope, ready to be asked. A later rule for the same name wins."""
+
+    __slots__ = ("_names", "_prefixes", "body", "url")
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        """Sort `rules` by the part that they are for."""
+        self.body: list[tuple[Selector, Rule]] = []
+        self.url: dict[str, Rule] = {}
+        self._names: dict[tuple[str, str], list[Rule]] = {}
+        self._prefixes: dict[str, list[Rule]] = {}
+        for rule in rules:
+            if rule.part == "body":
+                self.body.append((compile_path(rule.path), rule))
+            elif rule.part == "url":
+                self.url[rule.path] = rule
+            elif rule.path.endswith("*"):
+                self._prefixes.setdefault(rule.part, []).insert(0, rule)
+            else:
+                self._names.setdefault((rule.part, rule.path), []).insert(0, rule)
+
+    def named(self, part: Part, name: str, host: str) -> Rule | None:
+        """The rule for a header or query parameter (`name` in lower case) at `host`."""
+        for rule in self._names.get((part, name), ()):
+            if rule.applies(host):
+                return rule
+        for rule in self._prefixes.get(part, ()):
+            if name.startswith(rule.path[:-1]) and rule.applies(host):
+                return rule
+        return None

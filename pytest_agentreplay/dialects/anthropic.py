@@ -1,0 +1,123 @@
+"""Anthropic's Messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
+from pytest_agentreplay.dialects.dialect import Dialect
+from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string, unique
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.address import Url
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.dialects.sse import Event
+
+_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+_INPUT = "partial_json"
+_INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def fits(body: JsonObject) -> bool:
+    """Whether a body has the shape of a Messages request."""
+    return isinstance(body.get("messages"), list) and "max_tokens" in body
+
+
+def read_call(body: JsonObject, url: Url) -> CallReading:
+    """Read a request; `system` is one text or the blocks as sent."""
+    del url
+    given = body.get("system")
+    system: tuple[Json, ...] = tuple(given) if isinstance(given, list) else () if given is None else (given,)
+    return CallReading(
+        kind="model",
+        name=string(body.get("model")),
+        operation="chat",
+        model=string(body.get("model")),
+        parameters=rest(body, "model", "system", "messages", "tools"),
+        system=system,
+        messages=tuple(arr(body["messages"])),
+        tools=tuple(arr(body.get("tools"))),
+        system_at="$.system" if "system" in body else "",
+        messages_at="$.messages",
+        tools_at="$.tools" if "tools" in body else "",
+        stream=body.get("stream") is True,
+    )
+
+
+def read_reply(body: JsonObject) -> ReplyReading:
+    """Read a whole message. Tools that the server runs itself are not among the tool uses."""
+    blocks = objects(body.get("content"))
+    return ReplyReading(
+        text="".join(string(block.get("text")) for block in blocks if block.get("type") == "text"),
+        tool_uses=tuple(tool_use(block) for block in blocks if block.get("type") == "tool_use"),
+        finish_reasons=unique([string(body.get("stop_reason"))]),
+        usage=_usage(obj(body.get("usage"))),
+        response_id=string(body.get("id")),
+        model=string(body.get("model")),
+        ids=unique([string(body.get("id")), *(string(block.get("id")) for block in blocks)]),
+    )
+
+
+def tool_use(block: JsonObject) -> ToolUse:
+    """A block of the type "tool_use"."""
+    return ToolUse(string(block.get("id")), string(block.get("name")), block.get("input"))
+
+
+def join(events: Iterable[Event]) -> JsonObject:
+    """The message that a stream of events amounts to."""
+    message: JsonObject = {}
+    blocks: dict[int, JsonObject] = {}
+    for event in events:
+        value = event.value or {}
+        index = value.get("index")
+        block = blocks.setdefault(index, {}) if isinstance(index, int) else {}
+        match string(value.get("type")) or event.name:
+            case "message_start":
+                message.update(obj(value.get("message")))
+            case "content_block_start":
+                block.update(obj(value.get("content_block")))
+            case "content_block_delta":
+                _add(block, obj(value.get("delta")))
+            case "message_delta":
+                message.update(obj(value.get("delta")))
+                message["usage"] = obj(message.get("usage")) | obj(value.get("usage"))
+            case "error":
+                message["error"] = value.get("error")
+            case _:
+                pass
+    return {**message, "content": [_closed(blocks[index]) for index in sorted(blocks)]}
+
+
+def _add(block: JsonObject, delta: JsonObject) -> None:
+    kind = string(delta.get("type"))
+    name = _INPUT if kind == "input_json_delta" else _DELTAS.get(kind)
+    if name is not None:
+        block[name] = string(block.get(name)) + string(delta.get(name))
+
+
+def _closed(block: JsonObject) -> JsonObject:
+    """A block whose input came in pieces: parsed, or the text as far as it came."""
+    if not block.get(_INPUT):
+        return block
+    text = string(block[_INPUT])
+    value = parse(text)
+    return {**rest(block, _INPUT), "input": text if isinstance(value, NotJson) else value}
+
+
+def _usage(usage: JsonObject) -> dict[str, int]:
+    """Cached tokens count as input tokens, as the conventions ask; Anthropic bills and lists them apart."""
+    parts = counts((name, usage.get(name)) for name in _INPUTS)
+    return counts(
+        [
+            ("input_tokens", sum(parts.values()) if parts else None),
+            ("output_tokens", usage.get("output_tokens")),
+            ("cache_read.input_tokens", usage.get("cache_read_input_tokens")),
+            ("cache_creation.input_tokens", usage.get("cache_creation_input_tokens")),
+        ]
+    )
+
+
+ANTHROPIC = Dialect("anthropic", "/v1/messages", "anthropic", fits, read_call, join, read_reply)

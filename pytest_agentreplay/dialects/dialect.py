@@ -1,0 +1,32 @@
+"""What one dialect is: how its calls are known, and how its bodies are read. One row of the table in `dialects`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_agentreplay.core.address import Url
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.reading import CallReading, ReplyReading
+    from pytest_agentreplay.dialects.sse import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A model API that is spoken over HTTP POST and JSON.
+
+    A call is of this dialect when its path ends with `suffix`, whatever the host and the path before it, and its body
+    `fits`. `provider` is said when the host tells none. `join` makes of a stream's events the body that the same reply
+    would have had in one piece. None of the functions raises, whatever the JSON.
+    """
+
+    name: str
+    suffix: str
+    provider: str
+    fits: Callable[[JsonObject], bool]
+    read_call: Callable[[JsonObject, Url], CallReading]
+    join: Callable[[Iterable[Event]], JsonObject]
+    read_reply: Callable[[JsonObject], ReplyReading]

@@ -1,0 +1,88 @@
+"""HTTP that no dialect knows, and what every HTTP reply may carry: JSON-RPC envelopes, forms, error texts."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.content import header
+from pytest_agentreplay.core.reading import CallReading
+from pytest_agentreplay.dialects.loose import obj, objects, string
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.address import Url
+    from pytest_agentreplay.core.content import Content
+    from pytest_agentreplay.core.model import HttpCall, HttpReply, Json, JsonObject
+
+_FIELD = re.compile(r'\bname="([^"]*)"')
+_TEXTS = re.compile(r"text/|json|xml|javascript|x-www-form-urlencoded|event-stream", re.IGNORECASE)
+_ERROR_TEXT = 300
+
+# What a JSON-RPC client makes up: the number of its request, and the token under which it wants to hear of progress.
+_REQUEST_IDS = ("$.id", "$.params._meta.progressToken", "$.params.requestId")
+_BATCH_IDS = ("$[*].id", "$[*].params._meta.progressToken", "$[*].params.requestId")
+
+
+def read_call(call: HttpCall, url: Url, held: Content) -> CallReading:
+    """Read any request: `parameters` are the body's fields where it has fields."""
+    tree = held.tree
+    where = url.host if url.loopback or url.port is None else f"{url.host}:{url.port}"
+    operation, ids = _json_rpc(tree) if held.kind == "json" else ("", ())
+    return CallReading(
+        kind="http",
+        name=f"{call.method} {where}{url.path}",
+        operation=operation,
+        parameters=_parts(tree) if held.kind == "multipart" else obj(tree),
+        client_ids=ids,
+    )
+
+
+def text_of(reply: HttpReply, data: bytes) -> str:
+    """The decoded body where its type says that it is text, else ""."""
+    return data.decode("utf-8", "replace") if _TEXTS.search(header(reply.headers, "content-type")) else ""
+
+
+def error_of(reply: HttpReply, body: JsonObject, data: bytes) -> str:
+    """What went wrong, in the words of the reply; "" when nothing did."""
+    said = _message(body)
+    if not said and reply.status >= 400:
+        said = " ".join(data[: _ERROR_TEXT * 4].decode("utf-8", "replace").split())[:_ERROR_TEXT]
+        said = said or reply.reason or "no body"
+    if reply.status >= 400:
+        said = f"{reply.status} {said}"
+    if reply.failure is not None:
+        broke = f"{reply.failure.type}: {reply.failure.message}".rstrip(": ")
+        said = f"{said}; {broke}" if said else broke
+    return said
+
+
+def _message(body: JsonObject) -> str:
+    error = body.get("error")
+    if isinstance(error, str):
+        return error
+    found = obj(error)
+    # A stream's error event may nest: {"type": "error", "error": {...}}.
+    inner = obj(found.get("error")) or found
+    message = string(inner.get("message"))
+    kind = string(inner.get("type")).removeprefix("error") or string(inner.get("code"))
+    return f"{kind}: {message}" if kind and message else message or kind
+
+
+def _json_rpc(tree: Json) -> tuple[str, tuple[str, ...]]:
+    """The method of a JSON-RPC request and the paths of the ids that its client made; a client's answer has none."""
+    single = obj(tree)
+    if single.get("jsonrpc") == "2.0" and "method" in single:
+        return string(single["method"]), _REQUEST_IDS
+    batch = objects(tree)
+    if batch and all(one.get("jsonrpc") == "2.0" and "method" in one for one in batch):
+        return ", ".join(string(one["method"]) for one in batch), _BATCH_IDS
+    return "", ()
+
+
+def _parts(tree: Json) -> JsonObject:
+    """The parts of a multipart by the name of their field, else by their place."""
+    found: JsonObject = {}
+    for place, part in enumerate(objects(tree)):
+        named = _FIELD.search(string(part["headers"]))
+        found[named[1] if named else str(place)] = part["body"]
+    return found

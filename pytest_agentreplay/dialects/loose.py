@@ -1,0 +1,45 @@
+"""Reading JSON that may be anything: each gives the wanted type or its empty value, and never raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+
+
+def obj(value: Any) -> JsonObject:
+    """`value` when it is an object, else {}."""
+    return value if isinstance(value, dict) else {}
+
+
+def arr(value: Any) -> list[Json]:
+    """`value` when it is an array, else []."""
+    return value if isinstance(value, list) else []
+
+
+def objects(value: Any) -> list[JsonObject]:
+    """The objects in an array."""
+    return [item for item in arr(value) if isinstance(item, dict)]
+
+
+def string(value: Any) -> str:
+    """`value` when it is a string, else ""."""
+    return value if isinstance(value, str) else ""
+
+
+def counts(pairs: Iterable[tuple[str, Any]]) -> dict[str, int]:
+    """The pairs whose value is a whole number."""
+    return {name: value for name, value in pairs if isinstance(value, int) and not isinstance(value, bool)}
+
+
+def unique(values: Iterable[str]) -> tuple[str, ...]:
+    """The strings that are not empty, each once, in order."""
+    return tuple(dict.fromkeys(value for value in values if value))
+
+
+def rest(body: JsonObject, *names: str) -> JsonObject:
+    """The object without `names`."""
+    return {name: value for name, value in body.items() if name not in names}

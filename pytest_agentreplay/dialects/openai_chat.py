@@ -1,0 +1,154 @@
+"""OpenAI's chat completions, which many servers speak.
+
+Instructions are messages here: `system` holds the texts of the system and developer messages, `system_at` is "".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
+from pytest_agentreplay.dialects.dialect import Dialect
+from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string, unique
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.address import Url
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.dialects.sse import Event
+
+_DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
+
+
+def fits(body: JsonObject) -> bool:
+    """Whether a body has the shape of a chat completion request."""
+    return isinstance(body.get("messages"), list)
+
+
+def read_call(body: JsonObject, url: Url) -> CallReading:
+    """Read a request; on Azure the deployment in the path stands for a model that the body does not name."""
+    deployment = _DEPLOYMENT.search(url.path)
+    model = string(body.get("model")) or (deployment[1] if deployment else "")
+    return CallReading(
+        kind="model",
+        name=model,
+        operation="chat",
+        model=model,
+        parameters=rest(body, "model", "messages", "tools"),
+        system=tuple(m.get("content") for m in objects(body["messages"]) if m.get("role") in {"system", "developer"}),
+        messages=tuple(arr(body["messages"])),
+        tools=tuple(arr(body.get("tools"))),
+        messages_at="$.messages",
+        tools_at="$.tools" if "tools" in body else "",
+        stream=body.get("stream") is True,
+    )
+
+
+def tool_use(call: JsonObject) -> ToolUse:
+    """One of a message's `tool_calls`, function or custom."""
+    function, custom = obj(call.get("function")), obj(call.get("custom"))
+    return ToolUse(
+        id=string(call.get("id")),
+        name=string(function.get("name")) or string(custom.get("name")),
+        arguments=function.get("arguments") if function else custom.get("input"),
+    )
+
+
+def read_reply(body: JsonObject) -> ReplyReading:
+    """Read a whole completion."""
+    choices = objects(body.get("choices"))
+    messages = [obj(choice.get("message")) for choice in choices]
+    uses = tuple(tool_use(call) for message in messages for call in objects(message.get("tool_calls")))
+    uses += tuple(
+        ToolUse("", string(old.get("name")), old.get("arguments"))
+        for message in messages
+        if (old := obj(message.get("function_call")))
+    )
+    return ReplyReading(
+        text="\n".join(filter(None, (_said(message) for message in messages))),
+        tool_uses=uses,
+        finish_reasons=unique(string(choice.get("finish_reason")) for choice in choices),
+        usage=_usage(obj(body.get("usage"))),
+        response_id=string(body.get("id")),
+        model=string(body.get("model")),
+        fingerprint=string(body.get("system_fingerprint")),
+        ids=unique([string(body.get("id")), *(use.id for use in uses)]),
+    )
+
+
+def join(events: Iterable[Event]) -> JsonObject:
+    """The completion that a stream of chunks amounts to."""
+    whole: JsonObject = {}
+    choices: dict[int, JsonObject] = {}
+    for event in events:
+        chunk = event.value or {}
+        whole.update({name: value for name, value in chunk.items() if name != "choices" and value is not None})
+        for choice in objects(chunk.get("choices")):
+            index = choice.get("index")
+            kept = choices.setdefault(index if isinstance(index, int) else 0, {"message": {}})
+            if choice.get("finish_reason"):
+                kept["finish_reason"] = choice["finish_reason"]
+            _add(obj(kept["message"]), obj(choice.get("delta")))
+    return {**whole, "choices": [choices[index] for index in sorted(choices)]}
+
+
+def _add(message: JsonObject, delta: JsonObject) -> None:
+    """Grow `message` by one delta: texts are joined, tool calls by their index, everything else is set."""
+    for name, value in delta.items():
+        if name == "tool_calls":
+            calls = message.setdefault("tool_calls", [])
+            for piece in objects(value):
+                _add_call(arr(calls), piece)
+        elif name == "function_call":
+            _join_texts(obj(message.setdefault("function_call", {})), obj(value))
+        elif isinstance(value, str) and name != "role":
+            message[name] = string(message.get(name)) + value
+        elif value is not None:
+            message[name] = value
+
+
+def _add_call(calls: list[Json], piece: JsonObject) -> None:
+    """Add a piece to its call. Servers that give no index begin a new call with each new id."""
+    index, new_id = piece.get("index"), string(piece.get("id"))
+    known = [obj(call) for call in calls]
+    if isinstance(index, int):
+        found = next((call for call in known if call.get("index") == index), None)
+    else:
+        found = known[-1] if known and new_id in {"", known[-1].get("id")} else None
+    if found is None:
+        found = {"index": index, "id": new_id}
+        calls.append(found)
+    found["id"] = found["id"] or new_id
+    for part in ("function", "custom"):
+        if isinstance(piece.get(part), dict):
+            _join_texts(obj(found.setdefault(part, {})), obj(piece[part]))
+
+
+def _join_texts(kept: JsonObject, piece: JsonObject) -> None:
+    kept["name"] = string(kept.get("name")) or string(piece.get("name"))
+    for name in ("arguments", "input"):
+        if isinstance(piece.get(name), str):
+            kept[name] = string(kept.get(name)) + string(piece[name])
+
+
+def _said(message: JsonObject) -> str:
+    parts = message.get("content")
+    text = string(parts) or "".join(string(part.get("text")) for part in objects(parts))
+    return text or string(message.get("refusal"))
+
+
+def _usage(usage: JsonObject) -> dict[str, int]:
+    inward, outward = obj(usage.get("prompt_tokens_details")), obj(usage.get("completion_tokens_details"))
+    return counts(
+        [
+            ("input_tokens", usage.get("prompt_tokens")),
+            ("output_tokens", usage.get("completion_tokens")),
+            ("cache_read.input_tokens", inward.get("cached_tokens")),
+            ("reasoning.output_tokens", outward.get("reasoning_tokens")),
+        ]
+    )
+
+
+OPENAI_CHAT = Dialect("openai_chat", "/chat/completions", "openai", fits, read_call, join, read_reply)

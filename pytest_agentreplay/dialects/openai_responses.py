@@ -1,0 +1,136 @@
+"""OpenAI's Responses. `messages` are the items of the input; an input that is one text is one message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
+from pytest_agentreplay.dialects.dialect import Dialect
+from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string, unique
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.address import Url
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.dialects.sse import Event
+
+_ENDS = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
+
+
+def fits(body: JsonObject) -> bool:
+    """Whether a body has the shape of a Responses request; the input may stand in a stored prompt or conversation."""
+    return isinstance(body.get("input"), str | list) or any(
+        name in body for name in ("prompt", "previous_response_id", "conversation")
+    )
+
+
+def read_call(body: JsonObject, url: Url) -> CallReading:
+    """Read a request. Without `instructions` the texts of system and developer items stand for them."""
+    del url
+    given = body.get("input")
+    items: tuple[Json, ...] = (given,) if isinstance(given, str) else tuple(arr(given))
+    instructions = body.get("instructions")
+    if instructions is not None:
+        system: tuple[Json, ...] = (instructions,)
+    else:
+        system = tuple(item.get("content") for item in objects(given) if item.get("role") in {"system", "developer"})
+    return CallReading(
+        kind="model",
+        name=string(body.get("model")),
+        operation="chat",
+        model=string(body.get("model")),
+        parameters=rest(body, "model", "instructions", "input", "tools"),
+        system=system,
+        messages=items,
+        tools=tuple(arr(body.get("tools"))),
+        system_at="$.instructions" if instructions is not None else "",
+        messages_at="$.input" if "input" in body else "",
+        tools_at="$.tools" if "tools" in body else "",
+        stream=body.get("stream") is True,
+    )
+
+
+def tool_use(item: JsonObject) -> ToolUse | None:
+    """An output item as a tool call that the agent has to answer; None for texts and for what the server ran itself."""
+    kind, call_id = string(item.get("type")), string(item.get("call_id"))
+    if not call_id or not kind.endswith("_call"):
+        return None
+    arguments = next((item[name] for name in ("arguments", "input", "action", "operation") if name in item), None)
+    return ToolUse(call_id, string(item.get("name")) or kind.removesuffix("_call"), arguments)
+
+
+def read_reply(body: JsonObject) -> ReplyReading:
+    """Read a whole response."""
+    output = objects(body.get("output"))
+    uses = tuple(use for item in output if (use := tool_use(item)))
+    parts = [part for item in output for part in objects(item.get("content"))]
+    incomplete = string(obj(body.get("incomplete_details")).get("reason"))
+    return ReplyReading(
+        text="".join(string(part.get("text")) or string(part.get("refusal")) for part in parts),
+        tool_uses=uses,
+        finish_reasons=unique([incomplete or string(body.get("status"))]),
+        usage=_usage(obj(body.get("usage"))),
+        response_id=string(body.get("id")),
+        model=string(body.get("model")),
+        ids=unique(
+            [
+                string(body.get("id")),
+                *(string(item.get(name)) for item in output for name in ("id", "call_id")),
+            ]
+        ),
+    )
+
+
+def join(events: Iterable[Event]) -> JsonObject:
+    """The response that a stream of events amounts to; the items that came stand in for a last event that did not."""
+    response: JsonObject = {}
+    items: dict[int, JsonObject] = {}
+    for event in events:
+        value = event.value or {}
+        kind = string(value.get("type")) or event.name
+        index = value.get("output_index")
+        item = items.setdefault(index, {}) if isinstance(index, int) else {}
+        match kind:
+            case "error":
+                response.setdefault("error", value)
+            case "response.output_item.added" | "response.output_item.done":
+                item.update(obj(value.get("item")))
+            case "response.output_text.delta" | "response.refusal.delta":
+                _add_text(item, value)
+            case "response.function_call_arguments.delta":
+                item["arguments"] = string(item.get("arguments")) + string(value.get("delta"))
+            case "response.custom_tool_call_input.delta":
+                item["input"] = string(item.get("input")) + string(value.get("delta"))
+            case _ if kind in _ENDS or isinstance(value.get("response"), dict):
+                response.update(obj(value.get("response")))
+    if not response.get("output"):
+        response["output"] = [items[index] for index in sorted(items)]
+    return response
+
+
+def _add_text(item: JsonObject, value: JsonObject) -> None:
+    index = value.get("content_index")
+    at = index if isinstance(index, int) and index >= 0 else 0
+    parts = item.get("content")
+    if not isinstance(parts, list):
+        parts = item["content"] = []
+    while len(parts) <= min(at, 64):
+        parts.append({"text": ""})
+    part = obj(parts[min(at, 64)])
+    part["text"] = string(part.get("text")) + string(value.get("delta"))
+
+
+def _usage(usage: JsonObject) -> dict[str, int]:
+    inward, outward = obj(usage.get("input_tokens_details")), obj(usage.get("output_tokens_details"))
+    return counts(
+        [
+            ("input_tokens", usage.get("input_tokens")),
+            ("output_tokens", usage.get("output_tokens")),
+            ("cache_read.input_tokens", inward.get("cached_tokens")),
+            ("reasoning.output_tokens", outward.get("reasoning_tokens")),
+        ]
+    )
+
+
+OPENAI_RESPONSES = Dialect("openai_responses", "/responses", "openai", fits, read_call, join, read_reply)
