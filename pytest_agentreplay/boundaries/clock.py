@@ -68,7 +68,8 @@ class Clock:
         self._travel = self._traveller = None
         if travel is None:
             return
-        stack = _travellers()
+        from time_machine import traveller_stack as stack
+
         if stack and stack[-1] is traveller:
             travel.stop()
         elif traveller in stack:
@@ -90,11 +91,3 @@ class Clock:
 def _freezegun_travels() -> bool:
     datetime = sys.modules.get("datetime")
     return datetime is not None and datetime.datetime.__name__ == "FakeDatetime"
-
-
-def _travellers() -> list[Any]:
-    """The journeys under way, innermost last; version 3 of time-machine renamed the list."""
-    import time_machine
-
-    stack: list[Any] | None = getattr(time_machine, "traveller_stack", None)
-    return stack if stack is not None else time_machine.coordinates_stack  # type: ignore[attr-defined]

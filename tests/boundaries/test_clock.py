@@ -50,12 +50,12 @@ def readings() -> list[object]:
 
 
 def an_agent(steps: list[int]) -> list[object]:
-    clock = Clock("stepped", WALL)
+    clock = Steps(Clock("stepped", WALL), Chance(1))
     clock.start()
     try:
         seen = readings()
-        for at in steps:
-            clock.step(at)
+        for count, at in enumerate(steps, 1):
+            clock.step(at, "main", count)
             seen += readings()
         return seen
     finally:
