@@ -1,0 +1,142 @@
+"""The guises of a value: how it looks once JSON, a URL, base64, hex or a log has been at it.
+
+Two readers: `secret_guises` (every guise of a secret, to be found) and `place_guises` (the reversible guises of a
+directory, by name, to be found and put back).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote, quote_plus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+JSON_DEPTH = 3
+SAFE_RUN = re.compile(rb"[A-Za-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Guise:
+    """Needles that can only occur where both `sign`, one for many guises, and `gate` do: few scans clear them all."""
+
+    sign: bytes
+    gate: bytes
+    needles: tuple[bytes, ...]
+
+
+def as_bytes(text: str) -> bytes:
+    """UTF-8, lone surrogates included: what came in can always go out again."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def as_text(data: bytes) -> str:
+    """The inverse of `as_bytes`."""
+    return data.decode("utf-8", "surrogatepass")
+
+
+def json_escaped(text: str, depth: int = 1, *, ascii_only: bool = False) -> str:
+    """`text` as it stands inside a JSON string that stands inside `depth - 1` others."""
+    for _ in range(depth):
+        text = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+    return text
+
+
+def lower_percent(text: str) -> str:
+    """Percent escapes with lower-case digits."""
+    return re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), text)
+
+
+def secret_guises(value: str) -> tuple[Guise, ...]:
+    """Every guise of a secret of at least 8 characters."""
+    plain = [written(value), *base64_shifted(value), *in_hex(value)]
+    folded = value.lower()
+    if folded != value:
+        plain.append(written(folded))
+    signed = ((b"", plain), (b"%", percent_all(value)), (b"\\u", unicode_escaped(value)))
+    return tuple(Guise(sign, gate_of(needles), needles) for sign, groups in signed for needles in groups)
+
+
+def written(value: str) -> tuple[bytes, ...]:
+    """The value as texts, JSON up to three deep and URLs write it."""
+    forms = [value]
+    for depth in range(1, JSON_DEPTH + 1):
+        forms += [json_escaped(value, depth), json_escaped(value, depth, ascii_only=True)]
+        forms.append(json_escaped(json_escaped(value).replace("/", "\\/"), depth - 1))
+    raw = as_bytes(value)
+    once = quote(raw, safe="")
+    forms += [once, quote(raw, safe="/"), quote_plus(raw), quote(once, safe=""), quote(lower_percent(once), safe="")]
+    forms += [lower_percent(form) for form in forms[-5:]]
+    return unique(forms)
+
+
+def percent_all(value: str) -> Iterator[tuple[bytes, ...]]:
+    """Every byte as %XX, upper and lower case, and the same percent-encoded again."""
+    upper = "".join(f"%{byte:02X}" for byte in as_bytes(value))
+    for form in (upper, lower_percent(upper)):
+        yield (form.encode(),)
+        yield (form.replace("%", "%25").encode(),)
+
+
+def unicode_escaped(value: str) -> Iterator[tuple[bytes, ...]]:
+    r"""Every UTF-16 unit as \uXXXX, in JSON and in JSON inside JSON, upper and lower case."""
+    units = value.encode("utf-16-be", "surrogatepass").hex()
+    for digits in {units, units.upper()}:
+        for slash in ("\\u", "\\\\u"):
+            yield ("".join(slash + digits[at : at + 4] for at in range(0, len(digits), 4)).encode(),)
+
+
+def base64_shifted(value: str) -> Iterator[tuple[bytes, ...]]:
+    """Its base64 as far as no neighbour changes it, at the three offsets; URL-safe and escaped too."""
+    raw = as_bytes(value)
+    for offset in range(3):
+        whole = base64.b64encode(b"\0" * offset + raw)
+        stable = whole[(offset * 8 + 5) // 6 : (offset + len(raw)) * 8 // 6].decode()
+        safe = stable.replace("+", "-").replace("/", "_")
+        percent = quote(stable, safe="")
+        yield unique([stable, safe, stable.replace("/", "\\/"), percent, lower_percent(percent)])
+
+
+def in_hex(value: str) -> Iterator[tuple[bytes, ...]]:
+    """Hexadecimal, both cases."""
+    digits = as_bytes(value).hex()
+    for form in {digits, digits.upper()}:
+        yield (form.encode(),)
+
+
+def unique(forms: list[str]) -> tuple[bytes, ...]:
+    """The forms as bytes, each once, the longest first."""
+    return tuple(sorted({as_bytes(form) for form in forms}, key=lambda form: (-len(form), form)))
+
+
+def gate_of(needles: tuple[bytes, ...]) -> bytes:
+    """The longest run of letters and digits that all needles share; b"" when they share none of at least 3."""
+    shortest = needles[-1]
+    for run in sorted(SAFE_RUN.findall(shortest), key=len, reverse=True):
+        if len(run) >= 3 and all(run in needle for needle in needles):
+            return bytes(run)
+    return shortest if len(needles) == 1 else b""
+
+
+def place_guises(value: str) -> Mapping[str, str]:
+    """The reversible guises of a directory by name; "" is the plain one. Many are equal."""
+    posix = value.replace("\\", "/")
+    return {
+        "": value,
+        "json": json_escaped(value),
+        "json2": json_escaped(value, 2),
+        "json3": json_escaped(value, 3),
+        "ascii": json_escaped(value, ascii_only=True),
+        "ascii2": json_escaped(value, 2, ascii_only=True),
+        "slash": json_escaped(value).replace("/", "\\/"),
+        "slash2": json_escaped(json_escaped(value).replace("/", "\\/")),
+        "posix": posix,
+        "path": quote(as_bytes(posix), safe="/:"),
+        "url": quote(as_bytes(value), safe=""),
+        "url-low": lower_percent(quote(as_bytes(value), safe="")),
+        "url2": quote(quote(as_bytes(value), safe=""), safe=""),
+    }

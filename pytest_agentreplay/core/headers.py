@@ -1,0 +1,97 @@
+"""Headers: which ones are kept, and what those that carry credentials give away.
+
+Keep less: a header is stored because it is on a list here or in `agentreplay_headers`, not because nobody objected.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.rules import MATCHED_HEADERS
+from pytest_agentreplay.core.secret_names import CATEGORY, looks_secret, names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.core.model import Headers
+
+REQUEST = MATCHED_HEADERS | {"x-stainless-retry-count"}
+REPLY = names(
+    "content-type content-length content-encoding content-language content-range content-disposition transfer-encoding"
+    " date age expires last-modified retry-after retry-after-ms x-request-id request-id x-should-retry location etag"
+    " cache-control vary server via link allow connection keep-alive accept-ranges pragma upgrade trailer"
+    " x-accel-buffering x-content-type-options strict-transport-security alt-svc www-authenticate"
+    " mcp-protocol-version mcp-session-id x-amzn-requestid x-amz-request-id x-ms-request-id apim-request-id cf-ray"
+)
+PREFIXES = ("openai-", "anthropic-")
+REPLY_PREFIXES = (*PREFIXES, "x-ratelimit-", "ratelimit", "access-control-")
+NEVER = frozenset(("set-cookie", "set-cookie2", "cookie", "authorization", "proxy-authorization"))
+DIGESTS = names("etag content-md5 digest content-digest repr-digest x-amz-content-sha256")
+CREDENTIALS = names("authorization proxy-authorization x-api-key api-key x-goog-api-key x-auth-token")
+COOKIE_SHORTEST = 16
+AWS_PART = re.compile(r"(?:Signature|Credential)=([^,/\s]+)")
+
+
+def kept_in_request(name: str, extra: frozenset[str]) -> bool:
+    """Whether a request header is stored; `name` in lower case."""
+    return (name in REQUEST or name in extra or name.startswith(PREFIXES)) and not secret_header(name)
+
+
+def kept_in_reply(name: str, extra: frozenset[str]) -> bool:
+    """Whether the value of a reply header is stored; `name` in lower case."""
+    known = name in REPLY or name in extra or name.startswith(REPLY_PREFIXES) or "ratelimit" in name
+    return known and name not in NEVER
+
+
+def secret_header(name: str) -> bool:
+    """Whether a header of this name carries a credential."""
+    return name in CREDENTIALS or name in NEVER or (looks_secret(name) and "ratelimit" not in name)
+
+
+def credentials(headers: Headers) -> Iterator[tuple[str, str]]:
+    """(category, value) of every credential in request headers: schemes stripped, Basic opened, cookies split."""
+    for name, value in headers:
+        lower = name.lower()
+        if lower in {"authorization", "proxy-authorization"}:
+            yield from ((CATEGORY, part) for part in authorization(value))
+        elif lower == "cookie":
+            yield from (("cookie", part) for part in cookie_values(value.split(";")))
+        elif secret_header(lower):
+            yield CATEGORY, value.partition(" ")[2].strip() or value.strip()
+
+
+def authorization(value: str) -> Iterator[str]:
+    """The secret parts of an Authorization value."""
+    scheme, _, rest = value.strip().partition(" ")
+    rest = rest.strip()
+    if not rest:
+        yield scheme
+    elif scheme.upper().startswith("AWS4-"):
+        yield from AWS_PART.findall(rest)
+    else:
+        yield rest
+        if scheme.lower() == "basic":
+            try:
+                plain = base64.b64decode(rest, validate=True).decode()
+            except (binascii.Error, UnicodeDecodeError):
+                return
+            yield plain
+            yield plain.partition(":")[2]
+
+
+def cookie_values(pairs: Iterable[str]) -> Iterator[str]:
+    """The values of cookies that are long enough to be a session rather than a preference."""
+    for pair in pairs:
+        value = pair.partition("=")[2].strip().strip('"')
+        if len(value) >= COOKIE_SHORTEST:
+            yield value
+
+
+def set_cookies(headers: Headers) -> Iterator[str]:
+    """The session values that a reply sets."""
+    for name, value in headers:
+        if name.lower() == "set-cookie":
+            yield from cookie_values([value.partition(";")[0]])

@@ -1,0 +1,192 @@
+"""Places: today's directories, host and user as marks, `{{tmp}}`, and marks as tomorrow's.
+
+A snapshot is replayed in another checkout, by another user, in another temp directory. What is stored holds marks;
+what is served holds the places of the machine it is served on. A mark names its guise where that is not the plain
+one: `{{tmp:url}}` stood percent-encoded. A text that holds something that looks like a mark of ours gets one more
+exclamation mark, so that `reveal(mark(text)) == text` for every text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, AnyStr
+
+from pytest_agentreplay.core.encodings import SAFE_RUN, as_bytes, as_text, place_guises
+from pytest_agentreplay.core.secret_names import names
+from pytest_agentreplay.core.spans import disjoint, splice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pytest_agentreplay.core.spans import Span
+
+FOLDERS = ("root", "cwd", "tmp", "temp", "tempdir", "home")
+KNOWN_NAMES = (*FOLDERS, *(f"real{name}" for name in FOLDERS), "host", "user")
+SHORTEST_PATH = 4
+SHORTEST_NAME = 3
+COMMON_NAMES = names(
+    "root admin administrator user users guest test tests tester dev developer runner runneradmin ubuntu debian app"
+    " agent node main work build builder default docker vagrant jenkins github gitlab circleci travis azure codespace"
+    " vscode nobody web www mail api host home server local localhost localdomain computer laptop desktop python"
+)
+WORD = frozenset(bytes([byte]) for byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+ESCAPE_BEFORE = re.compile(rb"(?:\\[nrtbf]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2})\Z")
+MARK_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Needle:
+    """One guise of one place, and the mark that stands for it."""
+
+    name: str
+    text: bytes
+    mark: bytes
+
+
+class Places:
+    """Two-way marks for today's places, given as `{"tmp": "/tmp/pytest-1/x", "user": "ada", ...}`.
+
+    A value with a slash or backslash is a directory and is met as whole path components; any other is a name and
+    is met as a whole word. Too short, too common and brace-holding values are not marked. `mark` is not idempotent
+    (it protects what looks like a mark); call it once, at the crossing. Safe from any thread.
+    """
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        """Take the places by mark name ([a-z][a-z0-9_]*); where two are equal the first name wins."""
+        for name in values:
+            if not MARK_NAME.match(name):
+                msg = f"a place is named with lower-case letters, digits and _, not {name!r}"
+                raise ValueError(msg)
+        self.counts: dict[str, int] = {}
+        self._lock = Lock()
+        needles = needles_of(values)
+        self._gates = gated(needles)
+        self._names = {needle.mark: needle.name for needle in needles}
+        self._today = {name: place_guises(value) for name, value in values.items() if value}
+        every = "|".join(sorted({*KNOWN_NAMES, *values}, key=len, reverse=True))
+        self._marks = re.compile(rf"\{{\{{(!*)({every})(?::([a-z0-9-]+))?\}}\}}".encode())
+
+    def mark(self, text: AnyStr) -> AnyStr:
+        """`text` with today's places as marks. Gives the same object when there is none."""
+        if isinstance(text, str):
+            data = as_bytes(text)
+            spans = self.marks_in(data)
+            self.count(spans)
+            return as_text(splice(data, spans)) if spans else text
+        spans = self.marks_in(text)
+        self.count(spans)
+        return splice(text, spans) if spans else text
+
+    def reveal(self, text: AnyStr) -> AnyStr:
+        """`text` with the marks as today's places. Gives the same object when there is none."""
+        if isinstance(text, str):
+            if "{{" not in text:
+                return text
+            data = as_bytes(text)
+            spans = self.places_in(data)
+            return as_text(splice(data, spans)) if spans else text
+        spans = self.places_in(text)
+        return splice(text, spans) if spans else text
+
+    def marks_in(self, data: bytes) -> list[Span]:
+        """What `mark` would replace, in order."""
+        literals: list[Span] = []
+        if b"{{" in data:
+            literals = [(hit.start(), hit.end(), b"{{!" + hit[0][2:]) for hit in self._marks.finditer(data)]
+        groups = [group for gate, group in self._gates if gate in data]
+        if not groups:
+            return literals
+        needles = sorted((needle for group in groups for needle in group), key=lambda needle: -len(needle.text))
+        return disjoint(literals, *(occurrences(data, needle) for needle in needles))
+
+    def count(self, spans: Iterable[Span]) -> None:
+        """Add the marks among `spans` to `counts`."""
+        for _, _, text in spans:
+            name = self._names.get(text)
+            if name is not None:
+                with self._lock:
+                    self.counts[name] = self.counts.get(name, 0) + 1
+
+    def places_in(self, data: bytes) -> list[Span]:
+        """What `reveal` would replace."""
+        if b"{{" not in data:
+            return []
+        spans: list[Span] = []
+        for hit in self._marks.finditer(data):
+            if hit[1]:
+                spans.append((hit.start(1), hit.start(1) + 1, b""))
+                continue
+            text = self._today.get(hit[2].decode(), {}).get((hit[3] or b"").decode())
+            if text is not None:
+                spans.append((hit.start(), hit.end(), as_bytes(text)))
+        return spans
+
+
+def needles_of(values: Mapping[str, str]) -> list[Needle]:
+    """Every guise of every place that can be marked."""
+    seen: set[str] = set()
+    needles = []
+    for name, value in values.items():
+        if not markable(value) or value in seen:
+            continue
+        seen.add(value)
+        forms = place_guises(value) if is_path(value) else {"": value}
+        distinct = {form: guise for guise, form in reversed(list(forms.items()))}
+        for form, guise in distinct.items():
+            mark = f"{{{{{name}:{guise}}}}}" if guise else f"{{{{{name}}}}}"
+            needles.append(Needle(name, as_bytes(form), mark.encode()))
+    return needles
+
+
+def is_path(value: str) -> bool:
+    """Whether a value is met as path components rather than as a word."""
+    return "/" in value or "\\" in value
+
+
+def markable(value: str) -> bool:
+    """Whether a value is long and rare enough to be told from chance, and cannot be taken for a mark."""
+    if "{" in value or "}" in value:
+        return False
+    if is_path(value):
+        return len(value) >= SHORTEST_PATH and SAFE_RUN.search(as_bytes(value)) is not None
+    return len(value) >= SHORTEST_NAME and value.lower() not in COMMON_NAMES and not value.isdigit()
+
+
+def gated(needles: list[Needle]) -> list[tuple[bytes, tuple[Needle, ...]]]:
+    """The needles by the longest run of letters and digits in them: one scan for it clears the whole group."""
+    groups: dict[bytes, list[Needle]] = {}
+    for needle in needles:
+        runs = SAFE_RUN.findall(needle.text)
+        groups.setdefault(max(runs, key=len) if runs else needle.text, []).append(needle)
+    return [(gate, tuple(group)) for gate, group in groups.items()]
+
+
+def occurrences(data: bytes, needle: Needle) -> Iterator[Span]:
+    """Where a needle stands as whole components, or as a whole word."""
+    text = needle.text
+    at = data.find(text)
+    while at >= 0:
+        end = at + len(text)
+        if free_before(data, at) and free_after(data, end):
+            yield at, end, needle.mark
+            at = data.find(text, end)
+        else:
+            at = data.find(text, at + 1)
+
+
+def free_before(data: bytes, at: int) -> bool:
+    r"""Whether a component can begin at `at`: not inside a word, though an escape (\n, %20) may end there."""
+    before = data[at - 1 : at] if at else b""
+    if before in WORD:
+        return ESCAPE_BEFORE.search(data, max(0, at - 6), at) is not None
+    return before != b"."
+
+
+def free_after(data: bytes, end: int) -> bool:
+    """Whether a component can end at `end`; a full stop ends one unless a word goes on after it."""
+    after = data[end : end + 1]
+    if after == b".":
+        return data[end + 1 : end + 2] not in WORD
+    return after not in WORD

@@ -1,0 +1,176 @@
+"""Redaction: what may be stored of a call and its outcome. Nothing behind the gate has ever seen a secret.
+
+Headers by allow-list; known values (environment, auth headers seen, `agentreplay.secret`) in every guise; credentials
+in URLs by name; places as marks. Fails closed: a body that cannot be read within bounds is replaced, not passed, and
+the last scan (`leaks`) names categories, never values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from pytest_agentreplay.core import headers as header_rules
+from pytest_agentreplay.core.deltas import find_joined
+from pytest_agentreplay.core.known import PLACEHOLDER, Known
+from pytest_agentreplay.core.model import HttpCall, HttpReply
+from pytest_agentreplay.core.rewriting import Rewriting
+from pytest_agentreplay.core.spans import disjoint
+from pytest_agentreplay.core.urls import ENCODED, redact_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, JsonObject, Outcome, Run
+    from pytest_agentreplay.core.places import Places
+    from pytest_agentreplay.core.spans import Span
+
+MEMO = 256
+
+
+class Redaction:
+    """The redaction of one run; the crossing's `Scrub`. Safe from any thread."""
+
+    def __init__(
+        self,
+        places: Places,
+        *,
+        allow_headers: Iterable[str] = (),
+        decoders: Mapping[str, Callable[[bytes], bytes]] | None = None,
+    ) -> None:
+        """`allow_headers` adds to both allow-lists; `decoders` opens content codings beyond gzip and deflate."""
+        self._places = places
+        self._known = Known()
+        self._extra = frozenset(name.lower() for name in allow_headers)
+        self._headers_seen: dict[Headers, Headers] = {}
+        self._began: int | None = None
+        self._hits: dict[str, int] = {}
+        self._inward = Rewriting(self._everything, self._applied, self._opaque, decoders or {})
+        self._again = Rewriting(self._secrets, self._applied, self._opaque, decoders or {})
+        self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, decoders or {})
+
+    def learn(self, category: str, value: str) -> bool:
+        """Keep `value` out from now on, and at the seal out of what came before. False: too short or too common."""
+        return self._known.learn(category, value)
+
+    def headers(self, headers: Headers) -> Headers:
+        """Learn the credentials in request headers, and keep those on the allow-list, in order, case kept."""
+        kept = self._headers_seen.get(headers)
+        if kept is not None:
+            return kept
+        for category, value in header_rules.credentials(headers):
+            self._known.learn(category, value)
+        kept = tuple(pair for pair in headers if header_rules.kept_in_request(pair[0].lower(), self._extra))
+        if len(self._headers_seen) >= MEMO:
+            self._headers_seen.clear()
+        self._headers_seen[headers] = kept
+        return kept
+
+    def call(self, call: Call) -> Call:
+        """The call as it may be stored; its headers have been through `headers` already."""
+        return self._inward.call(self._url(call))
+
+    def outcome(self, call: Call, outcome: Outcome) -> Outcome:  # noqa: ARG002  Scrub: rules by call come with policies
+        """The outcome as it may be stored."""
+        if isinstance(outcome, HttpReply):
+            for value in header_rules.set_cookies(outcome.headers):
+                self._known.learn("cookie", value)
+            outcome = replace(outcome, headers=self._reply_headers(outcome.headers))
+        return self._inward.outcome(outcome)
+
+    def reveal(self, outcome: Outcome) -> Outcome:
+        """A stored outcome as it is served: today's places in the marks' stead."""
+        return self._outward.outcome(outcome)
+
+    def text(self, text: str) -> str:
+        """A text of our own making (an assertion's message, a warning) as it may be stored."""
+        return self._inward.text(text)
+
+    def header(self, header: Header) -> Header:
+        """A run's header as it may be stored; once, since marks are protected anew each time."""
+        return rewrite_header(header, self._inward)
+
+    def rescan(self, run: Run) -> Run:
+        """The whole run once more, for values that became known late. Idempotent: places are not marked again."""
+        header = rewrite_header(run.header, self._again)
+        if self._began is not None and self._began == self._known.generation:
+            return replace(run, header=header)
+        return replace(run, header=header, exchanges=tuple(map(self._exchange, run.exchanges)))
+
+    def leaks(self, data: bytes) -> tuple[str, ...]:
+        """Categories of the known values that serialised text still holds; empty when it may be written."""
+        return self._known.categories_in(data)
+
+    @property
+    def record(self) -> JsonObject:
+        """What was done how often: placeholders by category, marks by place."""
+        return {"placeholders": dict(sorted(self._hits.items())), "places": dict(sorted(self._places.counts.items()))}
+
+    def _exchange(self, exchange: Exchange) -> Exchange:
+        call = self._again.call(self._url(exchange.call))
+        outcome = exchange.outcome and self._again.outcome(exchange.outcome)
+        return replace(exchange, call=call, outcome=outcome)
+
+    def _url(self, call: Call) -> Call:
+        if not isinstance(call, HttpCall) or not any(sign in call.url for sign in "?#@"):
+            return call
+        url = redact_url(call.url, self._instead)
+        return call if url == call.url else replace(call, url=url)
+
+    def _instead(self, category: str, value: str) -> str:
+        if PLACEHOLDER.fullmatch(value.encode()):
+            return value
+        self._known.learn(category, value)
+        self._note(category)
+        return self._known.placeholder(category, value).decode()
+
+    def _reply_headers(self, headers: Headers) -> Headers:
+        kept = []
+        for name, value in headers:
+            if not header_rules.kept_in_reply(name.lower(), self._extra) and value:
+                self._note("header")
+                value = self._known.placeholder("header", value).decode()  # noqa: PLW2901  the value that is stored
+            elif name.lower() in {"location", "link", "content-location"}:
+                value = redact_url(value, self._instead)  # noqa: PLW2901  as above
+            kept.append((name, value))
+        return tuple(kept)
+
+    def _opaque(self, data: bytes) -> bytes:
+        self._note("opaque")
+        return self._known.placeholder("opaque", hashlib.sha256(data).hexdigest())
+
+    def _secrets(self, data: bytes, stream: bool) -> list[Span]:
+        if self._began is None:
+            self._began = self._known.generation
+        spans = self._known.find(data)
+        if stream and self._known.generation:
+            spans = disjoint(find_joined(data, self._known.find), spans)
+        if b"redacted%3" in data:
+            encoded = [(hit.start(), hit.end(), b"[[redacted:%b:%b]]" % hit.groups()) for hit in ENCODED.finditer(data)]
+            spans = disjoint(spans, encoded)
+        return spans
+
+    def _everything(self, data: bytes, stream: bool) -> list[Span]:
+        spans = self._secrets(data, stream)
+        joined = find_joined(data, self._places.marks_in) if stream else []
+        marks = self._places.marks_in(data)
+        return disjoint(spans, joined, marks) if joined or marks else spans
+
+    def _applied(self, spans: list[Span]) -> None:
+        self._places.count(spans)
+        for _, _, text in spans:
+            if hit := PLACEHOLDER.search(text):
+                self._note(hit[0].split(b":")[1].decode())
+
+    def _note(self, category: str) -> None:
+        self._hits[category] = self._hits.get(category, 0) + 1
+
+
+def rewrite_header(header: Header, rewriting: Rewriting) -> Header:
+    """The header with its outcome and kit rewritten; the test's id is its identity and stays."""
+    return replace(
+        header,
+        outcome=cast("JsonObject", rewriting.tree(header.outcome)),
+        kit=cast("JsonObject", rewriting.tree(header.kit)),
+    )

@@ -1,0 +1,208 @@
+"""Rewriting: one set of findings applied to calls, outcomes and trees, whichever shape the text has there.
+
+A `Finder` says which bytes of a text stand to be replaced; this module knows where texts are: bodies under a content
+coding, chunk cuts, header values, leaves and keys of JSON trees. What does not change is given back as the same object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from pytest_agentreplay.core import content_coding
+from pytest_agentreplay.core.deltas import is_stream
+from pytest_agentreplay.core.encodings import as_bytes, as_text
+from pytest_agentreplay.core.headers import DIGESTS
+from pytest_agentreplay.core.model import Body, Failure, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.spans import recut, splice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, Outcome
+    from pytest_agentreplay.core.spans import Span
+
+    Finder: TypeAlias = Callable[[bytes, bool], list[Span]]
+
+SHORTEST_NUMBER = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """`find(data, stream)` gives the spans to replace, `applied(spans)` is told those that were.
+
+    `opaque(data)` gives what stands for a body that cannot be read.
+
+    Without `opaque` such a body is left as it is. `decoders` opens content codings beyond gzip and deflate, by name.
+    """
+
+    find: Finder
+    applied: Callable[[list[Span]], None]
+    opaque: Callable[[bytes], bytes] | None = None
+    decoders: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
+
+    def call(self, call: Call) -> Call:
+        """A call with its arguments, or its URL, header values and body rewritten."""
+        if isinstance(call, ToolCall):
+            arguments = cast("JsonObject", self.tree(call.arguments))
+            return call if arguments is call.arguments else replace(call, arguments=arguments)
+        url = self.text(call.url)
+        kept = self.values(call.headers)
+        body, _, kept = self.body(call.body, (len(call.body),), kept)
+        if body is call.body and url is call.url and kept is call.headers:
+            return call
+        return replace(call, url=url, headers=kept, body=body)
+
+    def outcome(self, outcome: Outcome) -> Outcome:
+        """An outcome with its texts rewritten; chunk cuts and Content-Length follow the body."""
+        if isinstance(outcome, Failure):
+            return self.failure(outcome)
+        failure = outcome.failure and self.failure(outcome.failure)
+        if isinstance(outcome, ToolReply):
+            value = self.tree(outcome.value)
+            items = outcome.items and cast("tuple[Json, ...]", tuple(self._same_or_new(outcome.items)))
+            if value is outcome.value and items == outcome.items and failure is outcome.failure:
+                return outcome
+            return replace(outcome, value=value, items=items, failure=failure)
+        assert isinstance(outcome, HttpReply)
+        kept = self.values(outcome.headers)
+        body, cuts, kept = self.body(outcome.body, outcome.cuts, kept)
+        if body is outcome.body and kept is outcome.headers and failure is outcome.failure:
+            return outcome
+        return replace(outcome, headers=kept, body=body, cuts=cuts, failure=failure)
+
+    def failure(self, failure: Failure) -> Failure:
+        """An exception with its message and arguments rewritten."""
+        message = self.text(failure.message)
+        args = tuple(self._same_or_new(failure.args))
+        if message is failure.message and args == failure.args:
+            return failure
+        return replace(failure, message=message, args=args)
+
+    def text(self, text: str) -> str:
+        """One text rewritten."""
+        data = as_bytes(text)
+        spans = self.find(data, False)
+        return as_text(self._put(data, spans)) if spans else text
+
+    def tree(self, tree: Json) -> Json:
+        """A JSON tree with its strings and keys rewritten. All its texts are looked at in one go first."""
+        texts = list(leaves(tree))
+        if not texts or not self.find(as_bytes("\n".join(texts)), False):
+            return tree
+        return self._leaf(tree)
+
+    def _leaf(self, tree: Json) -> Json:
+        match tree:
+            case str():
+                return self.text(tree)
+            case dict():
+                return {self.text(key): self._leaf(value) for key, value in tree.items()}
+            case list():
+                return [self._leaf(value) for value in tree]
+            case int() if not isinstance(tree, bool) and abs(tree) >= SHORTEST_NUMBER:
+                digits = str(tree)
+                return tree if (text := self.text(digits)) is digits else text
+            case _:
+                return tree
+
+    def _put(self, data: bytes, spans: list[Span]) -> bytes:
+        self.applied(spans)
+        return splice(data, spans)
+
+    def _same_or_new(self, items: tuple[Json, ...]) -> Iterator[Json]:
+        return (self.tree(item) for item in items)
+
+    def values(self, headers: Headers) -> Headers:
+        """Headers with their values rewritten."""
+        if not headers or not self.find(as_bytes("\n".join([value for _, value in headers])), False):
+            return headers
+        return tuple((name, self.text(value)) for name, value in headers)
+
+    def body(self, body: Body, cuts: tuple[int, ...], headers: Headers) -> tuple[Body, tuple[int, ...], Headers]:
+        """A body with its cuts and headers, rewritten under its content coding."""
+        if not len(body):
+            return body, cuts, headers
+        data = body.data
+        named = {name.lower(): value for name, value in headers}
+        coding = named.get("content-encoding", "")
+        stream = is_stream(named.get("content-type", ""))
+        if content_coding.is_coded(coding):
+            changed = self._coded(data, cuts, coding, stream=stream)
+        else:
+            spans = self.find(data, stream)
+            changed = (self._put(data, spans), recut(cuts, spans), True) if spans else None
+        if changed is None:
+            return body, cuts, headers
+        text, cuts, keeps_coding = changed
+        return Body(text), cuts, refit(headers, len(text) - len(data), keeps_coding=keeps_coding)
+
+    def _coded(
+        self, data: bytes, cuts: tuple[int, ...], coding: str, *, stream: bool
+    ) -> tuple[bytes, tuple[int, ...], bool] | None:
+        """The rewritten coded body, its cuts, and whether the coding still holds; None when nothing changes."""
+        try:
+            if (decoder := self.decoders.get(coding.strip().lower())) is not None:
+                text = open_with(decoder, data)
+                spans = self.find(text, stream)
+                changed = self._put(text, spans)
+                return (changed, whole(cuts, changed), False) if spans else None
+            decoded = content_coding.decode(coding, data, cuts)
+        except content_coding.Opaque:
+            if self.opaque is None:
+                return None
+            text = self.opaque(data)
+            return text, whole(cuts, text), False
+        spans = self.find(decoded.text, stream)
+        if not spans:
+            return None
+        text, sizes = self._put(decoded.text, spans), recut(decoded.cuts, spans)
+        return *content_coding.encode(coding, text, sizes, complete=decoded.complete), True
+
+
+def open_with(decoder: Callable[[bytes], bytes], data: bytes) -> bytes:
+    """What a decoder of another library gives; whatever it raises makes the body opaque."""
+    try:
+        text = decoder(data)
+    except Exception:
+        raise content_coding.Opaque from None
+    if len(text) > content_coding.LIMIT:
+        raise content_coding.Opaque
+    return text
+
+
+def whole(cuts: tuple[int, ...], text: bytes) -> tuple[int, ...]:
+    """As many chunks as before, all of the text in the first."""
+    return (len(text), *(0 for _ in cuts[1:]))
+
+
+def refit(headers: Headers, grown: int, *, keeps_coding: bool) -> Headers:
+    """Headers of a body that grew by so many bytes: length corrected, digests (they would tell the old text) out."""
+    kept = []
+    for name, value in headers:
+        lower = name.lower()
+        if lower == "content-length" and value.strip().isdigit():
+            kept.append((name, str(max(0, int(value) + grown))))
+        elif lower in DIGESTS or (lower == "content-encoding" and not keeps_coding):
+            continue
+        else:
+            kept.append((name, value))
+    return tuple(kept)
+
+
+def leaves(tree: Json) -> Iterator[str]:
+    """Every text of a tree: strings, keys, and numbers long enough to be a secret."""
+    match tree:
+        case str():
+            yield tree
+        case dict():
+            for key, value in tree.items():
+                yield key
+                yield from leaves(value)
+        case list():
+            for value in tree:
+                yield from leaves(value)
+        case int() if not isinstance(tree, bool) and abs(tree) >= SHORTEST_NUMBER:
+            yield str(tree)
+        case _:
+            return

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.places import Places
+from pytest_agentreplay.core.spans import disjoint, recut, splice
+
+VALUES = {
+    "tmp": "/tmp/pytest-of-ada/pytest-1/test_x0",
+    "temp": "/tmp",
+    "root": "/home/ada lovelace/shop",
+    "home": "/home/ada lovelace",
+    "host": "analytical-engine",
+    "user": "ada",
+}
+WINDOWS = {"tmp": r"C:\Users\Ada\Temp\pytest-1", "home": r"C:\Users\Ada", "user": "Ada"}
+
+
+def places(**values):
+    return Places(values or VALUES)
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("see /tmp/pytest-of-ada/pytest-1/test_x0/a.py", "see {{tmp}}/a.py"),
+        ("/tmp/pytest-of-ada/pytest-1/test_x0", "{{tmp}}"),
+        ("in /tmp/pytest-of-ada/pytest-1/test_x0.", "in {{tmp}}."),
+        ("file:///tmp/pytest-of-ada/pytest-1/test_x0/a", "file://{{tmp}}/a"),
+        ("/home/ada lovelace/shop and /home/ada lovelace/notes", "{{root}} and {{home}}/notes"),
+        ("file:///home/ada%20lovelace/shop/x", "file://{{root:path}}/x"),
+        ("cd%20%2Ftmp%2Ffoo", "cd%20{{temp:url}}%2Ffoo"),
+        (r'{"p":"line\n/tmp/x"}', r'{"p":"line\n{{temp}}/x"}'),
+        (r"\/tmp\/x", r"{{temp:slash}}\/x"),
+        ("/tmpfile /var/tmp /tmp-1 /tmp.bak ./tmp", "/tmpfile /var/tmp /tmp-1 /tmp.bak ./tmp"),
+        ("ada@analytical-engine", "{{user}}@{{host}}"),
+        ("adage adapter ada_x", "adage adapter ada_x"),
+        ("ls /tmp里", "ls {{temp}}里"),
+        ("{{tmp}} and {{!tmp}} and {{name}}", "{{!tmp}} and {{!!tmp}} and {{name}}"),
+    ],
+)
+def test_marks(text, marked):
+    here = places()
+    assert here.mark(text) == marked
+    assert here.mark(text.encode()) == marked.encode()
+    assert here.reveal(marked) == text
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+def test_windows_paths_come_back_however_deep_in_json(depth):
+    here = places(**WINDOWS)
+    text = r"open C:\Users\Ada\Temp\pytest-1\a.txt of Ada"
+    for _ in range(depth):
+        text = json.dumps(text)
+    marked = here.mark(text)
+    assert "Users" not in marked
+    assert "{{user}}" in marked
+    assert here.reveal(marked) == text
+    for _ in range(depth):
+        marked = json.loads(marked)
+    elsewhere = places(tmp=r"D:\t", home=r"D:\h", user="Bob")
+    served = elsewhere.reveal(here.mark(text))
+    for _ in range(depth):
+        served = json.loads(served)
+    assert served == r"open D:\t\a.txt of Bob"
+
+
+def test_file_uris_and_percent_of_windows_paths():
+    here = places(**WINDOWS)
+    for text in ("file:///C:/Users/Ada/x", quote(r"C:\Users\Ada\x", safe="")):
+        assert "Users" not in here.mark(text)
+        assert here.reveal(here.mark(text)) == text
+
+
+def test_a_mark_of_another_system_is_revealed_in_its_own_guise():
+    assert places(home="/home/bob").reveal(r"{{home:json}}\\x {{home:url}}") == r"/home/bob\\x %2Fhome%2Fbob"
+
+
+def test_what_cannot_be_told_from_chance_is_left_alone():
+    here = Places({"root": "/", "tmp": "/x", "home": "/{{x}}", "user": "root", "host": "ab", "cwd": ""})
+    text = "/ /x /{{x}} root ab"
+    assert here.mark(text) is text
+    assert here.counts == {}
+
+
+def test_an_unknown_mark_stays():
+    assert Places({}).reveal("{{tmp}} {{nobody}}") == "{{tmp}} {{nobody}}"
+
+
+def test_counts_by_name():
+    here = places()
+    here.mark("/tmp/a /tmp/b ada {{tmp}}")
+    here.mark(b"/tmp")
+    assert here.counts == {"temp": 3, "user": 1}
+
+
+def test_bad_name_is_refused():
+    with pytest.raises(ValueError, match="lower-case"):
+        Places({"My Dir": "/x/y"})
+
+
+PIECES = st.sampled_from(
+    [
+        *VALUES.values(),
+        *WINDOWS.values(),
+        *(json.dumps(value) for value in WINDOWS.values()),
+        *(quote(value, safe="") for value in VALUES.values()),
+        *(
+            "{{",
+            "}}",
+            "!",
+            ":",
+            "tmp",
+            "{{tmp}}",
+            "{{!tmp}}",
+            "{{tmp:url}}",
+            "{{user}}",
+            "/",
+            "\\",
+            "%2F",
+            "n",
+            ".",
+            "{",
+            "}",
+        ),
+        "\ud800",
+        "é",
+    ]
+)
+
+
+@settings(derandomize=True, max_examples=600, deadline=None)
+@given(st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join), st.sampled_from([VALUES, WINDOWS]))
+def test_reveal_undoes_mark(text, values):
+    here = Places(values)
+    assert here.reveal(here.mark(text)) == text
+    data = text.encode("utf-8", "surrogatepass")
+    assert here.reveal(here.mark(data)) == data
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(st.binary(max_size=60))
+def test_reveal_undoes_mark_on_any_bytes(data):
+    here = places()
+    assert here.reveal(here.mark(data)) == data
+
+
+@settings(derandomize=True, max_examples=400, deadline=None)
+@given(
+    st.lists(st.integers(0, 9), max_size=8).map(tuple),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9), st.binary(max_size=4)), max_size=5),
+)
+def test_recut_keeps_the_number_of_chunks_and_their_sum(cuts, raw):
+    size = sum(cuts)
+    spans = disjoint([], [(start, min(start + length, size), text) for start, length, text in raw if start < size])
+    spans = [span for span in spans if span[0] < span[1]]
+    moved = recut(cuts, spans)
+    assert len(moved) == len(cuts)
+    assert min(moved, default=0) >= 0
+    assert sum(moved) == len(splice(b"x" * size, spans))
+
+
+def test_a_replacement_goes_to_the_chunk_it_began_in():
+    data = b"aaaSECRETbbb"
+    spans = [(3, 9, b"*")]
+    assert splice(data, spans) == b"aaa*bbb"
+    assert recut((5, 2, 3, 2), spans) == (4, 0, 1, 2)
+    assert recut((3, 6, 3), spans) == (3, 1, 3)

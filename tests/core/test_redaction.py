@@ -1,0 +1,517 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import importlib.util
+import json
+import re
+import zlib
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.encodings import secret_guises
+from pytest_agentreplay.core.model import (
+    Body,
+    Exchange,
+    Failure,
+    Header,
+    HttpCall,
+    HttpReply,
+    Run,
+    ToolCall,
+    ToolReply,
+)
+from pytest_agentreplay.core.places import Places
+from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.secret_names import allowed_environment, looks_secret, secret_environment
+
+CORPUS = Path(__file__).parent / "corpus"
+spec = importlib.util.spec_from_file_location("corpus_render", CORPUS / "render.py")
+render = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(render)
+ROWS = [json.loads(line) for line in (CORPUS / "known_values.jsonl").read_text(encoding="utf-8").splitlines()]
+POSITIVE = [row for row in ROWS if row["should_redact"]]
+NEGATIVE = [row for row in ROWS if not row["should_redact"]]
+
+KEY = "sk-demo-" + "Q7w/E+r9_T-y2Zx4"
+POST = HttpCall("POST", "https://api.test/v1/x")
+TEXT = (("Content-Type", "application/json"),)
+SSE = (("Content-Type", "text/event-stream; charset=utf-8"),)
+
+
+def knowing(*values, places=None, **options):
+    redaction = Redaction(Places(places or {}), **options)
+    for value in values or (KEY,):
+        assert redaction.learn("key", value)
+    return redaction
+
+
+def reply(data, headers=TEXT, cuts=None):
+    return HttpReply(200, headers=headers, body=Body(data), cuts=(len(data),) if cuts is None else cuts)
+
+
+def stored(redaction, data, headers=TEXT, cuts=None):
+    return redaction.outcome(POST, reply(data, headers, cuts))
+
+
+# --- the corpus -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", POSITIVE, ids=lambda row: row["id"])
+def test_a_known_value_is_found_in_every_guise(row):
+    value, parts = render.value(row), render.render(row)
+    data = b"".join(parts)
+    headers = SSE if row["context"] == "sse-chunk-split" else TEXT
+    if row["context"] == "gzip-body":
+        headers = (*TEXT, ("Content-Encoding", "gzip"))
+    if row["context"] == "deflate-body":
+        headers = (*TEXT, ("Content-Encoding", "deflate"))
+    redaction = knowing(value)
+    kept = stored(redaction, data, headers, tuple(map(len, parts)))
+    plain = kept.body.data
+    if "Content-Encoding" in dict(headers):
+        plain = zlib.decompress(plain, wbits=47)
+    assert b"[[redacted:key:1]]" in plain
+    assert redaction.leaks(plain) == ()
+    assert value.encode() not in plain
+    assert b"[[redacted:key:2]]" not in plain
+    assert len(kept.cuts) == len(parts)
+    assert sum(kept.cuts) == len(kept.body.data)
+    assert redaction.rescan(Run(Header("t"), (Exchange(POST, kept, 1, 2),))).exchanges[0].outcome == kept
+
+
+def test_near_misses_come_out_as_they_went_in():
+    redaction = knowing(*(render.value(row) for row in POSITIVE), places={"tmp": "/tmp/x", "user": "ada"})
+    for row in NEGATIVE:
+        data = b"".join(render.render(row))
+        before = reply(data)
+        assert redaction.outcome(POST, before).body is before.body, row["id"]
+
+
+# --- what is found ----------------------------------------------------------------------------------------------
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(st.text(st.sampled_from("abXY9/+=&\\\"' \né€%-_]["), min_size=8, max_size=24), st.data())
+def test_no_guise_of_a_secret_comes_through_and_twice_is_once(value, data):
+    redaction = Redaction(Places({}))
+    if not redaction.learn("key", value):
+        return
+    needles = [needle for guise in secret_guises(value.strip()) for needle in guise.needles]
+    text = b"".join(
+        piece
+        for needle in data.draw(st.lists(st.sampled_from(needles), min_size=1, max_size=4))
+        for piece in (data.draw(st.binary(max_size=3)), needle)
+    )
+    once = stored(redaction, text).body.data
+    again = stored(redaction, once).body.data
+    assert once == again
+    assert redaction.leaks(once) == ()
+    assert not [needle for needle in needles if needle in re.sub(rb"\[\[redacted:key:\d+\]\]", b"\0", once)]
+    assert set(re.findall(rb"\[\[redacted:[^]]*\]\]", once)) == {b"[[redacted:key:1]]"}
+
+
+@pytest.mark.parametrize("prefix", [b"", b"x", b"xy", b"xyz"])
+def test_base64_at_any_offset(prefix):
+    redaction = knowing()
+    data = base64.b64encode(prefix + KEY.encode() + b"tail of the file")
+    assert redaction.leaks(data) == ("key",)
+    assert b"[[redacted:key:1]]" in stored(redaction, data).body.data
+
+
+def test_numbers_go_by_first_appearance_not_by_when_they_were_learned():
+    redaction = knowing("first-learned", "second-learned")
+    assert stored(redaction, b"second-learned first-learned second-learned").body.data == (
+        b"[[redacted:key:1]] [[redacted:key:2]] [[redacted:key:1]]"
+    )
+
+
+def test_an_overlap_is_one_placeholder():
+    redaction = knowing("abcdefghijkl", "ghijklmnopqr", "cdefghij")
+    assert stored(redaction, b"<abcdefghijklmnopqr>").body.data == b"<[[redacted:key:1]]>"
+
+
+def test_short_and_common_values_are_not_known():
+    redaction = Redaction(Places({}))
+    for value in ("", "short", "localhost", "Password", "        ", "00000000"):
+        assert not redaction.learn("key", value)
+
+
+def test_lines_of_a_private_key_are_known_one_by_one():
+    line = "MIIEvQIBADANBgkqhkiG9w0B"
+    redaction = knowing(f"-----BEGIN PRIVATE KEY-----\n{line}\nAoGBAKj34GkxFhD90vcNLYLI\n-----END PRIVATE KEY-----\n")
+    assert redaction.leaks(f'["x", "{line}"]'.encode()) == ("key",)
+    assert b"BEGIN" in stored(redaction, b"-----BEGIN PRIVATE KEY-----").body.data
+
+
+def test_a_number_in_json_stays_json():
+    redaction = knowing("4421998877")
+    out = stored(redaction, b'{"pin": 4421998877, "text": "4421998877"}').body.data
+    assert json.loads(out) == {"pin": "[[redacted:key:1]]", "text": "[[redacted:key:1]]"}
+    assert redaction.call(ToolCall("t", {"pin": 4421998877})).arguments == {"pin": "[[redacted:key:1]]"}
+
+
+# --- calls ------------------------------------------------------------------------------------------------------
+
+
+def test_request_headers_are_kept_by_list_and_teach_their_credentials():
+    redaction = Redaction(Places({}), allow_headers=["X-Feature"])
+    kept = redaction.headers(
+        (
+            ("Host", "api.test"),
+            ("Content-Type", "application/json"),
+            ("Authorization", "Bearer " + KEY),
+            ("OpenAI-Beta", "assistants=v2"),
+            ("X-Feature", "on"),
+            ("x-api-key", "another-long-key"),
+            ("Cookie", "theme=dark; sid=0123456789abcdef0123"),
+            ("User-Agent", "OpenAI/Python"),
+            ("X-Vendor-Access-Token", "third-long-key"),
+        )
+    )
+    assert kept == (("Content-Type", "application/json"), ("OpenAI-Beta", "assistants=v2"), ("X-Feature", "on"))
+    body = f"{KEY} another-long-key 0123456789abcdef0123 third-long-key dark"
+    out = redaction.call(replace(POST, body=Body(body.encode()))).body.data
+    assert out == b"[[redacted:key:1]] [[redacted:key:2]] [[redacted:cookie:1]] [[redacted:key:3]] dark"
+
+
+def test_basic_auth_teaches_the_password():
+    redaction = Redaction(Places({}))
+    redaction.headers((("Authorization", "Basic " + base64.b64encode(b"ada:correct-horse").decode()),))
+    assert redaction.leaks(b"pw=correct-horse") == ("key",)
+
+
+def test_the_url():
+    redaction = knowing()
+    url = f"https://ada:sw0rdfish9@api.test/v1?key=ABC%2Fdef123456&limit=5&max_tokens=3&page_token=p2&sig=x#access_token={quote(KEY)}"
+    out = redaction.call(replace(POST, url=url, body=Body(b"ABC/def123456 sw0rdfish9"))).url
+    assert out == (
+        "https://ada:[[redacted:key:1]]@api.test/v1?key=[[redacted:key:2]]&limit=5&max_tokens=3&page_token=p2"
+        "&sig=[[redacted:key:3]]#access_token=[[redacted:key:4]]"
+    )
+    assert redaction.call(replace(POST, url=out)).url == out
+    assert redaction.leaks(b"ABC/def123456") == ("key",)
+
+
+def test_a_placeholder_that_the_agent_sends_back_in_a_url_is_the_placeholder():
+    url = "https://api.test/v1?next=" + quote("[[redacted:key:1]]", safe="")
+    assert Redaction(Places({})).call(replace(POST, url=url)).url == "https://api.test/v1?next=[[redacted:key:1]]"
+
+
+def test_tool_arguments_and_keys():
+    call = ToolCall("t", {"cmd": f"curl -H {KEY}", "deep": [{KEY: 1}, None, True, 2.5, 7]})
+    out = knowing().call(call)
+    assert out.arguments == {
+        "cmd": "curl -H [[redacted:key:1]]",
+        "deep": [{"[[redacted:key:1]]": 1}, None, True, 2.5, 7],
+    }
+    clean = ToolCall("t", {"a": [1, "b"]})
+    assert knowing().call(clean) is clean
+
+
+def test_what_holds_nothing_is_the_same_object():
+    redaction = knowing(places={"tmp": "/tmp/x"})
+    call = replace(POST, headers=TEXT, body=Body(b'{"a":1}'))
+    outcome = reply(b'{"a":1}')
+    assert redaction.call(call) is call
+    assert redaction.outcome(call, outcome) == outcome
+    assert redaction.reveal(outcome) is outcome
+    for same in (ToolReply({"a": ["b"]}), ToolReply(None, items=("a", "b")), Failure("x.E", "m", ("a", 1))):
+        assert redaction.outcome(call, same) is same
+
+
+# --- outcomes ---------------------------------------------------------------------------------------------------
+
+
+def test_reply_headers_keep_name_case_and_place():
+    redaction = knowing()
+    headers = (
+        ("Content-Type", "application/json"),
+        ("X-Internal-Trace", "abc"),
+        ("Set-Cookie", "sid=0123456789abcdef; Path=/"),
+        ("x-ratelimit-remaining-tokens", "99"),
+        ("OpenAI-Processing-Ms", "12"),
+        ("X-Other", "abc"),
+        ("Location", f"/next?token={quote(KEY, safe='')}"),
+        ("ETag", '"e1"'),
+    )
+    kept = stored(redaction, b"0123456789abcdef", headers)
+    assert kept.headers == (
+        ("Content-Type", "application/json"),
+        ("X-Internal-Trace", "[[redacted:header:1]]"),
+        ("Set-Cookie", "[[redacted:header:2]]"),
+        ("x-ratelimit-remaining-tokens", "99"),
+        ("OpenAI-Processing-Ms", "12"),
+        ("X-Other", "[[redacted:header:1]]"),
+        ("Location", "/next?token=[[redacted:key:1]]"),
+    )  # the digest of a body that changed is out
+    assert kept.body.data == b"[[redacted:cookie:1]]"
+
+
+def test_content_length_and_cuts_follow_the_body():
+    data = b'{"x":"' + KEY.encode() + b'"}'
+    kept = stored(knowing(), data, (*TEXT, ("content-length", str(len(data)))), (8, 4, len(data) - 12))
+    assert kept.body.data == b'{"x":"[[redacted:key:1]]"}'
+    assert dict(kept.headers)["content-length"] == str(len(kept.body.data))
+    assert list(kept.chunks()) == [b'{"x":"[[redacted:key:1]]', b"", b'"}']
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_coded_body_stays_coded_chunk_by_chunk(coding, complete):
+    writer = zlib.compressobj(wbits=31 if coding == "gzip" else 15)
+    texts = [b'{"a":"', KEY.encode()[:9], KEY.encode()[9:], b'","b":"', b"tail"]
+    chunks = [writer.compress(text) + writer.flush(zlib.Z_SYNC_FLUSH) for text in texts]
+    if complete:
+        chunks.append(writer.flush())
+    data = b"".join(chunks)
+    headers = (*TEXT, ("Content-Encoding", coding), ("Content-Length", str(len(data))))
+    kept = stored(knowing(), data, headers, tuple(map(len, chunks)))
+    reader = zlib.decompressobj(wbits=47)
+    seen = [reader.decompress(chunk) for chunk in kept.chunks()]
+    assert seen[:5] == [b'{"a":"', b"[[redacted:key:1]]", b"", b'","b":"', b"tail"]
+    assert reader.eof is complete
+    assert dict(kept.headers)["Content-Length"] == str(len(kept.body.data))
+    untouched = reply(gzip.compress(b"nothing"), (("Content-Encoding", "gzip"),))
+    assert knowing().outcome(POST, untouched) == untouched
+
+
+@pytest.mark.parametrize("data", [b"not gzip at all", gzip.compress(b"x") + b"trailing"])
+def test_a_body_that_cannot_be_read_is_replaced_not_passed(data):
+    redaction = knowing()
+    kept = stored(redaction, data, (*TEXT, ("Content-Encoding", "gzip"), ("Content-Length", str(len(data)))))
+    assert kept.body.data == b"[[redacted:opaque:1]]"
+    assert kept.headers == (*TEXT, ("Content-Length", "21"))
+    assert redaction.record["placeholders"] == {"opaque": 1}
+    assert redaction.reveal(kept) is kept
+
+
+def test_a_bomb_is_not_opened(monkeypatch):
+    monkeypatch.setattr("pytest_agentreplay.core.content_coding.LIMIT", 1000)
+    kept = stored(knowing(), gzip.compress(b"\0" * 100_000), (("Content-Encoding", "gzip"),))
+    assert kept.body.data == b"[[redacted:opaque:1]]"
+
+
+def test_a_coding_of_another_library_is_opened_by_its_decoder():
+    def decoder(data):
+        if data == b"bad":
+            raise ValueError(KEY)
+        return data[::-1]
+
+    redaction = knowing(decoders={"br": decoder})
+    kept = stored(redaction, KEY.encode()[::-1] + b"!", (("Content-Encoding", "br"),))
+    assert kept.body.data == b"![[redacted:key:1]]"
+    assert kept.headers == ()
+    fine = reply(b"olleh", (("Content-Encoding", "br"),))
+    assert redaction.outcome(POST, fine) == fine
+    assert stored(redaction, b"bad", (("Content-Encoding", "br"),)).body.data == b"[[redacted:opaque:1]]"
+
+
+def test_failures_and_tool_replies():
+    redaction = knowing()
+    failure = Failure("httpx.ReadError", f"401 for {KEY}", (f"x {KEY}", 3))
+    assert redaction.outcome(POST, failure) == Failure(
+        "httpx.ReadError", "401 for [[redacted:key:1]]", ("x [[redacted:key:1]]", 3)
+    )
+    kept = redaction.outcome(ToolCall("t"), ToolReply([KEY], items=(KEY, "b"), failure=failure))
+    assert KEY not in repr(kept)
+
+
+# --- streams ----------------------------------------------------------------------------------------------------
+
+
+def event(**fields):
+    return b"data: " + json.dumps(fields).encode() + b"\n\n"
+
+
+def anthropic(index, text):
+    return event(type="content_block_delta", index=index, delta={"type": "text_delta", "text": text})
+
+
+def test_a_place_cut_by_tokens_is_a_mark_in_the_first_fragment_and_comes_back_whole():
+    redaction = Redaction(Places({"tmp": "/tmp/pytest-7/x"}))
+    pieces = [anthropic(0, text) for text in ("in /t", "mp/pytest", "-7/x", "/a.txt")]
+    kept = stored(redaction, b"".join(pieces), SSE, tuple(map(len, pieces)))
+    texts = [json.loads(chunk[6:])["delta"]["text"] for chunk in kept.chunks()]
+    assert texts == ["in {{tmp}}", "", "", "/a.txt"]
+    elsewhere = Redaction(Places({"tmp": "/var/folders/zz/T"}))
+    served = elsewhere.reveal(kept)
+    assert [json.loads(chunk[6:])["delta"]["text"] for chunk in served.chunks()] == [
+        "in /var/folders/zz/T",
+        "",
+        "",
+        "/a.txt",
+    ]
+
+
+def test_interleaved_channels_are_kept_apart():
+    a, b = KEY[:5], KEY[5:]
+    data = anthropic(0, a) + anthropic(1, "other") + anthropic(0, b)
+    kept = stored(knowing(), data, SSE).body.data
+    assert kept == anthropic(0, "[[redacted:key:1]]") + anthropic(1, "other") + anthropic(0, "")
+    split = anthropic(0, a) + anthropic(1, b)
+    assert stored(knowing(), split, SSE).body.data == split
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, len(KEY) + 20), max_size=8).map(sorted), st.integers(1, 3))
+def test_streams_hold_nothing_however_they_are_cut(cuts, depth):
+    text = "pre " + KEY + ' "quoted" post ' + KEY[:4]
+    whole = text
+    for _ in range(depth - 1):
+        whole = json.dumps(whole)
+    edges = [0, *(cut for cut in cuts if cut <= len(whole)), len(whole)]
+    parts = [whole[low:high] for low, high in pairwise(edges)]
+    redaction = knowing()
+    kept = stored(redaction, b"".join(anthropic(0, part) for part in parts), SSE).body.data
+    texts = [json.loads(line[6:])["delta"]["text"] for line in kept.split(b"\n\n") if line]
+    assert len(texts) == len(parts)
+    assert "".join(texts) == whole.replace(json.dumps(KEY)[1:-1], "[[redacted:key:1]]")
+
+
+# --- the whole run ----------------------------------------------------------------------------------------------
+
+
+def run_of(redaction):
+    call = redaction.call(
+        replace(POST, url="https://x.test/late-secret-1", body=Body(b"late-secret-1 /tmp/xyz {{tmp}}"))
+    )
+    outcome = redaction.outcome(call, reply(b"/tmp/xyz/late-secret-1"))
+    tool = redaction.call(ToolCall("t", {"a": "late-secret-1"}))
+    return Run(
+        Header(
+            "tests/t.py::t",
+            outcome={"message": "late-secret-1 in /tmp/xyz"},
+            kit={"annotations": {"k": ["late-secret-1"]}},
+        ),
+        (Exchange(call, outcome, 1, 2), Exchange(tool, None, 3, None)),
+    )
+
+
+def test_values_known_late_come_off_the_whole_run_and_places_are_marked_once():
+    redaction = Redaction(Places({"tmp": "/tmp/xyz"}))
+    run = run_of(redaction)
+    assert redaction.learn("secret", "late-secret-1")
+    sealed = redaction.rescan(replace(run, header=redaction.header(run.header)))
+    assert "late-secret-1" not in repr(sealed)
+    first, second = sealed.exchanges
+    assert first.call.url == "https://x.test/[[redacted:secret:1]]"
+    assert first.call.body.data == b"[[redacted:secret:1]] {{tmp}} {{!tmp}}"
+    assert first.outcome.body.data == b"{{tmp}}/[[redacted:secret:1]]"
+    assert first.outcome.cuts == (len(first.outcome.body.data),)
+    assert second.call.arguments == {"a": "[[redacted:secret:1]]"}
+    assert sealed.header.outcome == {"message": "[[redacted:secret:1]] in {{tmp}}"}
+    assert redaction.rescan(sealed) == sealed
+    assert redaction.reveal(first.outcome).body.data == b"/tmp/xyz/[[redacted:secret:1]]"
+
+
+def test_the_seal_is_cheap_when_nothing_became_known():
+    redaction = knowing()
+    run = run_of(redaction)
+    assert redaction.rescan(run).exchanges is run.exchanges
+
+
+def test_the_record_counts_what_was_done():
+    redaction = knowing(places={"tmp": "/tmp/xyz"})
+    redaction.call(ToolCall("t", {"a": KEY, "b": f"{KEY} /tmp/xyz/1 /tmp/xyz/2"}))
+    stored(redaction, b"", (("x-odd", "1"),))
+    assert redaction.record == {"placeholders": {"header": 1, "key": 2}, "places": {"tmp": 2}}
+
+
+def test_no_repr_and_no_error_tells_a_secret():
+    redaction = knowing()
+    assert KEY not in repr(vars(redaction)["_known"]._guises[b""][0][1])
+    with pytest.raises(ValueError, match="category") as caught:
+        redaction.learn("Bad Name", KEY)
+    assert KEY not in str(caught.value)
+
+
+# --- names ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GITHUB_TOKEN",
+        "HF_TOKEN",
+        "DB_PASSWORD",
+        "DB_PASS",
+        "MYSQL_PWD",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SESSION_TOKEN",
+        "accessToken",
+        "client_secret",
+        "x-api-key",
+        "apikey",
+        "API_KEY_2",
+        "SENTRY_DSN",
+        "SIGNING_KEY",
+        "SLACK_BOT_TOKEN",
+        "X-Amz-Signature",
+        "sig",
+        "token",
+        "key",
+        "NPM_AUTH",
+    ],
+)
+def test_names_that_look_secret(name):
+    assert looks_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "max_tokens",
+        "MAX_TOKEN",
+        "TOKENIZERS_PARALLELISM",
+        "tokenizer",
+        "page_token",
+        "nextPageToken",
+        "token_type",
+        "PWD",
+        "OLDPWD",
+        "PATH",
+        "KEYBOARD",
+        "SSH_AUTH_SOCK",
+        "XAUTHORITY",
+        "GPG_KEY",
+        "public_key",
+        "idempotency-key",
+        "TOKEN_URL",
+        "SECRET_NAME",
+        "KEYRING",
+        "PASSENGER",
+        "COMPASS",
+        "LS_COLORS",
+        "PYTHONPATH",
+        "secretary",
+        "monkey",
+    ],
+)
+def test_names_that_do_not(name):
+    assert not looks_secret(name)
+
+
+def test_the_environment_is_denied_by_default():
+    environ = {
+        "OPENAI_API_KEY": KEY,
+        "TOKEN": "short",
+        "DATABASE_URL": "postgres://ada:correct-horse@db/shop",
+        "GOOGLE_APPLICATION_CREDENTIALS": "/home/ada/key.json",
+        "MAX_TOKENS": "123456789",
+        "LANG": "de_DE.UTF-8",
+        "SHOP_REGION": "eu",
+        "SHOP_TOKEN": "shop-token-value",
+    }
+    assert secret_environment(environ) == [("key", KEY), ("key", "correct-horse"), ("key", "shop-token-value")]
+    assert allowed_environment(environ, []) == {}
+    assert allowed_environment(environ, ["LANG", "SHOP_*", "NONE"]) == {"LANG": "de_DE.UTF-8", "SHOP_REGION": "eu"}
