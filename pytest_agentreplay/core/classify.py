@@ -1,0 +1,182 @@
+"""Which kind of change made one call another: the places that differ, and what they say about the cause.
+
+Rules of this room:
+- The kind is that of the first section that differs: model, tool schemas, prompt, tool results, history, SDK fields.
+- A cause is a guess from structure alone; it says "likely" in the report, and nothing is ever ignored because of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core import texts
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
+from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.noise import CLOCK, IDENT, ORDER, PLACE, PORT, UUID, noise
+from pytest_agentreplay.core.sections import Section, message, owner, section, tool_name
+from pytest_agentreplay.core.turns import label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.core.model import Call, Json
+    from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.sections import Readings
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What made one call another: `what` in a few words, `differences` with the telling ones first."""
+
+    kind: Kind
+    what: str
+    cause: str = ""
+    hints: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+
+def between(
+    recorded: Call, now: Call, reader: Reader, found: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
+) -> Change:
+    """What `found`, the differences of two calls of one boundary, amount to.
+
+    `frozen` says of a message that holds a tool's result whether that tool was recorded: then it cannot have changed.
+    """
+    names = {one.path: name for one in found if (name := noise(one))}
+    if found and len(names) == len(found):
+        return _noise(label(recorded, reader), found, names)
+    if isinstance(recorded, ToolCall):
+        return _arguments(label(recorded, reader), found, names)
+    reading, current = reader.read_call(recorded), reader.read_call(now)
+    if reading.kind != "model" and current.kind != "model":
+        return _request(label(recorded, reader), found)
+    return _model(label(recorded, reader), (reading, current), _loud(found, names), frozen=frozen)
+
+
+def _model(name: str, readings: Readings, found: tuple[Difference, ...], *, frozen: Callable[[Json], bool]) -> Change:
+    """A model call that became another one, by the most telling section that differs."""
+    sections = {one: section(one, *readings) for one in found}
+    found = tuple(sorted(found, key=sections.__getitem__))
+    if not found:
+        return Change(
+            Kind.REQUEST, f"{name}: the same call, written otherwise", "the bytes differ, what they say does not"
+        )
+    first = found[0]
+    match sections[first]:
+        case Section.MODEL:
+            return Change(Kind.MODEL, f"{name}: {_said(first)}", _MODEL_CAUSE, (), found)
+        case Section.SCHEMA:
+            return Change(Kind.SCHEMA, f"{name}: {tool_name(first, readings)}{_said(first)}", _SCHEMA_CAUSE, (), found)
+        case Section.PROMPT:
+            whose = f"{owner(first, readings)} text "
+            return Change(Kind.PROMPT, f"{name}: {whose}{_said(first)}", _PROMPT_CAUSE, (), found)
+        case Section.RESULT if frozen(message(first, readings)):
+            what = f"{name}: the agent tells a tool result otherwise: {_said(first)}"
+            return Change(Kind.HISTORY, what, _RENDER_CAUSE, (), found)
+        case Section.RESULT:
+            what = f"{name}: the tool result that it is told changed: {_said(first)}"
+            return Change(Kind.RESULT, what, _RESULT_CAUSE, (_FREEZE,), found)
+        case Section.HISTORY:
+            return _history(name, found, sections, readings)
+        case Section.FIELD | Section.WIRE:
+            return _sdk(name, found)
+
+
+def _history(
+    name: str,
+    found: tuple[Difference, ...],
+    sections: dict[Difference, Section],
+    readings: Readings,
+) -> Change:
+    mine = [one for one in found if sections[one] is Section.HISTORY]
+    lost = [one for one in mine if one.now is ABSENT]
+    gained = [one for one in mine if one.recorded is ABSENT]
+    if lost and gained:
+        cause = "earlier messages gave way to others: the agent now summarises or rebuilds its history"
+    elif lost:
+        cause = "the agent sends fewer earlier messages: its memory trims, or a call that added them did not happen"
+    elif gained:
+        cause = "the agent sends messages that the recording does not have: its loop adds them"
+    elif any(str(one.note).startswith("reordered") for one in mine):
+        cause = "the agent sends the same messages in another order"
+    else:
+        cause = "what the model said is frozen, so the agent rewrites its words before it sends them back"
+    first = (lost or mine)[0]
+    whose = "" if first.now is ABSENT or first.recorded is ABSENT else f"{owner(first, readings)} message "
+    return Change(Kind.HISTORY, f"{name}: history: {whose}{_said(first)}", cause, (), found)
+
+
+def _sdk(name: str, found: tuple[Difference, ...]) -> Change:
+    fields = ", ".join(_said(one) for one in found[:3])
+    cause = (
+        "fields that agents seldom set themselves: another version of the SDK sends them, or no longer does. "
+        "Compare the versions in the snapshot's kit with those installed"
+    )
+    hints = tuple(f"accept it in all snapshots: agentreplay accept --rule {_quoted(one.path)}" for one in found[:2])
+    return Change(Kind.SDK, f"{name}: {fields}", cause, hints, found)
+
+
+def _arguments(name: str, found: tuple[Difference, ...], names: dict[str, str]) -> Change:
+    found = _loud(found, names)
+    what = f"{name}: {_said(found[0])}" if found else f"{name}: the same arguments, written otherwise"
+    return Change(Kind.ARGS, what, "", (), found)
+
+
+def _request(name: str, found: tuple[Difference, ...]) -> Change:
+    what = f"{name}: {_said(found[0])}" if found else f"{name}: the same request, written otherwise"
+    return Change(Kind.REQUEST, what, "your code now sends another request here", (), found)
+
+
+def _noise(name: str, found: tuple[Difference, ...], names: dict[str, str]) -> Change:
+    kinds = " and ".join(dict.fromkeys(part for one in found for part in names[one.path].split(" and ")))
+    cause = f"both sides look like {kinds}, which differs in every run. {_ADVICE[kinds.split(' and ')[0]]}"
+    hint = ignore_line(found[0].path, kinds)
+    return Change(Kind.NOISE, f"{name}: {_said(found[0])}", cause, (hint,), found)
+
+
+def ignore_line(path: str, reason: str) -> str:
+    """The hint that names the ini line which takes a place out of the comparison."""
+    return f"or compare without it, in the ini file: agentreplay_ignore = {path}  # {reason}"
+
+
+def _said(one: Difference) -> str:
+    """One difference in a few words: where, and the shortest way to say what."""
+    if one.note.endswith((" dropped", " added")) and one.path.startswith("$"):
+        return one.note
+    if one.recorded is ABSENT:
+        return f"{one.path} added"
+    if one.now is ABSENT:
+        return f"{one.path} dropped"
+    if one.note:
+        return f"{one.path} changed, {one.note}"
+    sides = [texts.shorten(canonical(side), 24) for side in (one.recorded, one.now)]
+    return f"{one.path} changed, {sides[0]} -> {sides[1]}"
+
+
+def _loud(found: tuple[Difference, ...], names: dict[str, str]) -> tuple[Difference, ...]:
+    """Real differences first, those that look like noise last."""
+    return tuple(sorted(found, key=lambda one: one.path in names))
+
+
+def _quoted(path: str) -> str:
+    return f"'{path}'" if "'" not in path else f'"{path}"'
+
+
+_MODEL_CAUSE = "the model, its address or a parameter was set otherwise in your code or configuration"
+_SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
+_PROMPT_CAUSE = "the prompt was edited, or something that is put into it changed"
+_RENDER_CAUSE = (
+    "the tool's recorded result was served unchanged, so your code between the tool and this call writes it otherwise"
+)
+_RESULT_CAUSE = "no recorded call stands behind this result: the tool is not frozen, and gave something else this time"
+_FREEZE = "freeze the tool, in the ini file: agentreplay_tools = your.module.the_tool"
+_ADVICE = {
+    CLOCK: "Let the recorded clock be seen by it: agentreplay_clock = stepped, and record again",
+    UUID: "Draw it from Python's uuid or random inside the test, where they are seeded, and record again",
+    IDENT: "Draw it from Python's uuid or random inside the test, where they are seeded, and record again",
+    PLACE: "Places are put back only where they are known: use tmp_path, the home or the root directory",
+    PORT: "Ports of this machine differ in each run: keep them out of prompts and arguments",
+    ORDER: "Sort it before it is sent: sets have another order in each process",
+}

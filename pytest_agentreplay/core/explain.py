@@ -1,0 +1,222 @@
+"""What a replayed run did instead: a call that is not recorded, one that came too early, ones that never came.
+
+Rules of this room:
+- Pure and asked once, at the first miss, so it may read the whole run.
+- The new call is held against what the recording has next in its lane; inner exchanges of a tool never count.
+- What is said about the cause is likely, not certain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.standing import Standing, line
+from pytest_agentreplay.core.turns import home
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pytest_agentreplay.core.classify import Change
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Exchange, Run
+    from pytest_agentreplay.core.reading import Reader
+
+AHEAD = 3  # recorded model calls that a new one is held against, to see that one was left out
+
+
+def miss(
+    run: Run, reader: Reader, served: Collection[int], call: Call, lane: str, *, matching: Matching | None = None
+) -> Divergence:
+    """Why `call`, made in `lane`, has no recorded counterpart.
+
+    `served` holds the `start` of each exchange that was answered. With `matching`, places that are not compared do
+    not count as differences.
+    """
+    standing = Standing(run, reader, served, matching)
+    here = home(standing.told, lane)
+    if here not in standing.lanes and (elsewhere := standing.next_lane()):
+        here = elsewhere
+    pending = standing.pending(here)
+    if (twin := standing.answered_before(call, here)) is not None:
+        return _again(standing, call, twin, here)
+    if isinstance(call, ToolCall):
+        return _tool(standing, call, here, pending)
+    return _request(standing, call, here, pending)
+
+
+def order(run: Run, reader: Reader, served: Collection[int], call: Call, found: Exchange) -> Divergence:
+    """Why `call`, recorded as `found`, cannot be answered yet: calls that had ended before it began were not made."""
+    standing = Standing(run, reader, served)
+    early = [x for x in standing.unserved() if not x.abandoned and x.finish is not None and x.finish < found.start]
+    here = [x for x in early if standing.lane(x) == standing.lane(found)]
+    skipped = (here or early or [found])[0]
+    mine, theirs = line(call, reader), line(skipped.call, reader)
+    sides = (Difference("call", theirs, mine),)
+    if here and standing.is_model(found) and skipped is not found:
+        return _missing(standing, skipped, (*here[1:],), sides, call)
+    turn, was = standing.turn(found), standing.turn(skipped)
+    same = "the same turn" if turn == was else f"turn {was}"
+    return standing.divergence(
+        Kind.ORDER,
+        f"{standing.name(call)} came before {standing.name(skipped.call)}, which is recorded first",
+        found,
+        recorded=skipped,
+        now=call,
+        differences=sides,
+        cause=f"the recording has {standing.name(skipped.call)} (in {same}) answered before this call began; "
+        "your code now makes them the other way round, or at once",
+        hints=('if their order means nothing: @pytest.mark.agentreplay(order="loose")',),
+    )
+
+
+def unused(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:
+    """The recorded calls that were never made, now that the test has ended; None when there are none.
+
+    Calls that the agent had given up, or that never ended, need not come again.
+    """
+    standing = Standing(run, reader, served)
+    left = [x for x in standing.unserved() if not x.abandoned]
+    if not left:
+        return None
+    first, *others = left
+    more = f", and {len(others)} more" if others else ""
+    return standing.divergence(
+        Kind.MISSING,
+        f"the test ended, {standing.name(first.call)} was not called{more}",
+        first,
+        recorded=first,
+        differences=(Difference("call", line(first.call, reader), ABSENT),),
+        cause="your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit",
+        detail=tuple(f"not called either: turn {standing.turn(x)}, {standing.name(x.call)}" for x in others),
+    )
+
+
+def _again(standing: Standing, call: Call, twin: Exchange, lane: str) -> Divergence:
+    """A call whose twin was answered already, and is recorded no second time."""
+    return standing.divergence(
+        Kind.EXTRA,
+        f"{standing.name(call)} called once more than recorded",
+        standing.last(lane) or twin,
+        recorded=twin,
+        now=call,
+        differences=(Difference("call", ABSENT, line(call, standing.reader)),),
+        cause=f"the very same call was answered in turn {standing.turn(twin)} already: your code repeats it "
+        "(a retry, a loop, a second reader of one result)",
+    )
+
+
+def _extra(standing: Standing, call: Call, lane: str, pending: list[Exchange], cause: str) -> Divergence:
+    following = pending[0] if pending else None
+    where = standing.last(lane) or following
+    expected = line(following.call, standing.reader) if following else ABSENT
+    return standing.divergence(
+        Kind.EXTRA,
+        f"{standing.name(call)} called, which is not recorded here" if following else f"{standing.name(call)} called",
+        where,
+        lane=lane,
+        recorded=following,
+        now=call,
+        differences=(Difference("call", expected, line(call, standing.reader)),),
+        cause=cause,
+    )
+
+
+def _missing(
+    standing: Standing, skipped: Exchange, others: tuple[Exchange, ...], found: tuple[Difference, ...], call: Call
+) -> Divergence:
+    name = standing.name(skipped.call)
+    return standing.divergence(
+        Kind.MISSING,
+        f"{name} was not called before {standing.name(call)}",
+        skipped,
+        recorded=skipped,
+        now=call,
+        differences=found,
+        cause=f"the recording calls {name} here; your code went on without it",
+        detail=tuple(f"not called either: turn {standing.turn(x)}, {standing.name(x.call)}" for x in others),
+    )
+
+
+def _tool(standing: Standing, call: ToolCall, lane: str, pending: list[Exchange]) -> Divergence:
+    """A tool call with no counterpart: other arguments, another tool, or one too many."""
+    turn: list[Exchange] = []
+    for x in pending:
+        if standing.is_model(x) and not x.abandoned:
+            break
+        if isinstance(x.call, ToolCall):
+            turn.append(x)
+    same = [x for x in turn if isinstance(x.call, ToolCall) and x.call.name == call.name]
+    if same:
+        target = min(same, key=lambda x: len(standing.differences(x.call, call)))
+        change = standing.change(target, call)
+        cause = change.cause or _arguments_cause(standing, target, call)
+        return _changed(standing, change, target, call, cause)
+    if turn:
+        asked = [use.name for use in standing.asked(turn[0])]
+        cause = "your code chose another tool than it did when recorded"
+        if turn[0].call.boundary == "tool" and standing.name(turn[0].call).removeprefix("tool ") in asked:
+            cause = (
+                f"the model asked for {', '.join(asked)}, and its reply is frozen: your code maps it to another tool"
+            )
+        return standing.divergence(
+            Kind.TOOL,
+            f"{standing.name(call)} called instead of {standing.name(turn[0].call)}",
+            turn[0],
+            recorded=turn[0],
+            now=call,
+            differences=(Difference("call", line(turn[0].call, standing.reader), line(call, standing.reader)),),
+            cause=cause,
+        )
+    cause = "the model's reply is the recorded one, so your code makes this call by itself"
+    return _extra(standing, call, lane, pending, cause)
+
+
+def _arguments_cause(standing: Standing, target: Exchange, call: ToolCall) -> str:
+    """Who changed the arguments, as far as the model's frozen reply tells."""
+    asked = [use for use in standing.asked(target) if use.name == call.name]
+    wanted = {canonical(standing.arguments(use)) for use in asked}
+    if isinstance(target.call, ToolCall) and canonical(target.call.arguments) in wanted:
+        return (
+            "the model asked for the recorded arguments, and its reply is frozen: "
+            "your code between that reply and this call changes them"
+        )
+    if canonical(call.arguments) in wanted:
+        return "the model asked for exactly these arguments: when recorded, your code changed them on the way"
+    return "all replies up to here are the recorded ones, so your code makes other arguments of them"
+
+
+def _request(standing: Standing, call: HttpCall, lane: str, pending: list[Exchange]) -> Divergence:
+    """A request with no counterpart."""
+    alike = [x for x in pending if isinstance(x.call, HttpCall) and standing.alike(x.call, call)]
+    targets = [x for x in alike if not x.abandoned] or alike
+    if not targets or standing.foreign(call, targets[0], lane):
+        cause = "the recorded conversation does not hold it: a new helper call, a retry, or one more round of the loop"
+        return _extra(standing, call, lane, pending, cause)
+    if not standing.speaks(call):
+        return _changed(standing, standing.change(targets[0], call), targets[0], call)
+    target = standing.nearest(targets[:AHEAD], call)
+    change = standing.change(target, call)
+    skipped = [
+        x for x in pending if x is not target and not x.abandoned and x.finish is not None and x.finish < target.start
+    ]
+    if skipped:
+        return _missing(standing, skipped[0], (*skipped[1:],), change.differences, call)
+    return _changed(standing, change, target, call)
+
+
+def _changed(standing: Standing, change: Change, target: Exchange, call: Call, cause: str = "") -> Divergence:
+    source = standing.source(change, target)
+    return standing.divergence(
+        change.kind,
+        change.what,
+        target,
+        recorded=target,
+        now=call,
+        differences=change.differences,
+        cause=cause or change.cause,
+        hints=change.hints,
+        detail=(source,) if source else (),
+    )

@@ -1,0 +1,207 @@
+"""What part of a call a difference stands in: model, schemas, prompt, tool results, history, fields, or the wire."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.address import split
+from pytest_agentreplay.core.content import content
+from pytest_agentreplay.core.diff import diff
+from pytest_agentreplay.core.divergence import ABSENT
+from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.rules import MATCHED_HEADERS
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.divergence import Difference
+    from pytest_agentreplay.core.model import Call, Headers, Json
+    from pytest_agentreplay.core.reading import CallReading
+
+Readings = tuple["CallReading", "CallReading"]
+KNOBS = frozenset(
+    {
+        *("model", "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "max_output_tokens", "stop"),
+        *("stop_sequences", "seed", "n", "tool_choice", "parallel_tool_calls", "response_format", "text", "reasoning"),
+        *("reasoning_effort", "thinking", "verbosity", "frequency_penalty", "presence_penalty", "logit_bias", "stream"),
+        *(
+            "generationConfig",
+            "toolConfig",
+            "safetySettings",
+            "inferenceConfig",
+            "options",
+            "format",
+            "think",
+            "output_config",
+        ),
+        *(
+            "previous_response_id",
+            "conversation",
+            "service_tier",
+            "modalities",
+            "logprobs",
+            "top_logprobs",
+            "truncation",
+        ),
+    }
+)
+"""Body fields that people set; any other one that comes or goes is likely the SDK's doing."""
+
+_INDEX = re.compile(r"\[(\d+)(?:\.\.\d+)?\]")
+
+
+class Section(IntEnum):
+    """What part of a call a difference stands in, the most telling first."""
+
+    MODEL = 1
+    SCHEMA = 2
+    PROMPT = 3
+    RESULT = 4
+    HISTORY = 5
+    FIELD = 6
+    WIRE = 7
+
+
+def role(message: Json) -> str:
+    """Whose words a message holds, whatever the provider calls it: "system", "user", "assistant" or "tool"."""
+    if not isinstance(message, dict):
+        return "user"
+    kind, said = str(message.get("type", "")), str(message.get("role", ""))
+    blocks = message.get("content") or message.get("parts")
+    if isinstance(blocks, list) and any(_is_result(block) for block in blocks):
+        return "tool"
+    if said in {"tool", "function"} or kind.endswith(("_output", "tool_result")):
+        return "tool"
+    if said in {"assistant", "model"} or kind.endswith("_call") or kind == "reasoning":
+        return "assistant"
+    return "system" if said in {"system", "developer"} else "user"
+
+
+def _is_result(block: Json) -> bool:
+    if not isinstance(block, dict):
+        return False
+    return block.get("type") == "tool_result" or "functionResponse" in block or "toolResult" in block
+
+
+def differences(recorded: Call, now: Call, *, drift: tuple[Difference, ...] = ()) -> tuple[Difference, ...]:
+    """Every place where two calls differ, but those at or below a path in `drift`.
+
+    Paths are those of the rules: "$..." in the body or the tool's arguments, "headers.NAME", "method", "url".
+    """
+    if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
+        found = diff(dict(recorded.arguments), dict(now.arguments))
+    elif isinstance(recorded, HttpCall) and isinstance(now, HttpCall):
+        found = _wire(recorded, now)
+    else:
+        return ()
+    hidden = [one.path for one in drift]
+    return tuple(one for one in found if not any(below(one.path, path) for path in hidden))
+
+
+def _wire(recorded: HttpCall, now: HttpCall) -> tuple[Difference, ...]:
+    found = list(diff(recorded.method, now.method, path="method"))
+    found += diff(_address(recorded.url), _address(now.url), path="url")
+    found += diff(_matched(recorded.headers), _matched(now.headers), path="headers")
+    old, new = content(recorded.headers, recorded.body), content(now.headers, now.body)
+    if old.kind == new.kind and old.kind != "bytes":
+        found += diff(old.tree, new.tree)
+    elif old.data != new.data:
+        found += diff(_text(old.data), _text(new.data))
+    return tuple(found)
+
+
+def _address(url: str) -> str:
+    """The URL without what may differ unseen: the port of this machine, the order of the query."""
+    parts = split(url)
+    port = f":{parts.port}" if parts.port is not None and not parts.loopback else ""
+    query = "&".join(f"{name}={value}" for name, value in sorted(parts.query))
+    return f"{parts.scheme}://{'localhost' if parts.loopback else parts.host}{port}{parts.path}{query and '?' + query}"
+
+
+def _matched(headers: Headers) -> dict[str, Json]:
+    return {
+        name.lower(): value.partition("; boundary=")[0] for name, value in headers if name.lower() in MATCHED_HEADERS
+    }
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"{len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()[:12]}"
+
+
+def section(one: Difference, recorded: CallReading, now: CallReading) -> Section:
+    """The part of a model call that a difference stands in."""
+    for reading in (recorded, now):
+        if reading.messages_at and below(one.path, reading.messages_at):
+            return _message_section(one, recorded, now)
+        if reading.tools_at and below(one.path, reading.tools_at):
+            return Section.SCHEMA
+        if reading.system_at and below(one.path, reading.system_at):
+            return Section.PROMPT
+    if one.path in {"url", "method"}:
+        return Section.MODEL
+    if not one.path.startswith("$"):
+        return Section.WIRE
+    name = re.split(r"[.\[]", one.path.lstrip("$."), maxsplit=1)[0]
+    came_or_went = one.recorded is ABSENT or one.now is ABSENT
+    return Section.FIELD if came_or_went and name not in KNOBS else Section.MODEL
+
+
+def _message_section(one: Difference, recorded: CallReading, now: CallReading) -> Section:
+    who = owner(one, (recorded, now))
+    added = one.recorded is ABSENT
+    if (added or one.now is ABSENT) and _whole(one, recorded, now):
+        return Section.PROMPT if added and who in {"system", "user"} else Section.HISTORY
+    if who == "tool":
+        return Section.RESULT
+    return Section.PROMPT if who in {"system", "user"} and not one.note.startswith("reordered") else Section.HISTORY
+
+
+def message_index(one: Difference, reading: CallReading) -> int | None:
+    """The index of the message that a difference stands in, None when it is in none or in all of them."""
+    if not reading.messages_at or not one.path.startswith(reading.messages_at):
+        return None
+    found = _INDEX.match(one.path, len(reading.messages_at))
+    return int(found[1]) if found else None
+
+
+def _whole(one: Difference, recorded: CallReading, now: CallReading) -> bool:
+    """Whether whole messages came or went, not a part of one."""
+    at = recorded.messages_at or now.messages_at
+    found = _INDEX.match(one.path, len(at))
+    return found is not None and found.end() == len(one.path)
+
+
+def message(one: Difference, readings: Readings) -> Json:
+    """The message that a difference stands in, on the side where it is; None when it is in no single one."""
+    reading = readings[1] if one.recorded is ABSENT else readings[0]
+    index = message_index(one, reading)
+    return reading.messages[index] if index is not None and index < len(reading.messages) else None
+
+
+def owner(one: Difference, readings: Readings) -> str:
+    """Whose words a difference stands in; "prompt" where it is in no single message."""
+    reading = readings[1] if one.recorded is ABSENT else readings[0]
+    if reading.system_at and below(one.path, reading.system_at):
+        return "system"
+    found = message(one, readings)
+    return "prompt" if found is None else role(found)
+
+
+def tool_name(one: Difference, readings: Readings) -> str:
+    """The name of the tool whose schema a difference stands in, with a colon."""
+    reading = readings[1] if one.recorded is ABSENT else readings[0]
+    found = _INDEX.match(one.path, len(reading.tools_at)) if one.path.startswith(reading.tools_at) else None
+    if found is None or int(found[1]) >= len(reading.tools):
+        return ""
+    tool = reading.tools[int(found[1])]
+    inner = tool.get("function", tool) if isinstance(tool, dict) else None
+    return f"tool {inner['name']}: " if isinstance(inner, dict) and isinstance(inner.get("name"), str) else ""
+
+
+def below(path: str, above: str) -> bool:
+    """Whether `path` is `above` or a place in it."""
+    return path.startswith(above) and path[len(above) : len(above) + 1] in {"", ".", "["}

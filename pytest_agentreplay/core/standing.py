@@ -1,0 +1,277 @@
+"""A recording as it stands in the middle of a replay: what was answered, what is due next, who said what."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core import texts
+from pytest_agentreplay.core.canon import NotJson, canonical, parse
+from pytest_agentreplay.core.classify import Change, between
+from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
+from pytest_agentreplay.core.model import HttpCall, ToolCall, ToolReply
+from pytest_agentreplay.core.sections import differences
+from pytest_agentreplay.core.turns import divide, is_model, label, seat, top_level
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Exchange, Json, Run
+    from pytest_agentreplay.core.reading import Reader, ToolUse
+
+QUOTED = 6  # characters from which on a changed word is looked up by itself
+AROUND = 10  # characters on both sides that a shorter one is looked up with
+
+
+class Standing:
+    """A run of which the exchanges whose `start` is in `served` were answered."""
+
+    def __init__(self, run: Run, reader: Reader, served: Collection[int], matching: Matching | None = None) -> None:
+        """Divide the run into turns; everything else is read when it is asked for."""
+        self.reader = reader
+        self.served = served
+        self._matching = matching
+        self._top = top_level(run)
+        self.turns, self.told = divide(self._top, reader)
+        self.lanes = list(dict.fromkeys(turn.lane for turn in self.turns))
+
+    def name(self, call: Call) -> str:
+        """A call as people are told it."""
+        return label(call, self.reader)
+
+    def is_model(self, exchange: Exchange) -> bool:
+        """Whether a turn begins here."""
+        return is_model(exchange.call, self.reader)
+
+    def speaks(self, call: Call) -> bool:
+        """Whether a model is asked."""
+        return is_model(call, self.reader)
+
+    def lane(self, exchange: Exchange) -> str:
+        """The lane that people are told."""
+        return self.told[exchange.lane]
+
+    def turn(self, exchange: Exchange) -> int:
+        """The number of its turn."""
+        return seat(self.turns, exchange)[0]
+
+    def unserved(self) -> list[Exchange]:
+        """All top-level exchanges that were not answered."""
+        return [x for x in self._top if x.start not in self.served]
+
+    def pending(self, lane: str) -> list[Exchange]:
+        """Those of one lane."""
+        return [x for x in self.unserved() if self.lane(x) == lane]
+
+    def next_lane(self) -> str:
+        """The lane of the first call that is due anywhere, "" when none is."""
+        return next((self.lane(x) for x in self.unserved()), "")
+
+    def last(self, lane: str) -> Exchange | None:
+        """The latest exchange of a lane that was answered."""
+        return next((x for x in reversed(self._top) if x.start in self.served and self.lane(x) == lane), None)
+
+    def differences(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
+        """Where two calls differ, without what is not compared."""
+        drift = self._matching.drift(recorded, now) if self._matching is not None else ()
+        return differences(recorded, now, drift=drift)
+
+    def change(self, recorded: Exchange, now: Call) -> Change:
+        """What made the recorded call another one."""
+        return between(recorded.call, now, self.reader, self.differences(recorded.call, now), frozen=self._frozen)
+
+    def answered_before(self, call: Call, lane: str) -> Exchange | None:
+        """The latest answered exchange of the lane that is this very call."""
+        for x in reversed(self._top):
+            mine = x.start in self.served and self.lane(x) == lane
+            if mine and _alike(x.call, call) and not self.differences(x.call, call):
+                return x
+        return None
+
+    def alike(self, recorded: HttpCall, now: HttpCall) -> bool:
+        """Whether one may stand for the other: both ask a model, or both go to one host or path."""
+        if self.speaks(recorded) and self.speaks(now):
+            return True
+        here, there = _host_and_path(recorded.url), _host_and_path(now.url)
+        return here[0] == there[0] or here[1] == there[1]
+
+    def foreign(self, call: HttpCall, due: Exchange, lane: str) -> bool:
+        """Whether a model call is none of the conversation that the due one goes on with."""
+        if not self.speaks(call) or not isinstance(due.call, HttpCall):
+            return False
+        new, old = self.reader.read_call(call), self.reader.read_call(due.call)
+        said = self._said(due.call)
+        if said & self._said(call) or (new.system == old.system and new.tools == old.tools):
+            return False
+        return any(said & self._said(x.call) for x in self._top if x.start in self.served and self.lane(x) == lane)
+
+    def nearest(self, targets: Sequence[Exchange], call: HttpCall) -> Exchange:
+        """The first target, unless a later one says all but the same as `call` and the first does not."""
+        mine = self._said(call)
+        far = [len(self._said(x.call) ^ mine) for x in targets]
+        best = min(range(len(targets)), key=far.__getitem__)
+        return targets[best] if far[best] <= 1 < far[0] else targets[0]
+
+    def asked(self, exchange: Exchange) -> tuple[ToolUse, ...]:
+        """The tool calls that the model asked for last before `exchange`, in its lane."""
+        for x in reversed(self._top):
+            before = x.start < exchange.start and self.lane(x) == self.lane(exchange)
+            if before and isinstance(x.call, HttpCall) and self.is_model(x):
+                return self.reader.read_reply(x.call, x.outcome).tool_uses
+        return ()
+
+    @staticmethod
+    def arguments(use: ToolUse) -> Json:
+        """What the model asked for, as a value."""
+        if not isinstance(use.arguments, str):
+            return use.arguments
+        value = parse(use.arguments)
+        return use.arguments if isinstance(value, NotJson) else value
+
+    def source(self, change: Change, target: Exchange) -> str:
+        """Which earlier reply the old text of the first difference came from, as a line; "" when none holds it."""
+        if not change.differences:
+            return ""
+        wanted = _needle(change.differences[0])
+        # A word of a prompt that a reply says too is no news; a sentence is.
+        if len(wanted) < (4 * QUOTED if change.kind is Kind.PROMPT else 4):
+            return ""
+        for x in self._top:
+            if x.finish is not None and x.finish < target.start and any(wanted in text for text in self._texts(x)):
+                quoted = json.dumps(texts.shorten(wanted, 30), ensure_ascii=False)
+                turn, _, call, _ = seat(self.turns, x)
+                return f"the recorded text {quoted} came from {self.name(x.call)} (turn {turn}, call {call})"
+        return ""
+
+    def divergence(
+        self,
+        kind: Kind,
+        summary: str,
+        at: Exchange | None,
+        *,
+        lane: str = "main",
+        recorded: Exchange | None = None,
+        now: Call | None = None,
+        differences: tuple[Difference, ...] = (),
+        cause: str = "",
+        hints: tuple[str, ...] = (),
+        detail: tuple[str, ...] = (),
+    ) -> Divergence:
+        """A divergence at the place of `at`; None: in an empty lane."""
+        turn, turns, position, positions = seat(self.turns, at) if at is not None else (0, 0, 0, 0)
+        return Divergence(
+            kind,
+            summary,
+            turn,
+            turns,
+            self.lane(at) if at is not None else lane,
+            len(self.lanes),
+            position,
+            positions,
+            recorded=recorded,
+            now=now,
+            differences=differences,
+            cause=cause,
+            hints=hints,
+            detail=detail,
+        )
+
+    def _said(self, call: Call) -> set[str]:
+        """The messages of a model call, as comparable texts."""
+        if not isinstance(call, HttpCall):
+            return set()
+        reading = self.reader.read_call(call)
+        return {canonical(one) for one in (*reading.system, *reading.messages)}
+
+    def _texts(self, exchange: Exchange) -> Iterator[str]:
+        """All that an exchange gave back, as texts to search in."""
+        if isinstance(exchange.call, HttpCall):
+            reading = self.reader.read_reply(exchange.call, exchange.outcome)
+            yield reading.text
+            yield from (
+                use.arguments if isinstance(use.arguments, str) else json.dumps(use.arguments)
+                for use in reading.tool_uses
+            )
+        if isinstance(exchange.outcome, ToolReply):
+            for value in (exchange.outcome.value, *(exchange.outcome.items or ())):
+                yield from strings(value)
+                yield json.dumps(value, ensure_ascii=False)
+
+    def _frozen(self, message: Json) -> bool:
+        """Whether the tool whose result a message tells was recorded; in doubt, whether any was."""
+        names = {x.call.name for x in self._top if isinstance(x.call, ToolCall)}
+        found = self._uses.get(_result_id(message))
+        return bool(names) if found is None else found in names
+
+    @cached_property
+    def _uses(self) -> dict[str, str]:
+        """The tool that each id stands for, by the replies that minted them."""
+        return {
+            use.id: use.name
+            for x in self._top
+            if isinstance(x.call, HttpCall)
+            for use in self.reader.read_reply(x.call, x.outcome).tool_uses
+        }
+
+
+def line(call: Call, reader: Reader) -> str:
+    """A call on one line: a tool with its arguments, a model with the last words that it is sent."""
+    name = label(call, reader)
+    if isinstance(call, ToolCall):
+        return f"{name} {canonical(call.arguments)}" if call.arguments else name
+    messages = reader.read_call(call).messages
+    words = " ".join(strings(_content(messages[-1]))) if messages else ""
+    return f"{name}, last message: {words}" if words else name
+
+
+def strings(value: Json) -> Iterator[str]:
+    """All strings in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from strings(inner)
+
+
+def _content(message: Json) -> Json:
+    return message.get("content", message) if isinstance(message, dict) else message
+
+
+def _needle(one: Difference) -> str:
+    """The old text that is worth looking for."""
+    if not isinstance(one.recorded, str):
+        return ""
+    if not isinstance(one.now, str):
+        return one.recorded[:200].strip()
+    start, old, _ = texts.hunk(one.recorded, one.now)
+    if not old.strip() or len(old) >= QUOTED:
+        return old.strip()
+    return one.recorded[max(0, start - AROUND) : start + len(old) + AROUND].strip()
+
+
+def _result_id(message: Json) -> str:
+    """The id of the tool call whose result a message tells, "" when it says none."""
+    if isinstance(message, dict):
+        for key in ("tool_call_id", "tool_use_id", "call_id"):
+            if isinstance(value := message.get(key), str):
+                return value
+        blocks = message.get("content")
+        return next(filter(None, map(_result_id, blocks)), "") if isinstance(blocks, list) else ""
+    return ""
+
+
+def _alike(recorded: Call, now: Call) -> bool:
+    """Whether it is worth comparing them."""
+    if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
+        return recorded.name == now.name
+    return isinstance(recorded, HttpCall) and isinstance(now, HttpCall) and len(recorded.body) == len(now.body)
+
+
+def _host_and_path(url: str) -> tuple[str, str]:
+    host, _, path = url.partition("://")[2].partition("?")[0].partition("/")
+    return host, path

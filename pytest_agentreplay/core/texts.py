@@ -1,0 +1,175 @@
+"""How two texts differ, in a few words: "line 3: refund -> credit". Linear in their size.
+
+Rules of this room: never a character-level matcher on a long text (minutes for 100 kB); first what is common at both
+ends, then lines, then words of the lines that changed. Encoded images and files are told by type, size and hash.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canon import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+Opcode = tuple[str, int, int, int, int]
+
+SHOWN = 48  # characters of a changed span in a note
+BLOB = 1024  # characters from which an unbroken base64 run counts as a file
+PRODUCT, PAIRS = 4_000_000, 200_000  # what one alignment may cost: N x M, and equal pairs among them
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[\w=;.-]*;base64,")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}\s*")
+
+
+def opcodes(recorded: Sequence[Hashable], now: Sequence[Hashable]) -> list[Opcode] | None:
+    """The changed ranges of two sequences, as difflib's opcodes; None when finding them would cost too much."""
+    if len(recorded) * len(now) > PRODUCT:
+        return None
+    have = Counter(recorded)
+    if sum(count * have[item] for item, count in Counter(now).items()) > PAIRS:
+        return None
+    found = SequenceMatcher(None, recorded, now, autojunk=False).get_opcodes()
+    return [code for code in found if code[0] != "equal"]
+
+
+def common_prefix(recorded: str, now: str) -> int:
+    """How many characters the two share at the start."""
+    low, high = 0, min(len(recorded), len(now))
+    if recorded[:high] == now[:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if recorded[low:middle] == now[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def common_suffix(recorded: str, now: str, limit: int) -> int:
+    """How many characters, at most `limit`, the two share at the end."""
+    low, high = 0, limit
+    if high <= 0 or recorded[-high:] == now[-high:]:
+        return max(high, 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if recorded[len(recorded) - middle :] == now[len(now) - middle :]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def hunk(recorded: str, now: str) -> tuple[int, str, str]:
+    """The changed span, widened to whole words: (where it begins, its old text, its new text)."""
+    start = common_prefix(recorded, now)
+    end = common_suffix(recorded, now, min(len(recorded), len(now)) - start)
+    floor = max(0, start - SHOWN)
+    while start > floor and _inside_word(recorded, start, now):
+        start -= 1
+    limit = max(0, end - SHOWN)
+    while end > limit and _inside_word(recorded, len(recorded) - end, now, len(now) - end):
+        end -= 1
+    return start, recorded[start : len(recorded) - end], now[start : len(now) - end]
+
+
+def brief(recorded: str, now: str) -> str:
+    """What changed between two different texts, in a few words."""
+    start, old, new = hunk(recorded, now)
+    several = "\n" in recorded or "\n" in now
+    if "\n" not in old and "\n" not in new:
+        where = f"line {recorded.count(chr(10), 0, start) + 1}: " if several else ""
+        return where + _words(old, new)
+    return _lines(recorded.split("\n"), now.split("\n"))
+
+
+def blob(text: str) -> str:
+    """An encoded file as "image/png, 412 kB, sha256 ab12..."; "" for a text that is none."""
+    found = _DATA_URL.match(text)
+    if found is None and (len(text) < BLOB or not _BASE64.fullmatch(text, 0, BLOB) or not _BASE64.fullmatch(text)):
+        return ""
+    kind = (found[1] if found else None) or "base64"
+    size = (len(text) - (found.end() if found else 0)) * 3 // 4
+    shown = f"{size // 1000} kB" if size >= 1000 else f"{size} bytes"
+    return f"{kind}, {shown}, sha256 {digest(text)[:12]}"
+
+
+def shorten(text: str, room: int = SHOWN) -> str:
+    """The text in at most `room` characters, cut in the middle."""
+    if len(text) <= room:
+        return text
+    tail = max(0, (room - 3) // 3)
+    return f"{text[: max(0, room - 3 - tail)]}...{text[len(text) - tail :]}"
+
+
+def _inside_word(text: str, at: int, other: str, other_at: int | None = None) -> bool:
+    """Whether position `at` of either text has a letter or digit on both sides."""
+    other_at = at if other_at is None else other_at
+    return _joined(text, at) or _joined(other, other_at)
+
+
+def _joined(text: str, at: int) -> bool:
+    return 0 < at < len(text) and _wordy(text[at - 1]) and _wordy(text[at])
+
+
+def _wordy(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
+
+def _show(text: str) -> str:
+    short = shorten(text)
+    plain = short and not short[0].isspace() and not short[-1].isspace() and " " not in short and short.isprintable()
+    return short if plain else json.dumps(short, ensure_ascii=False)
+
+
+def _words(old: str, new: str) -> str:
+    """One changed span of a line; several changed words far apart are told by the first of them."""
+    if len(old) + len(new) > 2 * SHOWN and old and new:
+        before, after = re.split(r"(\s+)", old), re.split(r"(\s+)", new)
+        codes = opcodes(before, after) or []
+        if len(codes) > 1:
+            _, i1, i2, j1, j2 = codes[0]
+            more = len(codes) - 1
+            return f"{_swap(''.join(before[i1:i2]), ''.join(after[j1:j2]))} (and {more} more place{'s' * (more > 1)})"
+    return _swap(old, new)
+
+
+def _swap(old: str, new: str) -> str:
+    if not old:
+        return f"added {_show(new)}"
+    if not new:
+        return f"dropped {_show(old)}"
+    return f"{_show(old)} -> {_show(new)}"
+
+
+def _lines(old: list[str], new: list[str]) -> str:
+    """Several changed lines: the first of them, and how many more."""
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    before, after = old[head : len(old) - tail], new[head : len(new) - tail]
+    codes = opcodes(before, after) or [("replace", 0, len(before), 0, len(after))]
+    kind, i1, i2, j1, j2 = codes[0]
+    more = sum(max(code[2] - code[1], code[4] - code[3]) for code in codes) - 1
+    if kind == "delete":
+        first = f"{_range(head + i1 + 1, head + i2)} dropped"
+        more -= i2 - i1 - 1
+    elif kind == "insert":
+        first = f"{_range(head + j1 + 1, head + j2)} added"
+        more -= j2 - j1 - 1
+    else:
+        first = f"line {head + i1 + 1}: {_words(*hunk(before[i1], after[j1])[1:])}"
+    return f"{first} (and {more} more line{'s' * (more > 1)})" if more > 0 else first
+
+
+def _range(first: int, last: int) -> str:
+    return f"line {first}" if first == last else f"lines {first}-{last}"

@@ -1,0 +1,174 @@
+"""Turns: how people count a run. Derived from the exchanges, never stored.
+
+Rules of this room:
+- A turn is a model exchange and all that follows it in its lane until the next one; turn 0 came before any of them.
+  An SDK's retries of one request are one turn.
+- Only top-level exchanges count; what happened inside another exchange belongs to it.
+- People are told few lanes: a lane that asked no model (a task around one tool) counts in the lane that started it,
+  and so does one whose model calls ran while nobody else's did (a task around one model call).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.model import Exchange, HttpCall, Run, ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_agentreplay.core.model import Call
+    from pytest_agentreplay.core.reading import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn: `number` counts from 1 within `lane` (0: before any model call); `model` is None in turn 0 only.
+
+    `exchanges` are all top-level ones in order of start, `model` among them (its last attempt).
+    """
+
+    number: int
+    lane: str
+    model: Exchange | None
+    exchanges: tuple[Exchange, ...]
+
+
+def is_model(call: Call, reader: Reader) -> bool:
+    """Whether a turn begins here."""
+    return isinstance(call, HttpCall) and reader.read_call(call).kind == "model"
+
+
+def label(call: Call, reader: Reader) -> str:
+    """A call as people are told it: "tool refund", "model gpt-5", "POST api.example.com/v1/rates"."""
+    if isinstance(call, ToolCall):
+        return f"tool {call.name}"
+    reading = reader.read_call(call)
+    return f"model {reading.name}" if reading.kind == "model" else reading.name
+
+
+def top_level(run: Run) -> list[Exchange]:
+    """The exchanges that are not part of another one, in order of start."""
+    return [exchange for exchange in run.exchanges if exchange.parent is None]
+
+
+def turns(run: Run, reader: Reader) -> tuple[Turn, ...]:
+    """All turns of a run, lane by lane in order of their first exchange. Turn 0 is there when it is not empty."""
+    return divide(top_level(run), reader)[0]
+
+
+def homes(run: Run, reader: Reader) -> dict[str, str]:
+    """For each lane that holds a top-level exchange, the lane that people are told."""
+    return divide(top_level(run), reader)[1]
+
+
+def divide(exchanges: Iterable[Exchange], reader: Reader) -> tuple[tuple[Turn, ...], dict[str, str]]:
+    """The turns of top-level exchanges given in order of start, and the told lane of each lane."""
+    exchanges = list(exchanges)
+    models = {exchange.start for exchange in exchanges if is_model(exchange.call, reader)}
+    told = _told(exchanges, models)
+    strands: dict[str, list[Exchange]] = {}
+    for exchange in exchanges:
+        strands.setdefault(told[exchange.lane], []).append(exchange)
+    return tuple(turn for lane, strand in strands.items() for turn in _split(lane, strand, models)), told
+
+
+def place(run: Run, reader: Reader, exchange: Exchange) -> tuple[int, int, int, int]:
+    """Where an exchange stands in its lane: (turn, turns, position, positions); see `Divergence`.
+
+    An exchange that happened inside another one stands where the outermost one does. Raises ValueError for one
+    that is not of this run.
+    """
+    return seat(turns(run, reader), outermost(run, exchange))
+
+
+def outermost(run: Run, exchange: Exchange) -> Exchange:
+    """The top-level exchange that `exchange` is or belongs to."""
+    if exchange.parent is None:
+        return exchange
+    by_start = {other.start: other for other in run.exchanges}
+    parent: int | None = exchange.parent
+    while parent is not None and parent in by_start:
+        exchange = by_start[parent]
+        parent = exchange.parent
+    return exchange
+
+
+def seat(told: tuple[Turn, ...], exchange: Exchange) -> tuple[int, int, int, int]:
+    """Like `place`, over turns that are at hand."""
+    for turn in told:
+        if any(exchange.start == other.start for other in turn.exchanges):
+            mine = [other for other in told if other.lane == turn.lane]
+            starts = sorted(other.start for each in mine for other in each.exchanges)
+            return turn.number, mine[-1].number, starts.index(exchange.start) + 1, len(starts)
+    msg = f"exchange {exchange.start} is not of this run"
+    raise ValueError(msg)
+
+
+def home(told: Mapping[str, str], lane: str) -> str:
+    """The told lane of `lane`, which need not have been seen before: then that of its nearest known ancestor."""
+    while lane not in told and "." in lane:
+        lane = lane.rpartition(".")[0]
+    return told.get(lane, lane)
+
+
+def _split(lane: str, strand: list[Exchange], models: set[int]) -> list[Turn]:
+    """Cut one lane into turns. A retry continues the turn of the attempt before it."""
+    cuts: list[tuple[Exchange | None, list[Exchange]]] = [(None, [])]
+    for exchange in strand:
+        last = cuts[-1][0]
+        if exchange.start in models:
+            if last is not None and exchange.attempt > last.attempt and exchange.call == last.call:
+                cuts[-1] = (exchange, cuts[-1][1])
+            else:
+                cuts.append((exchange, []))
+        cuts[-1][1].append(exchange)
+    return [
+        Turn(number, lane, model, tuple(found)) for number, (model, found) in enumerate(cuts) if found or number > 0
+    ]
+
+
+def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
+    """The told lane of each lane, by the two rules at the top of this file."""
+    talk: dict[str, list[Exchange]] = {}
+    for exchange in exchanges:
+        if exchange.start in models:
+            talk.setdefault(exchange.lane, []).append(exchange)
+    apart = _apart(talk)
+    told: dict[str, str] = {}
+
+    def find(lane: str) -> str:
+        if lane not in told:
+            parent = lane.rpartition(".")[0]
+            told[lane] = lane if not parent or lane in apart else find(parent)
+        return told[lane]
+
+    return {exchange.lane: find(exchange.lane) for exchange in exchanges}
+
+
+def _apart(talk: dict[str, list[Exchange]]) -> set[str]:
+    """The lanes whose conversation ran beside that of a sibling or of the lane that started them."""
+    spans: dict[str, list[tuple[int, int, str]]] = {}
+    apart = set()
+    for lane, said in talk.items():
+        parent = lane.rpartition(".")[0]
+        span = (said[0].start, max(one.finish or one.start for one in said), lane)
+        spans.setdefault(parent, []).append(span)
+        starts = [one.start for one in talk.get(parent, ())]
+        if bisect_left(starts, span[0]) != bisect_left(starts, span[1]):
+            apart.add(lane)
+        else:
+            before = bisect_left(starts, span[0]) - 1
+            if before >= 0 and (talk[parent][before].finish or 0) > span[0]:
+                apart.add(lane)
+    for siblings in spans.values():
+        siblings.sort()
+        furthest, holder = -1, ""
+        for start, end, lane in siblings:
+            if holder and start < furthest:
+                apart.update((lane, holder))
+            if end > furthest:
+                furthest, holder = end, lane
+    return apart
