@@ -17,7 +17,6 @@ from pytest_agentreplay.core.secret_names import worth_knowing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.core.encodings import Guise
     from pytest_agentreplay.core.spans import Span
 
 PLACEHOLDER = re.compile(rb"\[\[redacted:[a-z][a-z0-9-]*:[0-9]+\]\]")
@@ -25,17 +24,6 @@ CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 LONG_LINE = 16
 PAINT = re.compile(
     rb"(?:\x1b|\\u001[bB]|\\x1b)\[[0-9;]*[A-Za-z]|\xe2\x80[\x8b-\x8d]|\xef\xbb\xbf|\\u200[b-dB-D]|\\ufeff"
-)
-PAINT_SIGNS = (
-    b"\x1b[",
-    b"001b[",
-    b"001B[",
-    b"x1b[",
-    b"\xe2\x80\x8b",
-    b"\xe2\x80\x8c",
-    b"\xe2\x80\x8d",
-    b"\\u200",
-    b"feff",
 )
 
 
@@ -58,7 +46,7 @@ class Known:
         self.generation = 0
         self._lock = Lock()
         self._secrets: dict[str, Secret] = {}
-        self._guises: dict[bytes, list[tuple[Guise, Secret]]] = {}
+        self._guises: dict[bytes, list[tuple[bytes, tuple[bytes, ...], Secret]]] = {}
         self._numbers: dict[tuple[str, str], bytes] = {}
         self._counters: dict[str, int] = {}
 
@@ -80,7 +68,7 @@ class Known:
             if value not in self._secrets:
                 guises = {sign: list(group) for sign, group in self._guises.items()}
                 for guise in (guise for part in parts for guise in secret_guises(part)):
-                    guises.setdefault(guise.sign, []).append((guise, secret))
+                    guises.setdefault(guise.sign, []).append((guise.gate, guise.needles, secret))
                 self._guises = guises
                 self._secrets = {**self._secrets, value: secret}
                 self.generation += 1
@@ -112,7 +100,7 @@ class Known:
 
     def _merged(self, data: bytes) -> list[tuple[int, int, Secret]]:
         found = list(self._raw(data))
-        if any(sign in data for sign in PAINT_SIGNS):
+        if is_painted(data):
             found += self._unpainted(data)
         if not found:
             return []
@@ -133,13 +121,12 @@ class Known:
         for sign, group in self._guises.items():
             if sign not in data:
                 continue
-            for guise, secret in group:
-                if guise.gate in data:
-                    for needle in guise.needles:
-                        at = data.find(needle)
-                        while at >= 0:
-                            yield at, at + len(needle), secret
-                            at = data.find(needle, at + len(needle))
+            for _, needles, secret in [entry for entry in group if entry[0] in data]:
+                for needle in needles:
+                    at = data.find(needle)
+                    while at >= 0:
+                        yield at, at + len(needle), secret
+                        at = data.find(needle, at + len(needle))
 
     def _unpainted(self, data: bytes) -> list[tuple[int, int, Secret]]:
         """Hits that colour codes or zero-width characters run through."""
@@ -161,6 +148,13 @@ class Known:
             return real + offset - begin
 
         return [(place(start), place(end - 1) + 1, secret) for start, end, secret in self._raw(b"".join(kept))]
+
+
+def is_painted(data: bytes) -> bool:
+    """Whether there may be colour codes or zero-width characters; a few scans, no regex."""
+    if b"\x1b" in data or (b"\xe2" in data and b"\xe2\x80" in data):
+        return True
+    return b"\\" in data and (b"\\u001" in data or b"\\u200" in data or b"\\x1b" in data)
 
 
 def is_bare_number(data: bytes, start: int, end: int) -> bool:

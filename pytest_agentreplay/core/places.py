@@ -31,6 +31,8 @@ COMMON_NAMES = names(
     " agent node main work build builder default docker vagrant jenkins github gitlab circleci travis azure codespace"
     " vscode nobody web www mail api host home server local localhost localdomain computer laptop desktop python"
 )
+UNESCAPED = re.compile(rb"[A-Za-z0-9_.-]+")
+"""Stands in every guise as it is: neither JSON nor a URL escapes any of it."""
 WORD = frozenset(bytes([byte]) for byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 ESCAPE_BEFORE = re.compile(rb"(?:\\[nrtbf]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2})\Z")
 MARK_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -38,11 +40,12 @@ MARK_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Needle:
-    """One guise of one place, and the mark that stands for it."""
+    """One guise of one place, and the mark that stands for it. Where it stands, `gate` stands too."""
 
     name: str
     text: bytes
     mark: bytes
+    gate: bytes
 
 
 class Places:
@@ -132,11 +135,12 @@ def needles_of(values: Mapping[str, str]) -> list[Needle]:
         if not markable(value) or value in seen:
             continue
         seen.add(value)
+        gate = max(UNESCAPED.findall(as_bytes(value)), key=len)
         forms = place_guises(value) if is_path(value) else {"": value}
         distinct = {form: guise for guise, form in reversed(list(forms.items()))}
         for form, guise in distinct.items():
             mark = f"{{{{{name}:{guise}}}}}" if guise else f"{{{{{name}}}}}"
-            needles.append(Needle(name, as_bytes(form), mark.encode()))
+            needles.append(Needle(name, as_bytes(form), mark.encode(), gate))
     return needles
 
 
@@ -147,19 +151,18 @@ def is_path(value: str) -> bool:
 
 def markable(value: str) -> bool:
     """Whether a value is long and rare enough to be told from chance, and cannot be taken for a mark."""
-    if "{" in value or "}" in value:
+    if "{" in value or "}" in value or SAFE_RUN.search(as_bytes(value)) is None:
         return False
     if is_path(value):
-        return len(value) >= SHORTEST_PATH and SAFE_RUN.search(as_bytes(value)) is not None
+        return len(value) >= SHORTEST_PATH
     return len(value) >= SHORTEST_NAME and value.lower() not in COMMON_NAMES and not value.isdigit()
 
 
 def gated(needles: list[Needle]) -> list[tuple[bytes, tuple[Needle, ...]]]:
-    """The needles by the longest run of letters and digits in them: one scan for it clears the whole group."""
+    """The needles by gate: one scan for it clears the whole group."""
     groups: dict[bytes, list[Needle]] = {}
     for needle in needles:
-        runs = SAFE_RUN.findall(needle.text)
-        groups.setdefault(max(runs, key=len) if runs else needle.text, []).append(needle)
+        groups.setdefault(needle.gate, []).append(needle)
     return [(gate, tuple(group)) for gate, group in groups.items()]
 
 

@@ -44,6 +44,7 @@ class Redaction:
         self._known = Known()
         self._extra = frozenset(name.lower() for name in allow_headers)
         self._headers_seen: dict[Headers, Headers] = {}
+        self._clean: set[tuple[str, Headers, int]] = set()
         self._began: int | None = None
         self._hits: dict[str, int] = {}
         self._inward = Rewriting(self._everything, self._applied, self._opaque, decoders or {})
@@ -69,7 +70,15 @@ class Redaction:
 
     def call(self, call: Call) -> Call:
         """The call as it may be stored; its headers have been through `headers` already."""
-        return self._inward.call(self._url(call))
+        if not isinstance(call, HttpCall):
+            return self._inward.call(call)
+        if (call.url, call.headers, self._known.generation) in self._clean:
+            return self._inward.call_body(call)
+        stored = self._inward.call(self._url(call))
+        assert isinstance(stored, HttpCall)
+        if stored.url == call.url and stored.headers is call.headers and len(self._clean) < MEMO:
+            self._clean.add((call.url, call.headers, self._known.generation))
+        return stored
 
     def outcome(self, call: Call, outcome: Outcome) -> Outcome:  # noqa: ARG002  Scrub: rules by call come with policies
         """The outcome as it may be stored."""
@@ -146,16 +155,29 @@ class Redaction:
         spans = self._known.find(data)
         if stream and self._known.generation:
             spans = disjoint(find_joined(data, self._known.find), spans)
+        return self._decoded_placeholders(data, spans)
+
+    def _everything(self, data: bytes, stream: bool) -> list[Span]:
+        if self._began is None:
+            self._began = self._known.generation
+        spans = self._known.find(data)
+        marks = self._places.marks_in(data)
+        if stream and (joined := find_joined(data, self._both)):
+            spans = disjoint(joined, spans)
+        if marks:
+            spans = disjoint(spans, marks)
+        return self._decoded_placeholders(data, spans)
+
+    def _both(self, data: bytes) -> list[Span]:
+        spans, marks = self._known.find(data), self._places.marks_in(data)
+        return disjoint(spans, marks) if marks else spans
+
+    @staticmethod
+    def _decoded_placeholders(data: bytes, spans: list[Span]) -> list[Span]:
         if b"redacted%3" in data:
             encoded = [(hit.start(), hit.end(), b"[[redacted:%b:%b]]" % hit.groups()) for hit in ENCODED.finditer(data)]
             spans = disjoint(spans, encoded)
         return spans
-
-    def _everything(self, data: bytes, stream: bool) -> list[Span]:
-        spans = self._secrets(data, stream)
-        joined = find_joined(data, self._places.marks_in) if stream else []
-        marks = self._places.marks_in(data)
-        return disjoint(spans, joined, marks) if joined or marks else spans
 
     def _applied(self, spans: list[Span]) -> None:
         self._places.count(spans)

@@ -19,7 +19,7 @@ from pytest_agentreplay.core.spans import recut, splice
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, Outcome
+    from pytest_agentreplay.core.model import Call, Headers, HttpCall, Json, JsonObject, Outcome
     from pytest_agentreplay.core.spans import Span
 
     Finder: TypeAlias = Callable[[bytes, bool], list[Span]]
@@ -46,12 +46,15 @@ class Rewriting:
         if isinstance(call, ToolCall):
             arguments = cast("JsonObject", self.tree(call.arguments))
             return call if arguments is call.arguments else replace(call, arguments=arguments)
-        url = self.text(call.url)
-        kept = self.values(call.headers)
-        body, _, kept = self.body(call.body, (len(call.body),), kept)
-        if body is call.body and url is call.url and kept is call.headers:
-            return call
-        return replace(call, url=url, headers=kept, body=body)
+        url, kept = self.text(call.url), self.values(call.headers)
+        if url is not call.url or kept is not call.headers:
+            call = replace(call, url=url, headers=kept)
+        return self.call_body(call)
+
+    def call_body(self, call: HttpCall) -> HttpCall:
+        """A request with its body alone rewritten."""
+        body, _, kept = self.body(call.body, (len(call.body),), call.headers)
+        return call if body is call.body else replace(call, headers=kept, body=body)
 
     def outcome(self, outcome: Outcome) -> Outcome:
         """An outcome with its texts rewritten; chunk cuts and Content-Length follow the body."""
