@@ -36,10 +36,10 @@ class Raw:
     """A reply said in bytes.
 
     `headers` go out as they are, in order and case; unless they name a length or an encoding of the transfer, the
-    `chunks` are sent as HTTP chunks. `delay` is in seconds, before each chunk. After `break_after` chunks the
-    connection is cut: abruptly (`reset`) or as if the server had simply gone. `hang` says nothing more, and keeps
-    the connection until the client leaves or the server stops. Status 0 sends no head, so a break or hang comes
-    before any answer. `head` stands for status line, headers and blank line, for what is not HTTP at all.
+    `chunks` are sent as HTTP chunks. `delay` is in seconds, before each chunk and before a reset. After `break_after`
+    chunks the connection is cut: abruptly (`reset`) or as if the server had simply gone. `hang` says nothing more,
+    and keeps the connection until the client leaves or the server stops. Status 0 sends no head, so a break or hang
+    comes before any answer. `head` stands for status line, headers and blank line, for what is not HTTP at all.
     """
 
     status: int = 200

@@ -192,6 +192,8 @@ class ModelServer:
             return False
         if raw.break_after is not None:
             if raw.reset:
+                # A reset throws away what the client has not read yet.
+                self._stopped.wait(raw.delay)
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return False
         if chunked and raw.status:

@@ -1,0 +1,214 @@
+"""Bodies on their way: teed chunk by chunk while recording, played chunk by chunk while replaying.
+
+Written once for httpx and httpx2; `http_httpx` makes them streams of the library at hand. A body is never read ahead of
+the agent, and nothing is awaited once an exception is under way: it may be a cancellation.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.boundaries.http_failures import frozen
+from pytest_agentreplay.boundaries.http_wire import forever, native, never, refuse
+from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
+
+    from pytest_agentreplay.boundaries.crossing import Passage
+    from pytest_agentreplay.boundaries.http_wire import Wire
+    from pytest_agentreplay.core.model import Headers
+
+
+def texts(raw: list[tuple[bytes, bytes]]) -> Headers:
+    """Header bytes as text, byte for character."""
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
+
+
+class Take:
+    """A reply as far as it has come; settled once, by whichever end comes first."""
+
+    __slots__ = ("_chunks", "_passage", "_response", "_watch", "headers", "reading")
+
+    def __init__(self, passage: Passage, response: Any, watch: Watch) -> None:
+        extensions = response.extensions
+        self._passage = passage
+        self._chunks: list[bytes] = []
+        self._watch = watch
+        self.reading = False
+        # Taken now: the agent may change the response that it is given.
+        self.headers = texts(response.headers.raw)
+        reason = extensions.get("reason_phrase")
+        self._response = (
+            response.status_code,
+            response.reason_phrase if reason is None else reason.decode("latin-1"),
+            extensions.get("http_version", b"HTTP/1.1").decode("latin-1"),
+        )
+        passage.partial = self.partial
+
+    def over(self, awaitable: Awaitable[bytes]) -> Awaitable[bytes]:
+        """`awaitable`, watched until it is known that the call gives way to others."""
+        return awaitable if self._watch.suspended else self._watch.over(awaitable)
+
+    def add(self, chunk: bytes) -> None:
+        """Note a chunk that is about to pass on."""
+        if not self._chunks:
+            self._passage.first_byte()
+        self._chunks.append(bytes(chunk))
+
+    def end(self, failure: Failure | None = None, *, closed: bool = False) -> None:
+        """It ended: whole, broken off by `failure`, or `closed` by the agent. Later ends do nothing."""
+        if self._passage.forward:
+            self._passage.settle(self._reply(failure, closed=closed), suspended=self._watch.suspended)
+
+    def partial(self) -> HttpReply:
+        """What has come when the run ends: left by the agent, or still being waited for."""
+        waiting = Failure("builtins.GeneratorExit") if self.reading else None
+        return self._reply(waiting, closed=waiting is None)
+
+    def _reply(self, failure: Failure | None, *, closed: bool) -> HttpReply:
+        status, reason, version = self._response
+        body = b"".join(self._chunks)
+        length = next((value for name, value in self.headers if name.lower() == "content-length"), "")
+        closed = closed and length != str(len(body))
+        cuts = tuple(map(len, self._chunks))
+        return HttpReply(status, reason, version, self.headers, Body(body) if body else EMPTY, cuts, failure, closed)
+
+
+class Tee:
+    """A sync body while recording: each chunk passes on at once."""
+
+    def __init__(self, stream: Any, take: Take) -> None:
+        self._stream = stream
+        self._take = take
+
+    def __iter__(self) -> Iterator[bytes]:
+        take = self._take
+        take.reading = True
+        try:
+            for chunk in self._stream:
+                take.reading = False
+                take.add(chunk)
+                yield chunk
+                take.reading = True
+        except GeneratorExit:
+            take.end(closed=True)
+            raise
+        except BaseException as error:
+            take.end(frozen(error))
+            raise
+        take.end()
+
+    def close(self) -> None:
+        """The agent wants no more."""
+        self._take.end(closed=True)
+        self._stream.close()
+
+
+class AsyncTee:
+    """An async body while recording: each chunk passes on at once."""
+
+    def __init__(self, stream: Any, take: Take) -> None:
+        self._stream = stream
+        self._take = take
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        take = self._take
+        chunks = self._stream.__aiter__()
+        while True:
+            take.reading = True
+            try:
+                chunk = await take.over(chunks.__anext__())
+            except StopAsyncIteration:
+                take.end()
+                return
+            except BaseException as error:
+                take.end(frozen(error))
+                raise
+            take.reading = False
+            take.add(chunk)
+            try:
+                yield chunk
+            except GeneratorExit:
+                take.end(closed=True)
+                if isinstance(chunks, types.AsyncGeneratorType):
+                    await chunks.aclose()
+                raise
+
+    async def aclose(self) -> None:
+        """The agent wants no more."""
+        self._take.end(closed=True)
+        await self._stream.aclose()
+
+
+class Watch:
+    """Notes whether an awaited call ever gave way to others, in any event loop."""
+
+    __slots__ = ("suspended",)
+
+    def __init__(self) -> None:
+        self.suspended = False
+
+    @types.coroutine
+    def over(self, awaitable: Awaitable[Any]) -> Generator[Any, Any, Any]:
+        """Await `awaitable`; what the event loop sends and throws goes through as it is."""
+        steps: Any = awaitable.__await__()
+        resume, value = steps.send, None
+        while True:
+            try:
+                wanted = resume(value)
+            except StopIteration as done:
+                return done.value
+            self.suspended = True
+            try:
+                resume, value = steps.send, (yield wanted)
+            except BaseException as error:
+                resume, value = steps.throw, error
+
+
+class Played:
+    """A recorded body, sync and async: the chunks as they were, then the end, the failure, or the silence."""
+
+    def __init__(self, wire: Wire, reply: HttpReply) -> None:
+        self._wire = wire
+        self._reply = reply
+        self._open = True
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._reply.chunks()
+        failure = self._reply.failure
+        if failure is not None and failure.cancelled:
+            self._open = False
+            never(self._wire)
+        self._end()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self._reply.chunks():
+            yield chunk
+        failure = self._reply.failure
+        if failure is not None and failure.cancelled:
+            self._open = False
+            await forever(self._wire)
+        self._end()
+
+    def close(self) -> None:
+        """The agent wants no more, or has had all."""
+        if self._open:
+            self._open = False
+            self._wire.passage.finish()
+
+    async def aclose(self) -> None:
+        """The agent wants no more, or has had all."""
+        self.close()
+
+    def _end(self) -> None:
+        """All chunks are out: what comes next is what came next."""
+        reply = self._reply
+        if reply.failure is not None:
+            self.close()
+            raise native(reply.failure, self._wire)
+        if reply.closed and not reply.body.data.rstrip().endswith(b"data: [DONE]"):
+            count = f"{len(reply.cuts)} chunk{'' if len(reply.cuts) == 1 else 's'}"
+            refuse(self._wire, f"the agent reads on where it stopped reading when recorded, after {count}")
+        self.close()

@@ -1,0 +1,71 @@
+"""Exceptions of HTTP libraries as values, and back as today's classes.
+
+A class is looked up among the loaded modules only; data never imports. It never raises what is no Exception, nor a
+signal of a test runner: a file must not be able to skip a test or end the session. httpx and httpx2 are two names of
+one family, so a failure recorded through one comes back through the other.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.model import Failure
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+FAMILY = frozenset({"httpx", "httpx2"})
+RUNNERS = frozenset({"_pytest", "pytest", "unittest"})
+_ROOTS = frozenset({"builtins.Exception", "builtins.BaseException"})
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def frozen(error: BaseException) -> Failure:
+    """`error` as a value; its arguments are kept when all of them are plain."""
+    kind = type(error)
+    plain = all(type(value) in _SCALARS for value in error.args)
+    return Failure(
+        dotted(kind), str(error), args=error.args if plain else (), bases=tuple(map(dotted, kind.__mro__[1:-1]))
+    )
+
+
+def dotted(kind: type) -> str:
+    """The dotted path of a class."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def thawed(failure: Failure, library: ModuleType) -> BaseException:
+    """The exception to raise in `library` (httpx or httpx2): of the same class, else a stand-in of the same name."""
+    kind = found(failure.type, library) or stand_in(failure, library)
+    args = failure.args or (failure.message,)
+    try:
+        return kind(*args)
+    except Exception:
+        # A constructor of its own: the class and the text are what agents look at.
+        error = kind.__new__(kind)
+        error.args = args
+        return error
+
+
+def stand_in(failure: Failure, library: ModuleType) -> type[BaseException]:
+    """A class of the same name under the nearest base that is at hand.
+
+    What was no Exception gets one that `except Exception` does not catch either.
+    """
+    ordinary = not failure.bases or "builtins.Exception" in failure.bases
+    near = (found(base, library) for base in failure.bases if base not in _ROOTS)
+    base = next((kind for kind in near if kind is not None), RuntimeError if ordinary else BaseException)
+    module, _, name = failure.type.rpartition(".")
+    return type(name, (base,), {"__module__": module})
+
+
+def found(path: str, library: ModuleType) -> type[Exception] | None:
+    """The loaded Exception class at the dotted `path`, httpx's and httpx2's being those of `library`."""
+    name, _, kind = path.rpartition(".")
+    module = library if name in FAMILY else sys.modules.get(name)
+    # Not getattr: a module's own __getattr__ may import or warn.
+    value = vars(module).get(kind) if module is not None else None
+    if not isinstance(value, type) or not issubclass(value, Exception) or value.__name__ != kind:
+        return None
+    return None if any(base.__module__.partition(".")[0] in RUNNERS for base in value.__mro__) else value

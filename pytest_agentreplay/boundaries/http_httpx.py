@@ -1,0 +1,165 @@
+"""The HTTP boundary of httpx and httpx2, sync and async: one exchange per wire call.
+
+Met at `Client._transport_for_url`, which every wire call passes last: below it stand the default, mounted and user
+transports, above it redirects, auth flows and the decoding of bodies. The seam is of the class, so clients that were
+built earlier are met too. It is private; where a future version lacks it nothing is wrapped, and the network guard
+speaks.
+
+Rules of this file: while recording the agent gets the native response, whose stream is teed as it flows, never read
+ahead. While replaying the inner transport is not even looked up.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries.http_bodies import AsyncTee, Played, Take, Tee, Watch, texts
+from pytest_agentreplay.boundaries.http_failures import frozen
+from pytest_agentreplay.boundaries.http_wire import Wire, forever, native, never
+from pytest_agentreplay.boundaries.imports import when_imported
+from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+
+
+def install() -> None:
+    """Meet httpx and httpx2, now or when they are imported, for good. Outside a test each call costs one look-up."""
+    for name in ("httpx", "httpx2"):
+        when_imported(name, meet)
+
+
+def meet(library: ModuleType) -> None:
+    """Wrap the seam of the two client classes of `library`. Doing it twice does nothing."""
+    streams = _Streams(library)
+    for client in (library.Client, library.AsyncClient):
+        seam = getattr(client, "_transport_for_url", None)
+        if seam is None:
+            continue
+        owner, original = getattr(seam, "__agentreplay__", (None, seam))
+        # A second copy of this module (test tools that restore sys.modules) takes over from the first.
+        if owner is not doorstep.current:
+            client._transport_for_url = wrap(original, streams)
+
+
+def wrap(original: Callable[[Any, Any], Any], streams: _Streams) -> Callable[[Any, Any], Any]:
+    """The seam that gives the real transport, or one that asks at the doorstep first."""
+    current, within_http = doorstep.current, doorstep.within_http
+
+    @functools.wraps(original)
+    def _transport_for_url(self: Any, url: Any) -> Any:
+        crossing = current()
+        if crossing is None or within_http():
+            return original(self, url)
+        return _Transport(crossing, streams, functools.partial(original, self, url))
+
+    _transport_for_url.__agentreplay__ = (current, original)  # type: ignore[attr-defined]
+    return _transport_for_url
+
+
+class _Transport:
+    """One wire call. `_real` finds the inner transport; it is called when the gate said forward, and only then."""
+
+    __slots__ = ("_crossing", "_real", "_streams")
+
+    def __init__(self, crossing: Crossing, streams: _Streams, real: Callable[[], Any]) -> None:
+        self._crossing = crossing
+        self._streams = streams
+        self._real = real
+
+    def handle_request(self, request: Any) -> Any:
+        wire = self._enter(request, request.read())
+        passage = wire.passage
+        if not passage.forward:
+            if passage.unfinished:
+                never(wire)
+            return self._streams.replayed(wire)
+        try:
+            with passage.inside():
+                response = self._real().handle_request(request)
+        except BaseException as error:
+            passage.settle(frozen(error))
+            raise
+        return self._streams.recorded(response, passage, self._streams.tee, Watch())
+
+    async def handle_async_request(self, request: Any) -> Any:
+        wire = self._enter(request, await request.aread())
+        passage = wire.passage
+        if not passage.forward:
+            if passage.unfinished:
+                await forever(wire)
+            return self._streams.replayed(wire)
+        watch = Watch()
+        try:
+            with passage.inside():
+                response = await watch.over(self._real().handle_async_request(request))
+        except BaseException as error:
+            # Perhaps a cancellation: nothing may be awaited here.
+            passage.settle(frozen(error), suspended=watch.suspended)
+            raise
+        return self._streams.recorded(response, passage, self._streams.async_tee, watch)
+
+    def _enter(self, request: Any, body: bytes) -> Wire:
+        call = call_of(request, body)
+        passage = self._crossing.enter(call, attempt=attempt_of(request))
+        return Wire(self._crossing, passage, call, request, self._streams.library)
+
+
+def call_of(request: Any, body: bytes) -> HttpCall:
+    """The native request as a call, with all its headers."""
+    # The part after "#" never goes on the wire.
+    url = str(request.url).partition("#")[0]
+    return HttpCall(request.method, url, texts(request.headers.raw), Body(body) if body else EMPTY)
+
+
+def attempt_of(request: Any) -> int:
+    """Which attempt an SDK says that this is, from 1."""
+    retries: str = request.headers.get("x-stainless-retry-count", "")
+    return 1 + int(retries) if retries.isdecimal() else 1
+
+
+class _Streams:
+    """The response and stream classes of one library, which checks that a stream is of its own kind."""
+
+    def __init__(self, library: ModuleType) -> None:
+        self.library = library
+        self.tee = type("Tee", (Tee, library.SyncByteStream), {})
+        self.async_tee = type("AsyncTee", (AsyncTee, library.AsyncByteStream), {})
+        self.played = type("Played", (Played, library.SyncByteStream, library.AsyncByteStream), {})
+
+    def recorded(self, response: Any, passage: Passage, tee: type, watch: Watch) -> Any:
+        """The native response itself, its stream teed."""
+        take = Take(passage, response, watch)
+        if not response.is_stream_consumed:
+            response.stream = tee(response.stream, take)
+            return response
+        # A mock, or a transport that has read ahead: nothing will flow.
+        if isinstance(response.stream, self.library.ByteStream):
+            take.add(b"".join(response.stream))
+        else:
+            take.headers = tuple([pair for pair in take.headers if pair[0].lower() != "content-encoding"])
+            take.add(getattr(response, "_content", b""))
+        take.end()
+        return response
+
+    def replayed(self, wire: Wire) -> Any:
+        """The recorded response as a native one; a recorded failure is raised."""
+        reply = wire.passage.outcome
+        if isinstance(reply, HttpReply):
+            return self.library.Response(
+                reply.status,
+                headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers],
+                stream=self.played(wire, reply),
+                extensions={
+                    "http_version": reply.version.encode("latin-1"),
+                    "reason_phrase": reply.reason.encode("latin-1"),
+                },
+            )
+        assert isinstance(reply, Failure)
+        wire.passage.finish()
+        raise native(reply, wire)

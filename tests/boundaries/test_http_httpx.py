@@ -1,0 +1,826 @@
+"""httpx and httpx2 are recorded once a wire call and replayed byte for byte, by any client, with no server."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import anthropic
+import anyio
+import httpx
+import httpx2
+import openai
+import pytest
+import trio
+
+from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries import http_httpx, lanes
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.gate import Answer, Forward, Refuse
+from pytest_agentreplay.core.model import Body, Exchange, Failure, HttpReply, Timing
+from pytest_agentreplay.demo.server import Ask, ModelServer, Raw
+from pytest_agentreplay.errors import ReplayDiverged
+
+LIBRARIES = [pytest.param(httpx, id="httpx"), pytest.param(httpx2, id="httpx2")]
+HOW = ["sync", "async"]
+
+
+class Plain:
+    """Scrubs nothing."""
+
+    def headers(self, headers):
+        return headers
+
+    def call(self, call):
+        return call
+
+    def outcome(self, call, outcome):
+        return outcome
+
+    reveal = staticmethod(lambda outcome: outcome)
+
+
+class Tape:
+    """A gate that records, and one that answers in order what the same method, url and body were answered."""
+
+    def __init__(self, recorded=()):
+        self.count = 0
+        self.lock = threading.Lock()
+        self.exchanges = {}
+        self.latched = None
+        self.queues = {}
+        for x in recorded:
+            self.queues.setdefault(identity(x.call), deque()).append(x)
+
+    def recognise(self, call):
+        return False
+
+    def ask(self, call, moment):
+        with self.lock:
+            self.count += 1
+            number = self.count
+            self.exchanges[number] = Exchange(call, None, number, None, lane=moment.lane, attempt=moment.attempt)
+        return Forward(number)
+
+    def settle(self, ticket, outcome, *, at, first, suspended):
+        begun = self.exchanges[ticket]
+        assert begun.outcome is None, "settled twice"
+        timing = Timing(0, first, at)
+        self.exchanges[ticket] = Exchange(
+            begun.call, outcome, ticket, at, lane=begun.lane, attempt=begun.attempt, suspended=suspended, timing=timing
+        )
+
+    def latch(self, divergence, origin):
+        self.latched = self.latched or divergence
+        return self.latched
+
+
+class Player(Tape):
+    def ask(self, call, moment):
+        queue = self.queues.get(identity(call))
+        if not queue:
+            return Refuse(Divergence(Kind.EXTRA, f"nothing for {doorstep.describe(call)}", now=call))
+        return Answer(queue.popleft(), 1)
+
+
+def identity(call):
+    return call.method, call.url, call.body.sha256
+
+
+class Steps:
+    def __init__(self):
+        self.times = []
+
+    def step(self, at, lane, count):
+        self.times.append(at)
+
+
+@contextmanager
+def running(gate):
+    crossing = doorstep.Crossing(gate, Plain(), steps=Steps())
+    http_httpx.install()
+    doorstep.open_for(crossing)
+    token = lanes.STRAND.set(crossing.main())
+    try:
+        yield crossing
+    finally:
+        lanes.STRAND.reset(token)
+        doorstep.open_for(None)
+        crossing.end()
+
+
+@contextmanager
+def recording():
+    tape = Tape()
+    with running(tape):
+        yield tape
+
+
+def replaying(tape):
+    return running(Player(tape.exchanges.values()))
+
+
+def both(server, act):
+    """Record `act`, replay it, and give both results and the exchanges; the server is not reached again."""
+    with recording() as tape:
+        live = act()
+    hits = server.hits
+    with replaying(tape) as crossing:
+        replayed = act()
+    assert server.hits == hits
+    assert crossing.gate.latched is None
+    assert not any(crossing.gate.queues.values()), "not all was asked for"
+    assert len(crossing.steps.times) == len(tape.exchanges), "each crossing moves the clock once"
+    return live, replayed, list(tape.exchanges.values())
+
+
+def fetch(library, how, method, url, *, closing=None, timeout=5.0, client=None, **request):
+    """One wire call by either kind of client: (status, reason, version, raw headers, chunks), or the error."""
+
+    def told(response):
+        return response.status_code, response.reason_phrase, response.http_version, response.headers.raw
+
+    if how == "sync":
+        with library.Client(timeout=timeout, **(client or {})) as http:
+            chunks = []
+            try:
+                with http.stream(method, url, **request) as response:
+                    for chunk in response.iter_raw():
+                        chunks.append(chunk)
+                        if len(chunks) == closing:
+                            break
+                    return *told(response), chunks
+            except Exception as error:
+                return type(error), str(error), error.request.method, chunks
+
+    async def main():
+        async with library.AsyncClient(timeout=timeout, **(client or {})) as http:
+            chunks = []
+            try:
+                async with http.stream(method, url, **request) as response:
+                    async for chunk in response.aiter_raw():
+                        chunks.append(chunk)
+                        if len(chunks) == closing:
+                            break
+                    return *told(response), chunks
+            except Exception as error:
+                return type(error), str(error), error.request.method, chunks
+
+    return asyncio.run(main())
+
+
+# The SDKs: each way of asking gives something that differs with each real call.
+
+USER = [{"role": "user", "content": "Where is my order A-1001?"}]
+SDKS = {
+    "chat": (openai, lambda c: c.chat.completions.create(model="m", messages=USER)),
+    "chat stream": (openai, lambda c: c.chat.completions.create(model="m", messages=USER, stream=True)),
+    "responses": (openai, lambda c: c.responses.create(model="m", input="hi")),
+    "responses stream": (openai, lambda c: c.responses.create(model="m", input="hi", stream=True)),
+    "messages": (anthropic, lambda c: c.messages.create(model="m", max_tokens=9, messages=USER)),
+    "messages stream": (anthropic, lambda c: c.messages.create(model="m", max_tokens=9, messages=USER, stream=True)),
+}
+
+
+def dump(event):
+    return event.to_dict()
+
+
+def speak(server, name, how, *, client=None, retries=0):
+    sdk, ask = SDKS[name]
+    base = server.url + ("/v1" if sdk is openai else "")
+    if how == "sync":
+        kind = sdk.OpenAI if sdk is openai else sdk.Anthropic
+        with kind(base_url=base, api_key="key", max_retries=retries, http_client=client) as user:
+            reply = ask(user)
+            return [dump(event) for event in reply] if "stream" in name else dump(reply)
+    kind = sdk.AsyncOpenAI if sdk is openai else sdk.AsyncAnthropic
+
+    async def main():
+        async with kind(base_url=base, api_key="key", max_retries=retries, http_client=client) as user:
+            reply = await ask(user)
+            return [dump(event) async for event in reply] if "stream" in name else dump(reply)
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", SDKS)
+def test_sdk_gets_the_same_again_without_a_server(name, how):
+    with ModelServer() as server:
+        live, replayed, exchanges = both(server, lambda: speak(server, name, how))
+        assert speak(server, name, how) != live
+    assert replayed == live
+    (exchange,) = exchanges
+    assert exchange.attempt == 1
+    assert exchange.suspended == (how == "async")
+    assert exchange.call.method == "POST"
+    assert exchange.outcome.status == 200
+    assert exchange.timing.first <= exchange.timing.end
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_tool_conversation_after_the_server_has_gone(how):
+    script = [Ask("clock"), "It is late."]
+    with ModelServer(script) as server, recording() as tape:
+        live = [speak(server, "chat", how), speak(server, "chat stream", how)]
+    with replaying(tape):
+        assert [speak(server, "chat", how), speak(server, "chat stream", how)] == live
+
+
+# Every fault and oddity of the wire: (reply, how many chunks are read).
+
+UMLAUT = "grün".encode()
+REPLIES = {
+    "odd headers": Raw(headers=[("SET-Cookie", "a=1"), ("x-Odd", "1"), ("Set-cookie", "b=2"), ("X-ODD", "2")]),
+    "latin-1 header": Raw(headers=[("x-name", "J\xfcrgen")], chunks=(b"x",)),
+    "no reason": Raw(reason="", chunks=(b"x",)),
+    "own reason": Raw(503, reason="Gone Fishing", chunks=(b"x",)),
+    "cut in a character": Raw(chunks=(UMLAUT[:3], UMLAUT[3:])),
+    "gzip": Raw(headers=[("Content-Encoding", "gzip")], chunks=(gzip.compress(b"hello " * 50, mtime=0),)),
+    "broken gzip": Raw(headers=[("Content-Encoding", "gzip")], chunks=(b"no gzip", b"at all")),
+    "half json": Raw(429, headers=[("Retry-After", "0.01")], chunks=(b'{"error": {"mess',), reason="Too Many"),
+    "length": Raw(headers=[("Content-Length", "4")], chunks=(b"abcd",)),
+    "no body": Raw(204, headers=[("Content-Length", "0")], reason="No Content"),
+    "gone before the answer": Raw(status=0, break_after=0),
+    "gone in the body": Raw(chunks=(b"a", b"b", b"c"), break_after=2),
+    "reset in the body": Raw(chunks=(b"a",), break_after=1, reset=True, delay=0.1),
+    "not http": Raw(head=b"NONSENSE\r\n\r\n"),
+    "silent": Raw(status=0, hang=True),
+    "stalled": Raw(chunks=(b"a", b"b"), hang=True),
+    "malformed chunk": Raw(headers=[("Transfer-Encoding", "chunked")], chunks=(b"1\r\na\r\n", b"zz\r\n")),
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", REPLIES)
+def test_the_wire_comes_back_as_it_was(name, library, how):
+    timeout = 0.3 if REPLIES[name].hang else 5.0
+    with ModelServer([REPLIES[name]] * 2) as server:
+        bare = fetch(library, how, "GET", server.url, timeout=timeout)
+        began = time.monotonic()
+        live, replayed, exchanges = both(server, lambda: fetch(library, how, "GET", server.url, timeout=timeout))
+        assert time.monotonic() - began < 5
+    assert live == bare
+    assert replayed == live
+    assert len(exchanges) == 1
+    if isinstance(live[0], int):
+        assert list(exchanges[0].outcome.chunks()) == live[-1]
+        assert exchanges[0].outcome.failure is None
+        assert not exchanges[0].outcome.closed
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_decoding_and_cookies_are_the_clients_own(library, how):
+    def act():
+        if how == "sync":
+            with library.Client() as client:
+                first = client.get(server.url)
+                return first.text, dict(client.cookies), client.get(server.url).request.headers["cookie"]
+
+        async def main():
+            async with library.AsyncClient() as client:
+                first = await client.get(server.url)
+                return first.text, dict(client.cookies), (await client.get(server.url)).request.headers["cookie"]
+
+        return asyncio.run(main())
+
+    headers = [("content-encoding", "gzip"), ("set-cookie", "seen=1")]
+    with ModelServer([Raw(headers=headers, chunks=(gzip.compress(b"hello"),))] * 2) as server:
+        live, replayed, exchanges = both(server, act)
+    assert live == replayed == ("hello", {"seen": "1"}, "seen=1")
+    assert exchanges[0].outcome.body.data.startswith(b"\x1f\x8b")
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_connection_refused_is_a_recorded_outcome(library, how):
+    with ModelServer() as server:
+        pass
+    live, replayed, exchanges = both(server, lambda: fetch(library, how, "GET", server.url))
+    assert live == replayed
+    assert live[0] is library.ConnectError
+    failure = exchanges[0].outcome
+    assert failure.type == f"{library.__name__}.ConnectError"
+    assert f"{library.__name__}.NetworkError" in failure.bases
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_failure_recorded_through_one_library_comes_back_through_the_other(library, how):
+    other = httpx2 if library is httpx else httpx
+    with ModelServer([Raw(chunks=(b"a", b"b"), hang=True)]) as server, recording() as tape:
+        live = fetch(library, how, "GET", server.url, timeout=0.3)
+    with replaying(tape):
+        replayed = fetch(other, how, "GET", server.url, timeout=0.3)
+    assert live[0] is library.ReadTimeout
+    assert replayed[0] is other.ReadTimeout
+    assert replayed[1:] == live[1:]
+    assert live[-1] == [b"a", b"b"]
+
+
+def test_sdk_errors_are_the_sdks_own():
+    def act():
+        try:
+            return speak(server, "chat", "sync")
+        except openai.OpenAIError as error:
+            return type(error), str(error), getattr(error, "body", None), getattr(error, "request_id", None)
+
+    raws = [REPLIES["half json"], Raw(500, headers=[("x-request-id", "r1")], chunks=(b'{"error": {"code": 7}}',))]
+    raws += [REPLIES["gone before the answer"]]
+    with ModelServer(raws) as server:
+        for expected in (openai.RateLimitError, openai.InternalServerError, openai.APIConnectionError):
+            live, replayed, _ = both(server, act)
+            assert live == replayed
+            assert live[0] is expected
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", ["chat", "messages stream"])
+def test_retries_are_attempts_of_their_own(name, how):
+    with ModelServer([REPLIES["half json"], REPLIES["half json"], "third time lucky"]) as server:
+        live, replayed, exchanges = both(server, lambda: speak(server, name, how, retries=2))
+    assert replayed == live
+    assert "third" in str(live)
+    assert [x.attempt for x in exchanges] == [1, 2, 3]
+    assert [x.outcome.status for x in exchanges] == [429, 429, 200]
+    # The streaming SDK closes a 429 unread.
+    assert exchanges[0].outcome.body.data == (b"" if exchanges[0].outcome.closed else b'{"error": {"mess')
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("sdk", [openai, anthropic])
+def test_a_refusal_comes_out_of_an_sdk_at_once(sdk, how):
+    name = "chat" if sdk is openai else "messages"
+    asked = []
+
+    class Refusing(Player):
+        def ask(self, call, moment):
+            asked.append(call)
+            return super().ask(call, moment)
+
+    with ModelServer() as server, running(Refusing()), pytest.raises(ReplayDiverged, match="nothing for POST 127"):
+        speak(server, name, how, retries=5)
+    assert len(asked) == 1
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_no_transport_is_looked_up_in_replay(library, how):
+    asked = []
+
+    class Seen(library.MockTransport):
+        def handle_request(self, request):
+            asked.append(request)
+            return super().handle_request(request)
+
+        async def handle_async_request(self, request):
+            asked.append(request)
+            return await super().handle_async_request(request)
+
+    class Pattern(dict):
+        """Mounts, which the client goes through to find a transport."""
+
+        def items(self):
+            asked.append("mounts")
+            return super().items()
+
+    def act():
+        transport = Seen(lambda request: library.Response(200, json={"n": len(asked)}))
+        if how == "sync":
+            with library.Client(transport=transport) as client:
+                client._mounts = Pattern()
+                return client.get("http://nowhere.test/").json()
+
+        async def main():
+            async with library.AsyncClient(transport=transport) as client:
+                client._mounts = Pattern()
+                return (await client.get("http://nowhere.test/")).json()
+
+        return asyncio.run(main())
+
+    with recording() as tape:
+        live = act()
+    before = len(asked)
+    assert before
+    with replaying(tape):
+        assert act() == live
+    with running(Player()), pytest.raises(ReplayDiverged):
+        act()
+    assert len(asked) == before
+
+
+def reply_kinds(library):
+    """What transports give: made in memory, streamed, read ahead, compressed and read ahead."""
+    raw = gzip.compress(b"zipped", mtime=0)
+
+    def streamed():
+        yield b"one"
+        yield b""
+        yield b"two"
+
+    def read(response):
+        response.read()
+        return response
+
+    zipped = {"content-encoding": "gzip"}
+    return {
+        "json": lambda: library.Response(200, json={"a": 1}),
+        "empty": lambda: library.Response(200),
+        "stream": lambda: library.Response(200, content=streamed()),
+        "own stream": lambda: library.Response(200, stream=library.ByteStream(b"abc")),
+        "gzip": lambda: library.Response(200, content=raw, headers=zipped),
+        "read ahead": lambda: read(library.Response(200, content=streamed())),
+        "gzip read ahead": lambda: read(library.Response(200, content=iter([raw]), headers=zipped)),
+    }
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("kind", reply_kinds(httpx))
+def test_user_transports_whatever_they_give(kind, library):
+    made = []
+
+    def handler(request):
+        made.append(request)
+        return reply_kinds(library)[kind]()
+
+    def act():
+        with library.Client(transport=library.MockTransport(handler)) as client:
+            response = client.get("http://nowhere.test/")
+            return response.status_code, response.reason_phrase, response.content
+
+    with recording() as tape:
+        live = act()
+    with replaying(tape):
+        assert act() == live
+    assert len(made) == len(tape.exchanges) == 1
+    assert not tape.exchanges[1].suspended
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_suspended_is_said_of_what_really_gave_way(library):
+    async def slowly():
+        yield b"one"
+        await asyncio.sleep(0)
+        yield b"two"
+
+    async def pausing(request):
+        await asyncio.sleep(0)
+        return library.Response(200)
+
+    handlers = {
+        "at once": (lambda request: library.Response(200), False),
+        "before the answer": (pausing, True),
+        "in the body": (lambda request: library.Response(200, content=slowly()), True),
+    }
+
+    async def act(handler):
+        async with library.AsyncClient(transport=library.MockTransport(handler)) as client:
+            return (await client.get("http://nowhere.test/")).content
+
+    for handler, suspended in handlers.values():
+        with recording() as tape:
+            asyncio.run(act(handler))
+        assert tape.exchanges[1].suspended == suspended
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_mounts_and_user_transports_over_the_real_wire(library, how):
+    transport = library.HTTPTransport if how == "sync" else library.AsyncHTTPTransport
+    shapes = [lambda: {"mounts": {"all://127.0.0.1": transport()}}, lambda: {"transport": transport(retries=1)}]
+    for shape in shapes:
+        with ModelServer() as server:
+            live, replayed, exchanges = both(server, lambda: fetch(library, how, "GET", server.url, client=shape()))  # noqa: B023
+        assert live == replayed
+        assert len(exchanges) == 1
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_one_exchange_per_wire_call_though_a_transport_calls_out_itself(library):
+    class Fetching(library.BaseTransport):
+        """Asks for a token first, with a client of its own, as auth transports do."""
+
+        def handle_request(self, request):
+            with library.Client() as inner:
+                token = inner.get(server.url + "/token").json()["id"]
+                return library.Response(200, content=inner.get(server.url, headers={"x-token": token}).content)
+
+    def act():
+        with library.Client(transport=Fetching()) as client:
+            return client.get("http://nowhere.test/").text
+
+    with ModelServer() as server:
+        live, replayed, exchanges = both(server, act)
+    assert live == replayed
+    assert [x.call.url for x in exchanges] == ["http://nowhere.test/"]
+    assert server.hits == 2
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_each_hop_of_a_redirect_is_a_wire_call(library):
+    there = Raw(307, headers=[("Location", "/there"), ("Content-Length", "0")])
+    body = json.dumps({"a": 1}).encode()
+
+    def act():
+        with library.Client(follow_redirects=True) as client:
+            return client.post(server.url + "/here", content=body).text
+
+    with ModelServer([there, "done"]) as server:
+        live, replayed, exchanges = both(server, act)
+    assert live == replayed
+    assert [x.call.url.rpartition("/")[2] for x in exchanges] == ["here", "there"]
+    assert [x.call.body.data for x in exchanges] == [body, body]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("kind", ["stream", "multipart", "bytes", "nothing"])
+def test_request_bodies_are_kept_and_still_sent(kind, library, how):
+    def request():
+        async def parts():
+            yield b"ab"
+            yield b"c"
+
+        match kind:
+            case "stream":
+                return {"content": parts() if how == "async" else iter([b"ab", b"c"])}
+            case "multipart":
+                return {
+                    "files": {"f": ("n.txt", b"data")},
+                    "headers": {"content-type": "multipart/form-data; boundary=b"},
+                }
+            case "bytes":
+                return {"content": b"\xff\x00"}
+            case _:
+                return {}
+
+    with ModelServer() as server:
+        live, replayed, exchanges = both(
+            server, lambda: fetch(library, how, "POST", server.url + "/p#frag", **request())
+        )
+    assert live == replayed
+    (call,) = [x.call for x in exchanges]
+    assert call.body.data == server.requests[0].body
+    assert (call.body.data == b"") == (kind == "nothing")
+    assert call.url == server.url + "/p"
+    assert [(n.lower(), v) for n, v in call.headers] == [(n.lower(), v) for n, v in server.requests[0].headers]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_clients_built_before_threads_and_executors(library):
+    with ModelServer() as server, library.Client() as client:
+
+        def one(number):
+            return client.get(f"{server.url}/{number}").json()["id"]
+
+        def act():
+            got = {}
+            threads = [threading.Thread(target=lambda n=n: got.update({n: one(n)})) for n in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with ThreadPoolExecutor(2) as pool:
+                got.update(zip(range(4, 8), pool.map(one, range(4, 8)), strict=True))
+
+            async def main():
+                loop = asyncio.get_running_loop()
+                got[8] = await loop.run_in_executor(None, one, 8)
+                got[9] = await asyncio.to_thread(one, 9)
+
+            asyncio.run(main())
+            return got
+
+        live, replayed, exchanges = both(server, act)
+    assert live == replayed
+    assert len(set(live.values())) == 10
+    assert len(exchanges) == 10
+    assert len({x.lane for x in exchanges}) > 4
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_gather_on_one_client_built_before(library):
+    async def act(client):
+        replies = await asyncio.gather(*[client.get(f"{server.url}/{n}") for n in range(6)])
+        return [reply.json()["id"] for reply in replies]
+
+    async def main():
+        async with library.AsyncClient() as client:
+            with recording() as tape:
+                live = await act(client)
+            hits = server.hits
+            with replaying(tape):
+                assert await act(client) == live
+            assert server.hits == hits
+            assert len(tape.exchanges) == 6
+            return live
+
+    with ModelServer() as server:
+        assert len(set(asyncio.run(main()))) == 6
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_trio_and_anyio(library):
+    async def act():
+        async with library.AsyncClient() as client, client.stream("GET", server.url) as response:
+            return [chunk async for chunk in response.aiter_raw()]
+
+    with ModelServer() as server:
+        for run in (trio.run, anyio.run):
+            live, replayed, _ = both(server, lambda: run(act))  # noqa: B023
+            assert live == replayed
+
+
+def test_recording_keeps_chunks_and_their_times():
+    """The first chunk passes on while the server still waits to be let go on."""
+    go_on = threading.Event()
+
+    class Slowly:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return self
+
+        def __iter__(self):
+            yield b"one"
+            assert go_on.wait(5)
+            yield b"two"
+            yield b"three"
+
+    with (
+        ModelServer([Raw(chunks=Slowly())]) as server,
+        recording() as tape,
+        httpx2.Client() as client,
+        client.stream("GET", server.url) as response,
+    ):
+        chunks = response.iter_raw()
+        assert next(chunks) == b"one"
+        assert tape.exchanges[1].outcome is None
+        go_on.set()
+        assert list(chunks) == [b"two", b"three"]
+    exchange = tape.exchanges[1]
+    assert exchange.outcome.cuts == (3, 3, 5)
+    assert exchange.timing.first < exchange.timing.end
+
+
+# What the agent leaves unread.
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_early_close_is_replayed_at_its_place(library, how):
+    with ModelServer([Raw(chunks=(b"a", b"b", b"c"), delay=0.02)]) as server:
+        live, replayed, exchanges = both(server, lambda: fetch(library, how, "GET", server.url, closing=2))
+        assert live == replayed
+        assert exchanges[0].outcome.closed
+        assert exchanges[0].outcome.cuts == (1, 1)
+        with running(Player(exchanges)) as crossing, pytest.raises(ReplayDiverged, match="after 2 chunks"):
+            fetch(library, how, "GET", server.url)
+        assert crossing.gate.latched.kind is Kind.EXTRA
+        with running(Player(exchanges)):
+            assert fetch(library, how, "GET", server.url, closing=1)[-1] == [b"a"]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("read", [0, 1])
+def test_a_dropped_response_is_settled_when_the_run_ends(library, read):
+    kept = []
+
+    def act():
+        client = library.Client()
+        response = client.send(client.build_request("GET", server.url), stream=True)
+        chunks = response.iter_raw()
+        kept.append((client, response, chunks))
+        return response.status_code, [next(chunks) for _ in range(read)]
+
+    with ModelServer([Raw(chunks=(b"a", b"b"), delay=0.02)]) as server:
+        with recording() as tape:
+            live = act()
+            assert tape.exchanges[1].outcome is None
+        outcome = tape.exchanges[1].outcome
+        assert outcome.closed
+        assert outcome.body == Body(b"a" * read)
+        with replaying(tape):
+            assert act() == live
+        for client, response, chunks in kept:
+            chunks.close()
+            response.close()
+            client.close()
+    assert tape.exchanges[1].outcome is outcome
+
+
+CANCELLED = {"before the answer": Raw(status=0, hang=True), "in the body": Raw(chunks=(b"a",), hang=True)}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("when", CANCELLED)
+@pytest.mark.parametrize("runner", ["asyncio", "trio"])
+def test_cancellation_waits_to_be_cancelled_again(runner, when, library):
+    got = []
+
+    async def read():
+        async with library.AsyncClient(timeout=5) as client, client.stream("GET", server.url) as response:
+            async for chunk in response.aiter_raw():
+                got.append(chunk)  # noqa: PERF401  what came before the cancellation stays
+
+    async def with_asyncio():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(read(), 0.2)
+
+    async def with_trio():
+        with trio.move_on_after(0.2) as scope:
+            await read()
+        assert scope.cancelled_caught
+
+    def act():
+        got.clear()
+        if runner == "trio":
+            trio.run(with_trio)
+        else:
+            asyncio.run(with_asyncio())
+        return list(got)
+
+    with ModelServer([CANCELLED[when]]) as server:
+        with recording() as tape:
+            live = act()
+        with replaying(tape) as crossing:
+            assert act() == live
+        assert server.hits == 1
+    assert crossing.gate.latched is None
+    outcome = tape.exchanges[1].outcome
+    failure = outcome if when == "before the answer" else outcome.failure
+    assert failure.cancelled
+    assert failure.type == {"asyncio": "asyncio.exceptions.CancelledError", "trio": "trio.Cancelled"}[runner]
+
+
+def unfinished(url, outcome):
+    with recording() as tape, httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as client:
+        client.get(url)
+    (exchange,) = tape.exchanges.values()
+    return Exchange(exchange.call, outcome, 1, None)
+
+
+@pytest.mark.parametrize(
+    "outcome", [None, HttpReply(200, body=Body(b"a"), cuts=(1,), failure=Failure("builtins.GeneratorExit"))]
+)
+def test_a_sync_call_that_never_ended_holds_its_thread_until_the_test_is_over(outcome):
+    exchange = unfinished("http://nowhere.test/", outcome)
+    seen = []
+
+    def work():
+        try:
+            httpx.get("http://nowhere.test/")
+        except BaseException as error:
+            seen.append(error)
+
+    with running(Player([exchange])) as crossing:
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        time.sleep(0.05)
+        assert thread.is_alive()
+    thread.join(5)
+    assert [type(error) for error in seen] == [ReplayDiverged]
+    assert crossing.gate.latched is None
+    with running(Player([exchange])) as crossing, pytest.raises(ReplayDiverged, match="no answer had come"):
+        httpx.get("http://nowhere.test/")
+    assert crossing.gate.latched is not None
+
+
+# The seam itself.
+
+
+def test_install_twice_wraps_once_and_rests_outside_a_test():
+    http_httpx.install()
+    seams = [c._transport_for_url for m in (httpx, httpx2) for c in (m.Client, m.AsyncClient)]
+    http_httpx.install()
+    for library in (httpx, httpx2):
+        http_httpx.meet(library)
+    assert seams == [c._transport_for_url for m in (httpx, httpx2) for c in (m.Client, m.AsyncClient)]
+    assert all(not hasattr(seam.__wrapped__, "__agentreplay__") for seam in seams)
+    with httpx.Client() as client:
+        assert client._transport_for_url(httpx.URL("http://a/")) is client._transport
+
+
+def test_a_straggler_is_refused_after_its_test():
+    with ModelServer() as server, recording() as tape:
+        pass
+    token = lanes.STRAND.set(lanes.Strand(crossing := doorstep.Crossing(tape, Plain())))
+    crossing.end()
+    try:
+        with pytest.raises(ReplayDiverged, match="after its test had ended"):
+            httpx.get(server.url)
+    finally:
+        lanes.STRAND.reset(token)
+    assert len(crossing.late) == 1
+    assert server.hits == 0
