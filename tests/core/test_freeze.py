@@ -1,0 +1,678 @@
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime as dt
+import enum
+import json
+import math
+import threading
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from ipaddress import IPv4Address, IPv6Network
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import (
+    Annotated,
+    Any,
+    ForwardRef,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Optional,
+    TypedDict,
+    TypeVar,
+)
+from zoneinfo import ZoneInfo
+
+import attrs
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.freeze import Codec, freeze, freeze_arguments, same, thaw
+from pytest_agentreplay.errors import CannotFreeze
+
+T = TypeVar("T")
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+class Color(enum.Enum):
+    RED = "r"
+    BLUE = ("b", 1)
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class State(enum.StrEnum):
+    OPEN = "open"
+
+
+class Right(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+@dataclasses.dataclass
+class Cat:
+    name: str
+    lives: int = 9
+
+
+@dataclasses.dataclass
+class Dog:
+    name: str
+    lives: int = 9
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Money:
+    amount: Decimal
+    currency: str = "EUR"
+    tags: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(slots=True)
+class Order:
+    id: int
+    total: Money
+    lines: tuple[Money, ...] = ()
+    pet: Cat | Dog | None = None
+    parent: Order | None = None
+
+
+@dataclasses.dataclass
+class VipOrder(Order):
+    level: Level = Level.LOW
+
+
+@dataclasses.dataclass
+class Page(Generic[T]):
+    items: list[T]
+    next: T | None = None
+
+
+@attrs.define
+class Parcel:
+    weight: Decimal
+    state: State = State.OPEN
+
+
+@attrs.frozen(slots=False, cache_hash=True)
+class Label:
+    text: str
+
+
+class Point(NamedTuple):
+    x: int
+    when: dt.date | None = None
+
+
+Pair = collections.namedtuple("Pair", "left right")  # noqa: PYI024  the untyped one
+
+
+class Row(TypedDict):
+    id: int
+    color: Color
+    note: NotRequired[Cat]
+
+
+class Model(pydantic.BaseModel):
+    id: int
+    when: dt.datetime | None = None
+    key: pydantic.SecretStr | None = None
+    pets: list[Cat | Dog] = []
+    _seen: tuple[int, ...] = pydantic.PrivateAttr(default=())
+
+
+class SubModel(Model):
+    extra_field: Decimal = Decimal("1.50")
+
+
+class Open(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow")
+    id: int
+
+
+class GenericModel(pydantic.BaseModel, Generic[T]):
+    value: T
+
+
+class UserId(str):
+    __slots__ = ()
+
+
+Known = NewType("Known", Cat)
+
+
+class Zone(dt.tzinfo):
+    pass
+
+
+class Opaque:
+    """Neither a dataclass nor anything else that comes apart by itself."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+
+def there(value, hint=None, codecs=()):
+    return thaw(json.loads(json.dumps(freeze(value, hint=hint, codecs=codecs))), hint=hint, codecs=codecs)
+
+
+def assert_comes_back(value, hint=None, codecs=()):
+    back = there(value, hint, codecs)
+    assert same(value, back, codecs=codecs), back
+    assert type(back) is type(value)
+    return back
+
+
+# JSON stays readable
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"id": 7, "tags": ["a", None, True, 1.5]}, '{"id": 7, "tags": ["a", null, true, 1.5]}'),
+        ((1, "a"), '{"$tuple": [1, "a"]}'),
+        (b"plain", '{"$bytes": "plain"}'),
+        (b"\xff", '{"$bytes": ["/w=="]}'),
+        ({1: "a"}, '{"$dict": [[1, "a"]]}'),
+        ({"$ref": {"$$x": 1}}, '{"$$ref": {"$$$x": 1}}'),
+        ({3, 1}, '{"$set": [1, 3]}'),
+        (Decimal("1.50"), '{"$decimal": "1.50"}'),
+        (dt.datetime(2026, 11, 20, 9, tzinfo=dt.UTC), '{"$datetime": "2026-11-20T09:00:00+00:00"}'),
+        (Path("a/b"), '{"$path": "a/b"}'),
+        (math.nan, '{"$float": "nan"}'),
+        (-0.0, '{"$float": "-0.0"}'),
+        (2**64, '{"$int": "18446744073709551616"}'),
+        ("\ud800", '{"$str": "\\\\ud800"}'),
+    ],
+    ids=repr,
+)
+def test_what_a_reader_sees(value, text):
+    assert json.dumps(freeze(value)) == text
+
+
+def test_classes_look_like_their_fields():
+    assert freeze(Order(1, Money(Decimal(2))), hint=Order) == {
+        "$object": {
+            "id": 1,
+            "total": {"$object": {"amount": {"$decimal": "2"}, "currency": "EUR", "tags": {"$frozenset": []}}},
+            "lines": {"$tuple": []},
+            "pet": None,
+            "parent": None,
+        }
+    }
+    assert freeze([Color.RED], hint=list[Color]) == [{"$enum": "RED"}]
+    assert freeze(Cat("Tom"), hint=Cat | None) == {"$object": {"name": "Tom", "lives": 9}}
+    assert freeze(Dog("Rex"), hint=Cat | Dog) == {
+        "$arm": [1, f"{__name__}.Dog", {"$object": {"name": "Rex", "lives": 9}}]
+    }
+
+
+# The property: whatever is made of the standard library comes back
+
+
+def _zones():
+    fixed = st.timedeltas(dt.timedelta(hours=-23), dt.timedelta(hours=23))
+    named = st.builds(dt.timezone, fixed, st.sampled_from(["EST", "x"]))
+    return st.one_of(st.none(), st.just(dt.UTC), st.builds(dt.timezone, fixed), named, st.just(BERLIN))
+
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(st.characters(exclude_categories=())),
+    st.binary(),
+    st.binary().map(bytearray),
+    st.complex_numbers(),
+    st.decimals(),
+    st.fractions(),
+    st.uuids(),
+    st.dates(),
+    st.timedeltas(),
+    st.times(timezones=_zones()),
+    st.datetimes(dt.datetime(2, 1, 1), dt.datetime(9000, 1, 1), timezones=_zones()),
+    st.sampled_from(
+        [dt.UTC, BERLIN, ..., Path("a") / "b", PureWindowsPath("C:\\x"), PurePosixPath("/x"), range(3, 9, 2)]
+    ),
+    st.sampled_from([2**64, -(2**64), IPv4Address("10.0.0.1"), IPv6Network("fe80::/64"), "$tuple", "$$"]),
+)
+KEYS = st.one_of(
+    st.text("$ab\ud800", max_size=3), st.integers(), st.booleans(), st.none(), st.floats(), st.tuples(st.text())
+)
+HASHABLE = st.one_of(
+    KEYS, st.decimals(allow_nan=False), st.dates(), st.binary(max_size=2), st.frozensets(st.integers())
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda below: st.one_of(
+        st.lists(below, max_size=4),
+        st.lists(below, max_size=4).map(tuple),
+        st.dictionaries(KEYS, below, max_size=4),
+        st.sampled_from(["$tuple", "$set", "$object", "$x"]).flatmap(lambda key: st.builds(lambda v: {key: v}, below)),
+        st.sets(HASHABLE, max_size=4),
+        st.frozensets(HASHABLE, max_size=4),
+        st.dictionaries(st.text(max_size=2), below, max_size=3).map(collections.OrderedDict),
+        st.lists(below, max_size=3).map(lambda items: collections.deque(items, 5)),
+        st.dictionaries(st.text(max_size=2), below, max_size=3).map(lambda d: collections.defaultdict(list, d)),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=400)
+@given(VALUES)
+def test_every_standard_value_comes_back(value):
+    data = freeze(value)
+    back = thaw(json.loads(json.dumps(data)))
+    assert same(value, back)
+    assert freeze(back) == data or repr(data).count("$set") + repr(data).count("$frozenset")
+
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(VALUES, VALUES)
+def test_same_is_what_freezing_tells_apart(a, b):
+    if same(a, b):
+        assert json.dumps(freeze(a), sort_keys=True) == json.dumps(freeze(b), sort_keys=True) or a == b
+    assert same(a, a)
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(st.dictionaries(st.text(max_size=3), VALUES, max_size=3))
+def test_arguments_are_frozen_as_values_are(arguments):
+    assert freeze_arguments(arguments) == {name: freeze(value) for name, value in arguments.items()}
+
+
+def test_an_int_beyond_what_python_prints_comes_back():
+    assert there(-(10**5000)) == -(10**5000)
+
+
+def test_order_of_keys_comes_back():
+    assert list(there({"b": 1, "a": 2})) == ["b", "a"]
+    assert list(there({2: 1, 1: 2})) == [2, 1]
+
+
+def test_nothing_is_shared_with_the_value():
+    value = {"rows": [[1]]}
+    data = freeze(value)
+    value["rows"][0].append(2)
+    assert data == {"rows": [[1]]}
+    first, second = thaw(data), thaw(data)
+    first["rows"][0].append(3)
+    assert second == {"rows": [[1]]}
+    assert data == {"rows": [[1]]}
+
+
+def test_a_set_is_written_in_one_order():
+    assert json.dumps(freeze({"b", "a", "c", "d"})) == '{"$set": ["a", "b", "c", "d"]}'
+
+
+# The 22 ordinary results of tools: restored, or refused with the line to paste
+
+
+def _rows():
+    yield {"id": 1}
+
+
+ORDINARY = {
+    "json": ({"id": 1, "ok": True}, dict),
+    "dict of anything with a Decimal": ({"total": Decimal("1.50")}, dict[str, Any]),
+    "dict of anything with a tuple": ({"at": (1, 2)}, dict[str, Any]),
+    "datetime, not annotated": (dt.datetime(2026, 1, 1, tzinfo=dt.UTC), None),
+    "tuple, not annotated": ((1, "a"), None),
+    "set, not annotated": ({"a", "b"}, None),
+    "bare list of tuples": ([(1, 2)], list),
+    "keys that are ints": ({1: "a", 2: "b"}, dict[int, str]),
+    "keys that are ints, not annotated": ({1: "a"}, None),
+    "annotated dataclass": (Order(1, Money(Decimal("2.50"))), Order),
+    "list of dataclasses": ([Cat("Tom")], list[Cat]),
+    "dict of models": ({"a": Model(id=1)}, dict[str, Model]),
+    "annotated model": (Model(id=1, when=dt.datetime(2026, 1, 1)), Model),
+    "subclass of the annotated model": (SubModel(id=1), Model),
+    "union of two classes": (Dog("Rex"), Cat | Dog),
+    "enum": (Level.LOW, Level),
+    "secret": (pydantic.SecretStr("hunter2"), pydantic.SecretStr),
+    "nan": ({"score": math.nan}, dict[str, float]),
+    "bytes that are no UTF-8": (b"\xff\x00", bytes),
+    "path and uuid": ([Path("a"), uuid.UUID(int=1)], list),
+    "named tuple": (Point(1, dt.date(2026, 1, 1)), Point),
+    "attrs class": (Parcel(Decimal(1)), Parcel),
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_results_come_back(name):
+    value, hint = ORDINARY[name]
+    assert_comes_back(value, hint)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "where", "line"),
+    [
+        ({"level": Level.LOW}, dict[str, Any], "$.level", "returns=dict[str, {m}.Level]"),
+        (Cat("Tom"), None, "$", "returns={m}.Cat"),
+        ([Cat("a"), Dog("b"), None], list, "$[0]", "returns=list[{m}.Cat | {m}.Dog | None]"),
+        ({1: (Cat("a"), 2)}, None, "$[1][0]", "returns=dict[int, tuple[{m}.Cat, int]]"),
+        (Opaque(1), Opaque, "$", "agentreplay.codec({m}.Opaque, vars, lambda data: {m}.Opaque(**data))"),
+        ([Page([Color.RED])], list[Page], "$[0].items[0]", "agentreplay.codec({m}.Color, lambda value: value.name, lambda name: {m}.Color[name])"),
+        ([1, UserId("u")], None, "$[1]", "returns=list[int | {m}.UserId]"),
+        ((Open(id=1),), None, "$[0]", "returns=tuple[{m}.Open]"),
+        ({"a": {"at": dt.datetime(2026, 1, 1, tzinfo=Zone())}}, None, "$.a.at", "tzinfo"),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_refusal_names_the_place_and_prints_the_line(value, hint, where, line):
+    with pytest.raises(CannotFreeze) as refused:
+        freeze(value, hint=hint)
+    assert refused.value.path == where
+    assert f"at {where} " in str(refused.value)
+    assert line.format(m=__name__) in str(refused.value)
+    assert refused.value.kind in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "value", [iter([1]), _rows(), map(str, []), open, threading.Lock(), object(), int, len], ids=repr
+)
+def test_what_cannot_be_kept_is_refused_and_never_told_as_text(value):
+    for held in (value, [value], {"a": (value,)}):
+        with pytest.raises(CannotFreeze) as refused:
+            freeze(held)
+        assert "returns=" not in str(refused.value)
+
+
+def test_an_iterator_is_told_what_to_do_and_not_used_up():
+    rows = iter([1, 2])
+    with pytest.raises(CannotFreeze, match=r"return list\(\.\.\.\) of it, or write the tool as a generator"):
+        freeze({"rows": rows})
+    assert list(rows) == [1, 2]
+
+
+def test_the_line_that_is_printed_works():
+    with pytest.raises(CannotFreeze) as refused:
+        freeze({"a": [Cat("Tom"), None]})
+    line = str(refused.value).splitlines()[-1].strip()
+    returns = {}
+    eval(
+        line.replace(f"{__name__}.", ""),
+        globals() | {"agentreplay": type("A", (), {"tool": lambda fn, **kw: returns.update(kw)}), "fn": None},
+    )
+    assert_comes_back({"a": [Cat("Tom"), None]}, returns["returns"])
+
+
+def test_a_value_inside_itself_or_without_end_is_refused():
+    loop = []
+    loop.append(loop)
+    with pytest.raises(CannotFreeze, match="contains itself") as refused:
+        freeze(loop)
+    assert refused.value.path == "$[0]"
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(CannotFreeze, match="nested too deeply"):
+        freeze(deep)
+    assert freeze_arguments({"a": loop, "b": deep}) == {"a": [{"$opaque": "list"}], "b": {"$opaque": "list"}}
+
+
+def test_one_list_in_two_places_is_no_loop():
+    row = [1]
+    assert there([row, row]) == [[1], [1]]
+
+
+# Classes by hint
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (Cat("Tom"), Annotated[Cat, "note"]),
+        (Cat("Tom"), Known),
+        (Cat("Tom"), Optional[Cat]),  # noqa: UP045  as users write it
+        (None, Optional[Cat]),  # noqa: UP045  as users write it
+        ("text", Cat | str),
+        ([Cat("Tom")], Sequence[Cat]),
+        ((Cat("Tom"),), Iterable[Cat]),
+        ({"a": Cat("Tom")}, Mapping[str, Cat]),
+        ({Color.RED: Cat("Tom")}, dict[Color, Cat]),
+        ((Cat("Tom"), 1), tuple[Cat, int]),
+        ((Cat("Tom"), Cat("Kit")), tuple[Cat, ...]),
+        ({Level.LOW}, set[Level]),
+        (frozenset({Money(Decimal(1))}), frozenset[Money]),
+        (collections.deque([Cat("Tom")]), collections.deque[Cat]),
+        (collections.OrderedDict(a=Cat("Tom")), collections.OrderedDict[str, Cat]),
+        (Color.BLUE, Literal[Color.BLUE]),
+        ("a", Literal["a", "b"]),
+        ([Dog("a"), Cat("b")], list[Cat | Dog]),
+        ([Dog("a")], list[Cat] | list[Dog]),
+        ({"a": {"b": [Cat("c"), None]}}, dict[str, dict[str, list[Cat | None]]]),
+        (Right.READ | Right.WRITE, Right),
+        (State.OPEN, State),
+        (Page([Cat("Tom")], Cat("Kit")), Page[Cat]),
+        (Page([Page([1])]), Page[Page[int]]),
+        (Row(id=1, color=Color.RED, note=Cat("Tom")), Row),
+        (Row(id=1, color=Color.RED), Row | None),
+        (Pair(1, (2,)), Pair),
+        (UserId("u"), UserId),
+        (Order(1, Money(Decimal(1)), (Money(Decimal(2)),), Dog("Rex"), Order(2, Money(Decimal(3)))), Order),
+        (VipOrder(1, Money(Decimal(1))), Order),
+        (Open(id=1, more=(1, 2)), Open),
+        (GenericModel[Cat](value=Cat("Tom")), GenericModel[Cat]),
+        (GenericModel[Cat](value=Cat("Tom")), GenericModel),
+        (pydantic.SecretBytes(b"\xff"), pydantic.SecretBytes),
+        (1, Any),
+        ((1,), T),
+        ((1,), ForwardRef("Gone")),
+        ((1,), "Gone"),
+    ],
+    ids=repr,
+)
+def test_a_hint_brings_classes_back(value, hint):
+    assert_comes_back(value, hint)
+
+
+def test_a_model_comes_back_whole_and_unvalidated():
+    model = SubModel(id=1, key="hunter2", pets=[Dog("Rex"), Cat("Tom")])
+    model._seen = (1, 2)
+    model.__dict__["id"] = "not validated"
+    back = assert_comes_back(model, Model)
+    assert back._seen == (1, 2)
+    assert back.key.get_secret_value() == "hunter2"
+    assert back.model_fields_set == {"id", "key", "pets"}
+    assert type(back.pets[0]) is Dog
+    assert back == model
+
+
+def test_a_secret_is_marked_for_the_redaction():
+    data = freeze(Model(id=1, key="hunter2"), hint=Model)
+    assert data["$object"]["key"] == {"$secret": "hunter2"}
+
+
+def test_no_init_or_factory_runs_when_a_class_comes_back():
+    ran = []
+
+    @dataclasses.dataclass
+    class Noisy:
+        id: int
+
+        def __post_init__(self):
+            ran.append(self.id)
+
+    value = Noisy(1)
+    back = there(value, Noisy)
+    assert (back, ran) == (value, [1])
+
+
+def test_slots_caches_and_late_attributes():
+    label = Label("x")
+    hash(label)
+    back = assert_comes_back(label, Label)
+    assert hash(back) == hash(label)
+    cat = Cat("Tom")
+    cat.mood = (1,)
+    assert assert_comes_back(cat, Cat).mood == (1,)
+
+
+def test_a_field_added_since_takes_its_default_or_is_named():
+    data = {"$object": {"name": "Tom"}}
+    assert thaw(data, hint=Cat) == Cat("Tom", 9)
+    with pytest.raises(CannotFreeze, match="nothing was recorded for its field name") as refused:
+        thaw([{"$object": {"lives": 1}}], hint=list[Cat])
+    assert refused.value.path == "$[0]"
+
+
+def test_the_arm_of_a_union_is_found_by_name_whatever_the_order_today():
+    data = freeze(Dog("Rex"), hint=Cat | Dog)
+    assert thaw(data, hint=Dog | Cat) == Dog("Rex")
+    assert thaw(data, hint=Dog) == Dog("Rex")
+    with pytest.raises(CannotFreeze, match="is no longer one of"):
+        thaw({"$arm": [9, "x.Gone", {}]}, hint=Cat | Dog)
+
+
+# Never a class that the file alone names
+
+
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        ({"$object": ["subprocess.Popen", {"args": "x"}]}, None),
+        ({"$object": ["subprocess.Popen", {"args": "x"}]}, object),
+        ({"$object": ["subprocess.Popen", {"args": "x"}]}, Any),
+        ({"$object": [f"{__name__}.Dog", {"name": "x"}]}, Cat),
+        ({"$object": {"name": "x"}}, None),
+        ({"$enum": "RED"}, list[Color]),
+        ({"$enum": "RED"}, Cat),
+        ({"$codec": ["os.system", "x"]}, None),
+        ({"$defaultdict": ["eval", []]}, None),
+        ({"$object": {"__class__": 1, "name": "x"}}, Cat),
+        ({"$unheard": 1}, None),
+        ({"$opaque": "shop.Order"}, None),
+        ({"$zoneinfo": "../../etc/passwd"}, None),
+        ({"$tuple": 5}, None),
+        ({"$dict": [[[1], 2]]}, None),
+        ({"$uuid": "no"}, None),
+        ({"$bytes": ["*"]}, None),
+    ],
+    ids=repr,
+)
+def test_hostile_or_foreign_data_is_refused_by_name(data, hint):
+    with pytest.raises(CannotFreeze):
+        thaw({"rows": [data]}, hint=dict[str, list[hint]] if hint else None)
+
+
+def test_a_subclass_is_looked_up_below_the_hint_alone():
+    name = f"{__name__}.VipOrder"
+    data = freeze(VipOrder(1, Money(Decimal(1))), hint=Order)
+    assert data["$object"][0] == name
+    with pytest.raises(CannotFreeze, match="not a loaded subclass"):
+        thaw(data, hint=Cat)
+
+
+# Codecs
+
+
+def test_a_codec_carries_a_class_wherever_it_sits():
+    codecs = [Codec(Opaque, lambda o: o.rows, Opaque)]
+    back = assert_comes_back({"a": [Opaque((1, b"\xff"))]}, None, codecs)
+    assert type(back["a"][0]) is Opaque
+    assert freeze(Opaque(1), codecs=codecs) == {"$codec": [f"{__name__}.Opaque", 1]}
+
+
+def test_a_codec_that_loses_something_is_refused_at_the_value():
+    codecs = [Codec(Opaque, lambda o: o.rows, lambda rows: Opaque(list(rows)))]
+    with pytest.raises(CannotFreeze, match="comes back unequal") as refused:
+        freeze({"a": [1, Opaque((1,))]}, codecs=codecs)
+    assert refused.value.path == "$.a[1]"
+
+
+def test_a_codec_that_raises_is_named():
+    with pytest.raises(CannotFreeze, match="refused by its codec: ZeroDivisionError"):
+        freeze(Opaque(1), codecs=[Codec(Opaque, lambda o: 1 / 0, Opaque)])
+
+
+def test_a_missing_codec_is_named():
+    with pytest.raises(CannotFreeze, match=r"agentreplay\.codec\(shop\.Money"):
+        thaw({"$codec": ["shop.Money", 1]})
+
+
+# Arguments never fail
+
+
+def test_arguments_are_compared_by_content_where_there_is_some():
+    frozen = freeze_arguments(
+        {"cat": Cat("Tom"), "color": Color.RED, "fn": len, "model": Model(id=1), "it": iter([1]), "gone": [object()]}
+    )
+    assert frozen["cat"] == {"$object": [f"{__name__}.Cat", {"name": "Tom", "lives": 9}]}
+    assert frozen["color"] == {"$enum": [f"{__name__}.Color", "RED"]}
+    assert frozen["fn"] == {"$opaque": "builtin_function_or_method"}
+    assert frozen["it"] == {"$opaque": "list_iterator"}
+    assert frozen["gone"] == [{"$opaque": "object"}]
+    json.dumps(frozen, allow_nan=False)
+
+
+def test_an_argument_that_raises_when_looked_at_is_opaque():
+    class Broken(pydantic.BaseModel):
+        id: int = 1
+
+    broken = Broken.model_construct()
+    object.__delattr__(broken, "__pydantic_fields_set__")
+    assert freeze_arguments({"a": broken}) == {"a": {"$opaque": f"{Broken.__module__}.{Broken.__qualname__}"}}
+
+
+# same
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (1, True),
+        (1, 1.0),
+        (0.0, -0.0),
+        ([1], (1,)),
+        ({1}, {True}),
+        ({1: 2}, {True: 2}),
+        (Decimal("1.0"), Decimal("1.00")),
+        (Cat("a"), Dog("a")),
+        (dt.datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN), dt.datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN, fold=1)),
+        (collections.OrderedDict(a=1, b=2), collections.OrderedDict(b=2, a=1)),
+        (collections.deque([1], 2), collections.deque([1], 3)),
+        (collections.defaultdict(list), collections.defaultdict(set)),
+        ({"a": 1}, {"b": 1}),
+        (Opaque(1), Opaque(2)),
+    ],
+    ids=repr,
+)
+def test_equal_is_not_enough(a, b):
+    assert not same(a, b)
+    assert not same([a], [b])
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (math.nan, float("nan")),
+        ({math.nan, 1}, {1, float("nan")}),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ({(math.nan,): 1}, {(float("nan"),): 1}),
+        (Opaque([math.nan]), Opaque([float("nan")])),
+        (Fraction(1, 3), Fraction(2, 6)),
+    ],
+    ids=repr,
+)
+def test_same_where_equality_fails_or_has_no_order(a, b):
+    assert same(a, b)
+
+
+def test_same_ends_on_values_inside_themselves():
+    a, b = [1], [1]
+    a.append(a)
+    b.append(b)
+    assert same(a, b)
