@@ -15,6 +15,8 @@ PACKAGE = ROOT / "pytest_agentreplay"
 NAME = "pytest_agentreplay"
 
 PURE = ("core", "dialects", "codec", "errors")
+HALL = ("workflow", "scene", "recording", "replaying", "adopting", "accept", "handle")
+WINGS_OF_THE_HALL = ("boundaries", "store", "interchange", "cases", "report")
 LAYERS: dict[str, tuple[str, ...]] = {
     "errors": (),
     "core": ("errors",),
@@ -29,24 +31,24 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "settings": ("core", "errors"),
     "kit": ("core", "dialects", "errors"),
     "hookspec": ("core", "errors", "settings"),
-    "workflow": (*PURE, "boundaries", "store", "interchange", "cases", "report", "settings", "kit", "hookspec"),
-    "transcript": ("cases", "codec", "core", "dialects", "errors", "report"),
-    "collect": (*PURE, "cases", "report", "settings", "workflow"),
-    "plugin": (*PURE, "cases", "collect", "hookspec", "report", "settings", "transcript", "workflow"),
-    "cli": (*PURE, "boundaries", "store", "interchange", "cases", "report", "demo", "settings", "kit", "workflow"),
+    **dict.fromkeys(HALL, (*HALL, *PURE, *WINGS_OF_THE_HALL, "settings", "kit", "hookspec")),
+    "transcript": (*PURE, "cases", "report"),
+    "collect": (*PURE, *HALL, "cases", "report", "settings"),
+    "plugin": (*PURE, *HALL, *WINGS_OF_THE_HALL, "collect", "hookspec", "settings", "transcript"),
+    "cli": (*PURE, *HALL, *WINGS_OF_THE_HALL, "demo", "settings", "kit"),
     "__main__": ("cli",),
     "__init__": (*PURE, "cases", "store"),
 }
 """Room -> the other rooms it may import. A room may always import itself. `__init__` is the face: its row is its table of names."""
 
-WINGS = ("boundaries", "store", "interchange", "cases", "report", "demo")
+WINGS = (*WINGS_OF_THE_HALL, "demo")
 
 JOINERS: dict[str, str] = {
-    "workflow": "the hall: one test from settings to finding",
+    **dict.fromkeys(HALL, "the hall: one test from settings to finding, and what a person takes afterwards"),
     "cli": "door 2: every verb hands over to a wing",
     "transcript": "the extension prints (report) what a test holds (cases)",
     "collect": "pytest items of case files, with their findings",
-    "plugin": "door 1: fixtures hand out views (cases) and print findings (report)",
+    "plugin": "door 1: hands pytest's facts to the hall, and its findings (report) back",
     "__init__": "the face: a table of names; nothing is joined, each is loaded when it is asked for",
 }
 """Who may import from more than one wing, and why."""

@@ -1,0 +1,126 @@
+"""A turn and a tool call as tests see them: plain values, one-line reprs.
+
+What happened inside a tool call (its own requests, a sub-agent) is part of that call and no turn of its own, because a
+frozen tool is answered whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cases.plain import plain
+from pytest_agentreplay.core.model import Failure, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.turns import turns
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Exchange
+    from pytest_agentreplay.core.reading import CallReading, Reader, ReplyReading, ToolUse
+
+MOST = 60
+"""Characters of a value in a repr."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ToolCallView:
+    """A tool call that was made: shown name, arguments by parameter name, and what came of it.
+
+    `arguments` and `result` are plain values (a dataclass is a dict of its fields). A generator's result is the list
+    of its items. `failed` says that `result` is the text of an exception, "KeyError: 7". `turn` is the turn's number.
+    """
+
+    name: str
+    arguments: dict[str, object] = field(default_factory=dict)
+    result: object = None
+    failed: bool = False
+    turn: int = 0
+    lane: str = "main"
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={short(value)}" for name, value in self.arguments.items())
+        outcome = f" raised {short(self.result)[1:-1]}" if self.failed else f" -> {short(self.result)}"
+        return f"{self.name}({clip(arguments)}){outcome}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TurnView:
+    """One model call and the tool calls that it set off.
+
+    `number` counts from 1 in each lane; turn 0 holds the tools that ran before any model call, and has no model.
+    `text` is the reply's text, `tool_uses` what the model asked for, `tool_calls` what ran, `usage` the tokens as the
+    provider counts them. `request` and `reply` are all that could be read of either side.
+    """
+
+    number: int
+    lane: str = "main"
+    model: str = ""
+    text: str = ""
+    tool_uses: tuple[ToolUse, ...] = ()
+    tool_calls: tuple[ToolCallView, ...] = ()
+    finish_reasons: tuple[str, ...] = ()
+    usage: dict[str, int] = field(default_factory=dict)
+    exchange: Exchange | None = None
+    request: CallReading | None = None
+    reply: ReplyReading | None = None
+
+    def __repr__(self) -> str:
+        called = ", ".join(use.name for use in self.tool_uses) or ", ".join(call.name for call in self.tool_calls)
+        said = f" {short(self.text)}" if self.text else ""
+        lane = "" if self.lane == "main" else f" [{self.lane}]"
+        model = f" {self.model}" if self.model else ""
+        return f"<turn {self.number}{lane}{model}{said}{f' -> {called}' if called else ''}>"
+
+
+def read(run: Run, reader: Reader) -> tuple[TurnView, ...]:
+    """The turns of a run in the order in which they began."""
+    return tuple(view(turn.number, turn.lane, turn.model, turn.exchanges, reader) for turn in turns(run, reader))
+
+
+def view(number: int, lane: str, model: Exchange | None, exchanges: tuple[Exchange, ...], reader: Reader) -> TurnView:
+    """One turn from its exchanges."""
+    called = tuple(tool_call(x.call, x, number) for x in exchanges if isinstance(x.call, ToolCall) and x.parent is None)
+    if model is None or not isinstance(model.call, HttpCall):
+        return TurnView(number, lane, tool_calls=called)
+    request, reply = reader.read_call(model.call), reader.read_reply(model.call, model.outcome)
+    return TurnView(
+        number,
+        lane,
+        model=request.model or request.name,
+        text=reply.text,
+        tool_uses=reply.tool_uses,
+        tool_calls=called,
+        finish_reasons=reply.finish_reasons,
+        usage=reply.usage,
+        exchange=model,
+        request=request,
+        reply=reply,
+    )
+
+
+def tool_call(call: ToolCall, x: Exchange, turn: int) -> ToolCallView:
+    """One tool call from its exchange."""
+    arguments = {name: plain(value) for name, value in call.arguments.items()}
+    result: object = None
+    failure: Failure | None = None
+    match x.outcome:
+        case ToolReply(value, None, failure):
+            result = plain(value)
+        case ToolReply(_, items, failure):
+            result = [plain(item) for item in items or ()]
+        case Failure():
+            failure = x.outcome
+        case HttpReply() | None:
+            pass
+    if failure is not None:
+        result = f"{failure.type.rpartition('.')[2]}: {failure.message}".removesuffix(": ")
+    return ToolCallView(call.name, arguments, result, failed=failure is not None, turn=turn, lane=x.lane)
+
+
+def short(value: object) -> str:
+    """A value's repr on one line, cut to MOST characters."""
+    return clip(" ".join(repr(value).split()))
+
+
+def clip(text: str) -> str:
+    """At most MOST characters of a text, its end kept when something had to go."""
+    return text if len(text) <= MOST else f"{text[: MOST - 8]}...{text[-5:]}"

@@ -1,0 +1,144 @@
+"""Which tool calls a test expects, and what is wrong with those that were made, in lines."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, TypeAlias
+
+from pytest_agentreplay.cases.turn import clip, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_agentreplay.cases.turn import ToolCallView
+
+ToolSpec: TypeAlias = "str | tuple[str, Mapping[str, object]]"
+"""An expected tool call: its name, or its name and arguments."""
+
+
+class Wish:
+    """A tool call that a test expects: its name, and its arguments unless any will do."""
+
+    __slots__ = ("arguments", "name")
+
+    def __init__(self, name: str, arguments: Mapping[str, object] | None) -> None:
+        """Made by `wish` alone."""
+        self.name = name
+        self.arguments = None if arguments is None else dict(arguments)
+
+    def grants(self, name: str, arguments: object) -> bool:
+        """Whether a call of `name` with `arguments` is the expected one."""
+        return self.name == name and (self.arguments is None or self.arguments == arguments)
+
+    def __str__(self) -> str:
+        if self.arguments is None:
+            return self.name
+        return f"{self.name}({', '.join(f'{name}={short(value)}' for name, value in self.arguments.items())})"
+
+
+def read(expected: Iterable[ToolSpec]) -> list[Wish]:
+    """The expectations in a list. Raises TypeError for what is none, a lone name too: it would be read by letters."""
+    if isinstance(expected, str):
+        msg = f"expected a list of tools: [{expected!r}]"
+        raise TypeError(msg)
+    return [wish(spec) for spec in expected]
+
+
+def wish(spec: ToolSpec) -> Wish:
+    """An expectation from a name, or a pair of name and arguments. Raises TypeError for anything else."""
+    match spec:
+        case str():
+            return Wish(spec, None)
+        case (str(name), arguments) if hasattr(arguments, "keys"):
+            return Wish(name, arguments)
+        case _:
+            msg = f'a tool call is a name, or a pair like ("refund", {{"order_id": 7}}), not {spec!r}'
+            raise TypeError(msg)
+
+
+def unequal(calls: Sequence[ToolCallView], wanted: Sequence[Wish]) -> list[str]:
+    """What is wrong with `calls` when exactly the `wanted` ones should be there, in order."""
+    for at in range(max(len(calls), len(wanted))):
+        call = calls[at] if at < len(calls) else None
+        want = wanted[at] if at < len(wanted) else None
+        if want is None and call is not None:
+            return [
+                f"tool call {at + 1} was not expected (turn {call.turn})",
+                "  expected  no more calls",
+                f"  there     {call!r}",
+            ]
+        if want is not None and call is None:
+            return [f"tool call {at + 1} was not made", *sides(want, "no more calls", calls)]
+        if want is not None and call is not None and not want.grants(call.name, call.arguments):
+            return [f"tool call {at + 1} is another one (turn {call.turn})", *sides(want, repr(call), calls)]
+    return []
+
+
+def out_of_sequence(calls: Sequence[ToolCallView], wanted: Sequence[Wish]) -> list[str]:
+    """What is wrong with `calls` when the `wanted` ones should be among them, in this order."""
+    at = 0
+    for number, want in enumerate(wanted, 1):
+        after = "the beginning" if at == 0 else f"{calls[at - 1].name} (turn {calls[at - 1].turn})"
+        at = next((i + 1 for i in range(at, len(calls)) if want.grants(calls[i].name, calls[i].arguments)), -1)
+        if at < 0:
+            return [f"expected tool call {number} did not come after {after}", *sides(want, "", calls)]
+    return []
+
+
+def unmatched(calls: Sequence[ToolCallView], wanted: Sequence[Wish]) -> list[str]:
+    """What is wrong with `calls` when they should be the `wanted` ones in any order.
+
+    A name alone, or ANY, can stand for several calls, so wishes that were granted first may have to move on.
+    """
+    granted: dict[int, int] = {}
+
+    def grant(want: int, tried: set[int]) -> bool:
+        for i, call in enumerate(calls):
+            if i not in tried and wanted[want].grants(call.name, call.arguments):
+                tried.add(i)
+                if i not in granted or grant(granted[i], tried):
+                    granted[i] = want
+                    return True
+        return False
+
+    missing = [want for i, want in enumerate(wanted) if not grant(i, set())]
+    extra = [call for i, call in enumerate(calls) if i not in granted]
+    if missing:
+        there = repr(extra[0]) if extra else "no other call"
+        return [f"{len(missing)} of {len(wanted)} expected tool calls were not made", *sides(missing[0], there, calls)]
+    if extra:
+        head = f"{len(extra)} tool call{'s were' if len(extra) > 1 else ' was'} not expected (turn {extra[0].turn})"
+        return [head, "  expected  no other calls", f"  there     {extra[0]!r}"]
+    return []
+
+
+def sides(want: Wish, there: str, calls: Iterable[ToolCallView]) -> list[str]:
+    """What was expected, what was there, and the call that came nearest to it."""
+    lines = [f"  expected  {want}"]
+    if there:
+        lines.append(f"  there     {there}")
+    return lines + nearest(want, calls)
+
+
+def nearest(want: Wish, calls: Iterable[ToolCallView]) -> list[str]:
+    """The call of the same name with the fewest other arguments, else the one of the most similar name."""
+    calls = list(calls)
+    same = [call for call in calls if call.name == want.name]
+    if not same:
+        names = {call.name: SequenceMatcher(None, call.name, want.name).ratio() for call in calls}
+        best = max(names, key=lambda name: names[name], default="")
+        return [f"  nearest   {best}"] if names.get(best, 0) > 0.5 else []
+    call = min(same, key=lambda call: len(parted(want, call)))
+    parting = "; ".join(parted(want, call)) or "with these arguments"
+    return [f"  nearest   {call.name} in turn {call.turn}: {clip(parting)}"]
+
+
+def parted(want: Wish, call: ToolCallView) -> list[str]:
+    """The arguments in which a call is not the expected one: "order_id 7 -> 8"."""
+    wanted = call.arguments if want.arguments is None else want.arguments
+    return [
+        f"{name} {short(wanted[name]) if name in wanted else 'nothing'} -> "
+        f"{short(call.arguments[name]) if name in call.arguments else 'nothing'}"
+        for name in {**wanted, **call.arguments}
+        if name not in wanted or name not in call.arguments or wanted[name] != call.arguments[name]
+    ]

@@ -1,0 +1,95 @@
+"""A run as text for people: turn by turn what the model was newly told, what it answered, and which tools ran.
+
+`transcript` holds no ids, times or names of lanes, so that two recordings of one behaviour read the same; `show` adds
+them. What happened inside a tool call is part of that call; only `show` spells it out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.turns import turns
+from pytest_agentreplay.report.scribe import Scribe, named, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.core.model import Exchange, Run
+    from pytest_agentreplay.core.reading import Reader
+
+
+def transcript(run: Run, reader: Reader) -> str:
+    """The transcript of a run, ending in a newline. The same behaviour gives the same text.
+
+    Lanes beside the first one stand in the order of their texts, since which of them began first is chance.
+    """
+    lanes: dict[str, list[str]] = {}
+    scribe = Scribe(run, reader)
+    for turn in turns(run, reader):
+        lanes.setdefault(turn.lane, []).append("\n".join(scribe.turn(turn)))
+    first, *others = list(lanes.values()) or [["(nothing crossed a boundary)"]]
+    for number, texts in enumerate(sorted(others), 2):
+        first += [f"{head}  lane {number}{rest}" for head, rest in map(headed, texts)]
+    return "\n\n".join(first) + "\n"
+
+
+def show(run: Run, reader: Reader, *, turn: int | None = None, width: int = 80) -> str:
+    """A run with the facts of its header, numbers of exchanges, lanes, attempts and durations; or one turn of it.
+
+    Lines longer than `width` columns are cut. Raises LookupError when there is no such turn.
+    """
+    numbers = {x.start: number for number, x in enumerate(run.exchanges, 1)}
+
+    def note(x: Exchange) -> str:
+        attempt = f"  attempt {x.attempt}" if x.attempt > 1 else ""
+        lane = f"  {x.lane}" if x.lane != "main" else ""
+        return f"   #{numbers[x.start]}  {duration(x)}{attempt}{lane}"
+
+    scribe = Scribe(run, reader, note, inner=True)
+    told = turns(run, reader)
+    blocks = [(each.number, list(scribe.turn(each))) for each in told]
+    chosen = ["\n".join(clipped(rows, width)) for number, rows in blocks if turn in {None, number}]
+    if turn is None:
+        chosen.insert(0, "\n".join(clipped(map(shown, facts(run)), width)))
+    elif not chosen:
+        there = ", ".join(str(each.number) for each in told) or "none"
+        msg = f"there is no turn {turn}; the turns of this run: {there}"
+        raise LookupError(msg)
+    return "\n\n".join(chosen) + "\n"
+
+
+def headed(text: str) -> tuple[str, str]:
+    """The first line of a text, and all that follows, its newline included."""
+    head, newline, rest = text.partition("\n")
+    return head, newline + rest
+
+
+def clipped(rows: Iterable[str], width: int) -> Iterator[str]:
+    """Lines of at most `width` columns."""
+    return (row if len(row) <= width else f"{row[: width - 3]}..." for row in rows)
+
+
+def duration(x: Exchange) -> str:
+    """How long a call took: "12 ms", "1.4 s"."""
+    if x.timing.end is None:
+        return "no end"
+    took = (x.timing.end - x.timing.start) / 1e6
+    return f"{took:.0f} ms" if took < 1000 else f"{took / 1000:.1f} s"
+
+
+def facts(run: Run) -> Iterator[str]:
+    """What the header says about a run."""
+    header = run.header
+    yield from named("test", header.test)
+    yield from named("recorded", header.recorded) if header.recorded else ()
+    if header.outcome:
+        said = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
+        yield from named("outcome", " ".join(said))
+    models = header.kit.get("models")
+    for entry in models if isinstance(models, list) else ():
+        if isinstance(entry, dict):
+            yield from named("model", " ".join(str(entry[k]) for k in ("provider", "model", "served") if entry.get(k)))
+    packages = header.kit.get("packages")
+    if isinstance(packages, dict):
+        yield from named("packages", ", ".join(f"{name} {version}" for name, version in packages.items()))
+    yield from named("exchanges", str(len(run.exchanges)))

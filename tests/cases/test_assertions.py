@@ -1,0 +1,353 @@
+"""What tests can say about runs, and what they are told when it is not so."""
+
+from __future__ import annotations
+
+import json
+from unittest.mock import ANY
+
+import pytest
+
+from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
+from pytest_agentreplay.cases.plain import plain
+from pytest_agentreplay.cases.view import RunView
+from pytest_agentreplay.core.model import (
+    Body,
+    Exchange,
+    Failure,
+    Header,
+    HttpCall,
+    HttpReply,
+    Run,
+    ToolCall,
+    ToolReply,
+)
+from pytest_agentreplay.dialects import READER
+
+
+def asked(messages, **fields):
+    body = {"model": "gpt-5", "messages": messages, **fields}
+    return HttpCall(
+        "POST",
+        "https://api.openai.com/v1/chat/completions",
+        (("content-type", "application/json"),),
+        Body(json.dumps(body).encode()),
+    )
+
+
+def answered(text=None, *calls):
+    message = {"role": "assistant", "content": text}
+    if calls:
+        message["tool_calls"] = [
+            {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+            for n, (name, arguments) in enumerate(calls)
+        ]
+    body = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": "gpt-5-2026",
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
+    }
+    data = json.dumps(body).encode()
+    return HttpReply(200, "OK", headers=(("content-type", "application/json"),), body=Body(data), cuts=(len(data),))
+
+
+USER = {"role": "user", "content": "Where is my order?"}
+
+
+def run_of(*pairs, parents=None, lanes=None):
+    """A run of (call, outcome) pairs, one after the other."""
+    parents, lanes = parents or {}, lanes or {}
+    exchanges = tuple(
+        Exchange(call, outcome, 2 * n, 2 * n + 1, parent=parents.get(n), lane=lanes.get(n, "main"))
+        for n, (call, outcome) in enumerate(pairs)
+    )
+    return Run(Header("tests/test_a.py::test_b"), exchanges)
+
+
+def two_turns(order_id=7, result=None, said="It has shipped."):
+    return run_of(
+        (asked([USER]), answered(None, ("lookup_order", {"order_id": order_id}))),
+        (ToolCall("lookup_order", {"order_id": order_id}), ToolReply(result or {"status": "shipped"})),
+        (ToolCall("refund", {"order_id": order_id}), Failure("builtins.KeyError", "7")),
+        (asked([USER, {"role": "tool", "content": "shipped", "tool_call_id": "call_0"}]), answered(said)),
+    )
+
+
+@pytest.fixture
+def view():
+    return RunView(two_turns, READER)
+
+
+def told(call, *arguments, **keywords):
+    with pytest.raises(AssertionError) as caught:
+        call(*arguments, **keywords)
+    lines = str(caught.value).splitlines()
+    assert len(lines) <= 6
+    return lines
+
+
+def test_a_view_tells_turns_calls_text_and_usage(view):
+    first, second = view.turns
+    assert (first.number, first.lane, first.model, first.finish_reasons) == (1, "main", "gpt-5", ("tool_calls",))
+    assert [use.name for use in first.tool_uses] == ["lookup_order"]
+    assert [call.name for call in first.tool_calls] == ["lookup_order", "refund"]
+    assert second.text == view.final_text == "It has shipped."
+    assert view.usage == {name: 2 * count for name, count in first.usage.items()}
+    assert len(view) == len(view.model_calls) == 2
+    lookup, refund = view.tool_calls
+    assert (lookup.arguments, lookup.result, lookup.failed, lookup.turn) == (
+        {"order_id": 7},
+        {"status": "shipped"},
+        False,
+        1,
+    )
+    assert (refund.result, refund.failed) == ("KeyError: 7", True)
+
+
+def test_a_view_is_live():
+    runs = [run_of()]
+    view = RunView(lambda: runs[-1], READER)
+    assert (len(view), view.final_text, view.usage, view.turns) == (0, "", {}, ())
+    runs.append(two_turns())
+    assert len(view) == 2
+    assert view.run is runs[-1]
+
+
+def test_what_ran_inside_a_tool_call_is_part_of_it():
+    run = run_of(
+        (ToolCall("research", {}), ToolReply("done")),
+        (asked([USER]), answered("inner")),
+        (ToolCall("search", {}), ToolReply(1)),
+        parents={1: 0, 2: 0},
+    )
+    view = RunView(lambda: run, READER)
+    assert [call.name for call in view.tool_calls] == ["research"]
+    assert [turn.number for turn in view.turns] == [0]
+    assert view.model_calls == ()
+
+
+def test_reprs_are_one_short_line(view):
+    assert repr(view) == "<run of 2 model calls, 2 tool calls: lookup_order, refund>"
+    assert repr(view.turns[0]) == "<turn 1 gpt-5 -> lookup_order>"
+    assert repr(view.turns[1]) == "<turn 2 gpt-5 'It has shipped.'>"
+    assert repr(view.tool_calls[0]) == "lookup_order(order_id=7) -> {'status': 'shipped'}"
+    assert repr(view.tool_calls[1]) == "refund(order_id=7) raised KeyError: 7"
+    long = RunView(lambda: two_turns(result={"text": "word\n" * 10_000}, said="a\n" * 10_000), READER)
+    for shown in (long, *long.turns, *long.tool_calls):
+        assert len(repr(shown)) < 160
+        assert "\n" not in repr(shown)
+
+
+def test_tool_calls_by_name_and_by_arguments(view):
+    view.assert_tool_calls(["lookup_order", "refund"])
+    view.assert_tool_calls([("lookup_order", {"order_id": 7}), ("refund", {"order_id": ANY})])
+    view.assert_tool_calls(["refund"], order="subsequence")
+    view.assert_tool_calls([], order="subsequence")
+    view.assert_tool_calls(["refund", "lookup_order"], order="multiset")
+
+
+def test_another_tool_call(view):
+    assert told(view.assert_tool_calls, ["lookup_order", ("refund", {"order_id": 8})]) == [
+        "tool call 2 is another one (turn 1)",
+        "  expected  refund(order_id=8)",
+        "  there     refund(order_id=7) raised KeyError: 7",
+        "  nearest   refund in turn 1: order_id 8 -> 7",
+        "  all calls  lookup_order, refund",
+    ]
+
+
+def test_arguments_are_compared_whole(view):
+    lines = told(view.assert_tool_calls, [("lookup_order", {}), "refund"])
+    assert "order_id nothing -> 7" in lines[3]
+
+
+def test_a_missing_and_an_extra_tool_call(view):
+    missing = told(view.assert_tool_calls, ["lookup_order", "refund", "send_mial"])
+    assert missing[:3] == ["tool call 3 was not made", "  expected  send_mial", "  there     no more calls"]
+    extra = told(view.assert_tool_calls, ["lookup_order"])
+    assert extra[0] == "tool call 2 was not expected (turn 1)"
+    assert extra[1] == "  expected  no more calls"
+
+
+def test_a_slip_in_a_name_shows_the_nearest_name(view):
+    assert "  nearest   lookup_order" in told(view.assert_tool_calls, ["lookup_orders", "refund"])
+
+
+def test_an_order_that_was_not_kept(view):
+    lines = told(view.assert_tool_calls, ["refund", "lookup_order"], order="subsequence")
+    assert lines[0] == "expected tool call 2 did not come after refund (turn 1)"
+    assert lines[1] == "  expected  lookup_order"
+
+
+def test_a_bag_that_lacks_one_and_one_that_has_too_many(view):
+    lacking = told(view.assert_tool_calls, ["refund", "refund"], order="multiset")
+    assert lacking[0] == "1 of 2 expected tool calls were not made"
+    assert "lookup_order(order_id=7)" in lacking[2]
+    assert told(view.assert_tool_calls, ["refund"], order="multiset")[0] == "1 tool call was not expected (turn 1)"
+
+
+def test_a_loose_expectation_makes_room_for_a_strict_one():
+    run = run_of((ToolCall("pay", {"sum": 1}), ToolReply(1)), (ToolCall("pay", {"sum": 2}), ToolReply(1)))
+    view = RunView(lambda: run, READER)
+    view.assert_tool_calls(["pay", ("pay", {"sum": 1})], order="multiset")
+    view.assert_tool_calls([("pay", {"sum": ANY}), ("pay", {"sum": 1})], order="multiset")
+
+
+@pytest.mark.parametrize("slip", ["lookup_order", [7], [("a", "b")], [("a",)], [None]])
+def test_an_expectation_that_is_none(view, slip):
+    with pytest.raises(TypeError):
+        view.assert_tool_calls(slip)
+
+
+def test_an_unknown_order(view):
+    with pytest.raises(ValueError, match="subsequence"):
+        view.assert_tool_calls([], order="any")
+
+
+def test_a_turn_by_its_tool_text_model_and_request(view):
+    view.assert_turn(1, tool="lookup_order")
+    view.assert_turn(1, tool=("lookup_order", {"order_id": 7}), model="gpt-5")
+    view.assert_turn(1, tool="refund")
+    view.assert_turn(2, text="It has shipped.", text_contains="shipped")
+    view.assert_turn(-1, text_contains="shipped")
+    view.assert_turn(1, jsonpath="$.messages[0].content", equals="Where is my order?")
+    view.assert_turn(2, jsonpath="$.messages[*].role", equals=["user", "tool"])
+    view.assert_turn(2, jsonpath="$.messages[?(@.role=='tool')].content")
+
+
+@pytest.mark.parametrize(
+    ("number", "conditions", "lines"),
+    [
+        (
+            2,
+            {"tool": "refund"},
+            ["turn 2 neither asked for tool refund nor called it so", "  expected  refund", "  there     no tool"],
+        ),
+        (
+            1,
+            {"tool": ("lookup_order", {"order_id": 8})},
+            [
+                "turn 1 neither asked for tool lookup_order nor called it so",
+                "  expected  lookup_order(order_id=8)",
+                "  there     lookup_order, refund",
+                "  nearest   lookup_order in turn 1: order_id 8 -> 7",
+            ],
+        ),
+        (2, {"model": "gpt-4"}, ["turn 2 asked another model", "  expected  gpt-4", "  there     gpt-5"]),
+        (
+            2,
+            {"text_contains": "SHIPPED"},
+            [
+                "turn 2 does not say it",
+                "  expected  'SHIPPED' in the text",
+                "  there     'It has shipped.'",
+                "  nearest   'shipped' (other case)",
+            ],
+        ),
+        (
+            2,
+            {"text": "It has gone."},
+            [
+                "turn 2 says something else",
+                "  expected  'It has gone.'",
+                "  there     'It has shipped.'",
+                "  differs   gone -> shipped",
+            ],
+        ),
+        (
+            1,
+            {"jsonpath": "$.messages[0].content", "equals": "Where is my parcel?"},
+            [
+                "turn 1: $.messages[0].content is something else",
+                "  expected  'Where is my parcel?'",
+                "  there     'Where is my order?'",
+                "  differs   parcel -> order",
+            ],
+        ),
+        (
+            1,
+            {"jsonpath": "$.messages[3].content"},
+            [
+                "turn 1: $.messages[3].content finds nothing in the request",
+                "  expected  something",
+                "  there     nothing",
+                "  nearest   $.messages has 1 items",
+            ],
+        ),
+        (
+            7,
+            {},
+            ["there is no turn 7 in lane main", "  expected  turn 7", "  there     turns 1-2", "  lanes     main"],
+        ),
+    ],
+)
+def test_a_turn_that_is_otherwise(view, number, conditions, lines):
+    assert told(view.assert_turn, number, **conditions) == lines
+
+
+def test_equals_needs_a_path_and_a_path_must_be_one(view):
+    with pytest.raises(TypeError, match="jsonpath="):
+        view.assert_turn(1, equals=1)
+    with pytest.raises(ValueError, match="no JSONPath"):
+        view.assert_turn(1, jsonpath="$.[")
+
+
+def test_a_turn_of_another_lane():
+    run = run_of((asked([USER]), answered("a")), (asked([USER]), answered("b")), lanes={1: "other"})
+    view = RunView(lambda: run, READER)
+    view.assert_turn(1, lane="other", text="b")
+    assert told(view.assert_turn, 2, lane="other")[2] == "  there     turns 1-1"
+
+
+@pytest.mark.parametrize(
+    ("frozen", "value"),
+    [
+        ({"$tuple": [1, {"$tuple": []}]}, (1, ())),
+        ({"$set": [1, 2]}, {1, 2}),
+        ({"$dict": [[1, "a"]]}, {1: "a"}),
+        ({"$defaultdict": ["list", [["a", [1]]]]}, {"a": [1]}),
+        ({"$object": {"a": {"$tuple": [1]}}}, {"a": (1,)}),
+        ({"$object": ["shop.Order", {"a": 1}]}, {"a": 1}),
+        ({"$object": [None, [1, 2]]}, [1, 2]),
+        ({"$arm": [0, "int", 3]}, 3),
+        ({"$codec": ["shop.Money", "3 EUR"]}, "3 EUR"),
+        ({"$$a": 1}, {"$a": 1}),
+        ({"$unknown": 1}, {"$unknown": 1}),
+        ({"$decimal": "no number"}, {"$decimal": "no number"}),
+        ({"$set": [[1]]}, {"$set": [[1]]}),
+        ({"$dict": [1]}, {"$dict": [1]}),
+        ({"a": 1, "b": [None, True]}, {"a": 1, "b": [None, True]}),
+    ],
+)
+def test_frozen_values_are_seen_plain(frozen, value):
+    assert plain(frozen) == value
+
+
+def test_generators_are_seen_as_lists():
+    run = run_of((ToolCall("pages", {}), ToolReply(items=(1, {"$tuple": [2]}))))
+    (call,) = RunView(lambda: run, READER).tool_calls
+    assert call.result == [1, (2,)]
+
+
+def test_runs_that_behave_alike_are_equal(view):
+    assert first_divergence(view, two_turns()) is None
+    assert view == RunView(two_turns, READER)
+    assert_same_run(two_turns(), view)
+    assert view != "a run"
+
+
+def test_runs_that_part(view):
+    other = RunView(lambda: two_turns(order_id=8), READER)
+    assert view != other
+    divergence = first_divergence(view, other)
+    assert divergence.turn == 1
+    lines = told(assert_same_run, view, other)
+    assert lines[0].startswith("runs part at turn 1/2: ")
+    assert f"[{divergence.kind.code}]" in lines[0]
+
+
+@pytest.mark.parametrize("value", [None, "run", 7, object()])
+def test_what_is_no_run(value):
+    with pytest.raises(TypeError, match="expected a run"):
+        first_divergence(value, two_turns())

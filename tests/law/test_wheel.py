@@ -1,0 +1,45 @@
+"""What people install: every file of the package, the licence, the two doors, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "pytest_agentreplay"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    pytest.importorskip("build", reason="the wheel is looked at where `build` is installed")
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = out.glob("*.whl")
+    with zipfile.ZipFile(file) as opened:
+        yield opened
+
+
+def test_the_wheel_holds_the_package_whole_and_nothing_else(wheel):
+    here = {str(f.relative_to(ROOT)) for f in PACKAGE.rglob("*") if f.is_file() and "__pycache__" not in f.parts}
+    there = set(wheel.namelist())
+    assert {name for name in there if ".dist-info/" not in name} == here
+    assert "pytest_agentreplay/py.typed" in there
+
+
+def test_the_wheel_carries_its_licence_and_its_doors(wheel):
+    names = {name.partition(".dist-info/")[2]: name for name in wheel.namelist() if ".dist-info/" in name}
+    assert wheel.read(names["licenses/LICENSE"]).decode() == (ROOT / "LICENSE").read_text(encoding="utf-8")
+    doors = ConfigParser()
+    doors.read_string(wheel.read(names["entry_points.txt"]).decode())
+    assert dict(doors["pytest11"]) == {"pytest_agentreplay": "pytest_agentreplay.plugin"}
+    assert dict(doors["console_scripts"]) == {"agentreplay": "pytest_agentreplay.cli:main"}
+    metadata = wheel.read(names["METADATA"]).decode()
+    assert "Name: frozen-agentreplay" in metadata
+    assert "Requires-Python: >=3.11" in metadata
