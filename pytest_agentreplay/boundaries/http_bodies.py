@@ -59,8 +59,11 @@ class Take:
 
     def end(self, failure: Failure | None = None, *, closed: bool = False) -> None:
         """It ended: whole, broken off by `failure`, or `closed` by the agent. Later ends do nothing."""
-        if self._passage.forward:
-            self._passage.settle(self._reply(failure, closed=closed), suspended=self._watch.suspended)
+        passage = self._passage
+        if passage.forward:
+            passage.settle(self._reply(failure, closed=closed), suspended=self._watch.suspended)
+            # The two hold each other, and the chunks with them.
+            passage.partial = None
 
     def partial(self) -> HttpReply:
         """What has come when the run ends: left by the agent, or still being waited for."""
