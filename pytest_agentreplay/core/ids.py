@@ -7,12 +7,11 @@ that carries it is tied to the first, in whatever order concurrent calls came. T
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import digest
+from pytest_agentreplay.core.canon import canonical, digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,6 +21,10 @@ SHORTEST = 8
 
 _PLACEHOLDER = r"\[\[redacted:(?P<category>[^:\[\]]+):[0-9]+\]\]"
 _PLACEHOLDERS = re.compile(_PLACEHOLDER)
+# Escapes are taken first: in "\nabc" of a JSON text the n is no part of the word abc.
+_WORD = r"[\w-]+"
+_WORDS = re.compile(rf"\\.|{_PLACEHOLDER}|{_WORD}")
+_IS_WORD = re.compile(_WORD)
 
 
 @dataclass(slots=True)
@@ -34,26 +37,28 @@ class ClientIds:
     exact: Collection[str] = frozenset()
     _names: dict[str, str] = field(default_factory=dict, init=False)
     _twins: dict[str, int] = field(default_factory=dict, init=False)
+    _made: bool = field(default=False, init=False)
 
     def key(self, text: str, values: Collection[str] = ()) -> str:
-        """The digest of a call's canonical `text`, in which the ids `values` and all placeholders are renamed.
+        """The digest of a call's canonical `text`, in which the ids `values`, known ids and placeholders are renamed.
 
         An id is met wherever it stands as a whole word, inside other strings too.
         """
-        pattern = _pattern(values) if values else _PLACEHOLDERS
+        made = {canonical(value)[1:-1] for value in values}
+        self._made = self._made or bool(made)
+        if not self._made and "[[redacted:" not in text:
+            return digest(text)
         fresh: dict[str, int] = {}
 
         def rename(found: re.Match[str]) -> str:
-            value, category = found[0], found["category"] or ""
-            if category in self.exact:
+            value, category = found[0], found["category"]
+            if category in self.exact or (category is None and value not in made and value not in self._names):
                 return value
             # No canonical text holds a raw NUL, so nothing else can read like a renamed id.
             known = self._names.get(value)
             return f"\0{category}={known}" if known else f"\0{category}+{fresh.setdefault(value, len(fresh))}"
 
-        if not values and "[[redacted:" not in text:
-            return digest(text)
-        key = digest(pattern.sub(rename, text))
+        key = digest((_pattern(made) if self._made else _PLACEHOLDERS).sub(rename, text))
         if fresh:
             # Two calls that are alike but for their fresh ids must not lend them one name.
             twin = self._twins[key] = self._twins.get(key, -1) + 1
@@ -61,7 +66,9 @@ class ClientIds:
         return key
 
 
-def _pattern(values: Collection[str]) -> re.Pattern[str]:
-    longest_first = sorted((json.dumps(value, ensure_ascii=False)[1:-1] for value in values), key=len, reverse=True)
-    words = "|".join(map(re.escape, longest_first))
-    return re.compile(rf"{_PLACEHOLDER}|(?<![\w-])(?:{words})(?![\w-])")
+def _pattern(made: Collection[str]) -> re.Pattern[str]:
+    """What may be an id: every word, and those of `made` that are more than a word."""
+    odd = sorted((value for value in made if not _IS_WORD.fullmatch(value)), key=len, reverse=True)
+    if not odd:
+        return _WORDS
+    return re.compile(rf"\\.|{_PLACEHOLDER}|(?:{'|'.join(map(re.escape, odd))})(?![\w-])|{_WORD}")

@@ -154,9 +154,7 @@ class Matching:
         if without and isinstance(tree, dict):
             tree = {name: value for name, value in tree.items() if selector.show((name,)) not in without}
         values: set[str] = set()
-        for path in reading.client_ids:
-            tree = _renamed(tree, path, values)
-        return f"{held.kind} {canonical(tree)}", values
+        return f"{held.kind} {canonical(_renamed(tree, reading.client_ids, values))}", values
 
     def _left(self, tree: Json, table: Table, host: str) -> Json:
         for path, rule in table.body:
@@ -216,17 +214,19 @@ def _note(rule: Rule | None) -> str:
     return f"{rule.action}: {rule.reason}" if rule else "drop: not among the headers that match"
 
 
-def _renamed(tree: Json, path: str, values: set[str]) -> Json:
-    """The tree with session-wide ids at `path` numbered; those that are one of their kind go to `values` instead."""
+def _renamed(tree: Json, paths: Iterable[str], made: set[str]) -> Json:
+    """The tree with the client's session-wide ids numbered; those that are one of their kind go to `made` instead."""
     seen: dict[str, int] = {}
 
     def change(value: Json) -> Json:
         if isinstance(value, str) and len(value) >= SHORTEST:
-            values.add(value)
+            made.add(value)
             return value
-        return f"\0{seen.setdefault(canonical(value), len(seen))}"
+        return f"\0{seen.setdefault(canonical(value), len(seen))}" if isinstance(value, str | int) else value
 
-    return selector.compile_path(path).replace(tree, change)
+    for path in paths:
+        tree = selector.compile_path(path).replace(tree, change)
+    return tree
 
 
 def _without_boundary(content_type: str) -> str:

@@ -37,7 +37,9 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
         operation="chat",
         model=model,
         parameters=rest(body, "model", "messages", "tools"),
-        system=tuple(m.get("content") for m in objects(body["messages"]) if m.get("role") in {"system", "developer"}),
+        system=tuple(
+            m.get("content") for m in objects(body["messages"]) if string(m.get("role")) in {"system", "developer"}
+        ),
         messages=tuple(arr(body["messages"])),
         tools=tuple(arr(body.get("tools"))),
         messages_at="$.messages",

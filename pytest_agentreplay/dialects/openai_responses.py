@@ -34,7 +34,9 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
     if instructions is not None:
         system: tuple[Json, ...] = (instructions,)
     else:
-        system = tuple(item.get("content") for item in objects(given) if item.get("role") in {"system", "developer"})
+        system = tuple(
+            item.get("content") for item in objects(given) if string(item.get("role")) in {"system", "developer"}
+        )
     return CallReading(
         kind="model",
         name=string(body.get("model")),

@@ -1,0 +1,89 @@
+"""Canonical JSON: equal texts for equal values, and for nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.canon import NOT_JSON, canonical, digest, parse
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+def shuffled(value, order):
+    """The same value with the members of every object in another order."""
+    if isinstance(value, dict):
+        names = list(value)
+        order.shuffle(names)
+        return {name: shuffled(value[name], order) for name in names}
+    return [shuffled(item, order) for item in value] if isinstance(value, list) else value
+
+
+@settings(derandomize=True)
+@given(JSON, st.randoms(use_true_random=False), st.sampled_from([None, 1, 4]), st.booleans())
+def test_order_of_names_white_space_and_escapes_carry_nothing(value, order, indent, ascii_only):
+    written = json.dumps(shuffled(value, order), indent=indent, ensure_ascii=ascii_only)
+    assert canonical(parse(written.encode("utf-8", "surrogatepass") if ascii_only else written)) == canonical(value)
+
+
+@settings(derandomize=True)
+@given(JSON)
+def test_the_canonical_text_says_the_value_again(value):
+    assert canonical(parse(canonical(value))) == canonical(value)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1", "1.0"),
+        ("1", "true"),
+        ("0", "false"),
+        ('"1"', "1"),
+        ("null", '""'),
+        ("[]", "{}"),
+        ("-0.0", "0.0"),
+        ("[1,2]", "[2,1]"),
+    ],
+)
+def test_values_that_a_server_may_tell_apart_stay_apart(one, other):
+    assert canonical(parse(one)) != canonical(parse(other))
+
+
+def test_characters_stand_as_themselves():
+    assert canonical({"b": "é", "a": "\n\u2028"}) == '{"a":"\\n\u2028","b":"é"}'
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"NaN",
+        b'{"a":Infinity}',
+        b"-Infinity",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf{}",
+        b"1" * 5000,
+        b"[" * 100_000,
+        b"{} {}",
+        b"'a'",
+    ],
+)
+def test_what_is_no_strict_json_is_not_json(data):
+    assert parse(data) is NOT_JSON
+
+
+def test_null_is_a_value():
+    assert parse(b"null") is None
+    assert parse(b" null ") is None
+
+
+def test_a_lone_surrogate_has_a_digest_of_its_own():
+    assert digest(canonical(parse(rb'"\ud800"'))) != digest(canonical(parse(rb'"\ud801"')))

@@ -1,0 +1,743 @@
+"""What the dialects read in calls and replies, plain and streamed, whole and broken off."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
+from pytest_agentreplay.dialects import DIALECTS, READER
+from pytest_agentreplay.dialects.sse import Event, events, is_stream
+
+JSON_TYPE = (("content-type", "application/json"),)
+SSE_TYPE = (("content-type", "text/event-stream; charset=utf-8"),)
+
+CHAT = {
+    "model": "gpt-5",
+    "messages": [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi"}],
+    "tools": [{"type": "function"}],
+    "n": 2,
+    "stream": True,
+}
+RESPONSES = {
+    "model": "gpt-5",
+    "instructions": "be kind",
+    "input": [{"role": "user", "content": "hi"}],
+    "tools": [{"name": "look"}],
+    "store": False,
+}
+MESSAGES = {
+    "model": "claude",
+    "max_tokens": 9,
+    "system": "be kind",
+    "messages": [{"role": "user", "content": "hi"}],
+    "tools": [{"name": "look"}],
+}
+
+
+def call(body, url="https://api.openai.com/v1/chat/completions", method="POST", headers=JSON_TYPE):
+    return HttpCall(method, url, headers, Body(body if isinstance(body, bytes) else json.dumps(body).encode()))
+
+
+CALLS = {
+    "openai_chat": call(CHAT),
+    "openai_responses": call(RESPONSES, "https://api.openai.com/v1/responses"),
+    "anthropic": call(MESSAGES, "https://api.anthropic.com/v1/messages"),
+}
+
+
+# ---- which dialect
+
+
+@pytest.mark.parametrize(
+    ("url", "body", "dialect", "provider"),
+    [
+        ("https://api.openai.com/v1/chat/completions", CHAT, "openai_chat", "openai"),
+        (
+            "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=1",
+            CHAT,
+            "openai_chat",
+            "azure.ai.openai",
+        ),
+        ("https://api.groq.com/openai/v1/chat/completions", CHAT, "openai_chat", "groq"),
+        ("http://127.0.0.1:3/proxy/chat/completions/", CHAT, "openai_chat", "openai"),
+        ("https://api.openai.com/v1/responses", RESPONSES, "openai_responses", "openai"),
+        ("https://api.openai.com/v1/responses", {"prompt": {"id": "p"}}, "openai_responses", "openai"),
+        ("https://gateway.corp/anthropic/v1/messages", MESSAGES, "anthropic", "anthropic"),
+        ("https://api.deepseek.com/anthropic/v1/messages", MESSAGES, "anthropic", "deepseek"),
+        ("https://api.openai.com/v1/chat/completions", {"prompt": "x"}, "generic", ""),
+        ("https://api.openai.com/v1/chat/completions", [CHAT], "generic", ""),
+        ("https://api.openai.com/v1/completions", CHAT, "generic", ""),
+        ("https://api.openai.com/v1/responses/compact", RESPONSES, "generic", ""),
+        ("https://forms.example/responses", {"answers": [1]}, "generic", ""),
+        ("https://api.openai.com/v1/threads/t/messages", {"role": "user", "content": "x"}, "generic", ""),
+        ("https://api.anthropic.com/v1/messages/count_tokens", MESSAGES, "generic", ""),
+        ("https://api.anthropic.com/v1/messages", {"messages": []}, "generic", ""),
+    ],
+)
+def test_the_dialect_is_told_by_path_and_shape(url, body, dialect, provider):
+    reading = READER.read_call(call(body, url))
+    assert (reading.dialect, reading.provider) == (dialect, provider)
+    assert reading.kind == ("http" if dialect == "generic" else "model")
+
+
+def test_only_a_post_is_a_model_call():
+    assert READER.read_call(call(CHAT, method="GET")).kind == "http"
+
+
+# ---- calls
+
+
+def test_a_chat_call():
+    reading = READER.read_call(CALLS["openai_chat"])
+    assert reading == CallReading(
+        kind="model", name="gpt-5", dialect="openai_chat", provider="openai", operation="chat", model="gpt-5",
+        parameters={"n": 2, "stream": True}, system=("be kind",), messages=tuple(CHAT["messages"]), tools=({"type": "function"},),
+        messages_at="$.messages", tools_at="$.tools", stream=True,
+    )  # fmt: skip
+
+
+def test_azure_names_the_model_in_the_path():
+    bare = {"messages": []}
+    reading = READER.read_call(call(bare, "https://x.openai.azure.com/openai/deployments/my-gpt/chat/completions"))
+    assert (reading.model, reading.name, reading.tools_at) == ("my-gpt", "my-gpt", "")
+
+
+def test_a_responses_call():
+    reading = READER.read_call(CALLS["openai_responses"])
+    assert (reading.system, reading.system_at) == (("be kind",), "$.instructions")
+    assert (reading.messages, reading.messages_at) == (tuple(RESPONSES["input"]), "$.input")
+    assert (reading.tools, reading.parameters) == (({"name": "look"},), {"store": False})
+
+
+def test_a_responses_call_with_a_bare_text_and_with_a_developer_item():
+    url = "https://api.openai.com/v1/responses"
+    assert READER.read_call(call({"input": "hi"}, url)).messages == ("hi",)
+    items = [{"role": "developer", "content": "be kind"}, {"role": "user", "content": "hi"}]
+    reading = READER.read_call(call({"input": items}, url))
+    assert (reading.system, reading.system_at, reading.messages) == (("be kind",), "", tuple(items))
+    assert READER.read_call(call({"previous_response_id": "r"}, url)).messages_at == ""
+
+
+@pytest.mark.parametrize(
+    ("system", "read"), [("be kind", ("be kind",)), ([{"type": "text"}], ({"type": "text"},)), (None, ())]
+)
+def test_a_messages_call(system, read):
+    reading = READER.read_call(call({**MESSAGES, "system": system}, CALLS["anthropic"].url))
+    assert (reading.system, reading.system_at, reading.parameters) == (read, "$.system", {"max_tokens": 9})
+    without = {name: value for name, value in MESSAGES.items() if name not in {"system", "tools"}}
+    reading = READER.read_call(call(without, CALLS["anthropic"].url))
+    assert (reading.system_at, reading.tools_at, reading.messages_at) == ("", "", "$.messages")
+
+
+def test_the_paths_lead_to_what_was_read():
+    from pytest_agentreplay.core.selector import compile_path
+
+    for sent in CALLS.values():
+        reading, body = READER.read_call(sent), json.loads(sent.body.data)
+        for path, elements in (
+            (reading.messages_at, reading.messages),
+            (reading.tools_at, reading.tools),
+            (reading.system_at, reading.system),
+        ):
+            if path:
+                ((_, value),) = compile_path(path).find(body)
+                assert tuple(value if isinstance(value, list) else [value]) == elements
+
+
+def test_a_gzipped_call_is_read():
+    sent = call(gzip.compress(json.dumps(CHAT).encode()), headers=(*JSON_TYPE, ("Content-Encoding", "gzip")))
+    assert READER.read_call(sent).model == "gpt-5"
+
+
+def test_tools_and_unknown_http():
+    assert READER.read_call(ToolCall("look", {"q": 1})) == CallReading(
+        kind="tool", name="look", operation="execute_tool", parameters={"q": 1}
+    )
+    reading = READER.read_call(call({"q": 1}, "http://localhost:4123/orders?x=1", "PUT"))
+    assert (reading.kind, reading.name, reading.parameters) == ("http", "PUT localhost/orders", {"q": 1})
+    form = call(
+        b"q=1&r=2&r=3", "https://a.example:8443/f", headers=(("content-type", "application/x-www-form-urlencoded"),)
+    )
+    reading = READER.read_call(form)
+    assert (reading.name, reading.parameters) == ("POST a.example:8443/f", {"q": "1", "r": ["2", "3"]})
+    assert READER.read_call(call(b"\x00\xff")).parameters == {}
+
+
+def test_the_parts_of_an_upload_are_parameters():
+    data = b'--B\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--B\r\nK: v\r\n\r\nx\r\n--B--\r\n'
+    reading = READER.read_call(call(data, headers=(("content-type", "multipart/form-data; boundary=B"),)))
+    assert reading.parameters == {"purpose": "batch", "1": "x"}
+
+
+def test_json_rpc_says_its_method_and_its_ids():
+    reading = READER.read_call(call({"jsonrpc": "2.0", "id": 1, "method": "tools/call"}, "https://m/mcp"))
+    assert (reading.operation, reading.client_ids[0]) == ("tools/call", "$.id")
+    batch = READER.read_call(
+        call([{"jsonrpc": "2.0", "id": 1, "method": "a"}, {"jsonrpc": "2.0", "method": "b"}], "https://m/mcp")
+    )
+    assert (batch.operation, batch.client_ids[0]) == ("a, b", "$[*].id")
+    assert READER.read_call(call({"jsonrpc": "2.0", "id": 1, "result": 1}, "https://m/mcp")).client_ids == ()
+
+
+# ---- replies
+
+
+def sse(*values, named=False, end=b""):
+    return (
+        b"".join(
+            (f"event: {v['type']}\n" if named else "").encode() + b"data: " + json.dumps(v).encode() + b"\n\n"
+            for v in values
+        )
+        + end
+    )
+
+
+def reply(body, headers=JSON_TYPE, status=200, failure=None, reason=""):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return HttpReply(status, reason, headers=headers, body=Body(data), cuts=(len(data),), failure=failure)
+
+
+def chat_use(call_id, name, arguments):
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+CHAT_REPLY = {
+    "id": "chatcmpl-1",
+    "model": "gpt-5-2025",
+    "system_fingerprint": "fp_1",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "tool_calls",
+            "message": {
+                "role": "assistant",
+                "content": "Let me see",
+                "tool_calls": [chat_use("call_1", "look", '{"q":1}'), chat_use("call_2", "book", "{}")],
+            },
+        }
+    ],
+    "usage": {
+        "prompt_tokens": 5,
+        "completion_tokens": 7,
+        "total_tokens": 12,
+        "prompt_tokens_details": {"cached_tokens": 3},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    },
+}
+CHAT_READ = ReplyReading(
+    text="Let me see",
+    tool_uses=(ToolUse("call_1", "look", '{"q":1}'), ToolUse("call_2", "book", "{}")),
+    finish_reasons=("tool_calls",),
+    usage={"input_tokens": 5, "output_tokens": 7, "cache_read.input_tokens": 3, "reasoning.output_tokens": 2},
+    response_id="chatcmpl-1",
+    model="gpt-5-2025",
+    fingerprint="fp_1",
+    ids=("chatcmpl-1", "call_1", "call_2"),
+)
+
+
+def chunk(delta=None, finish=None, **rest):
+    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
+    return {
+        "id": "chatcmpl-1",
+        "model": "gpt-5-2025",
+        "system_fingerprint": "fp_1",
+        "choices": choices,
+        "usage": None,
+        **rest,
+    }
+
+
+def piece(index, arguments, call_id=None, name=None):
+    return {"tool_calls": [{"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}]}
+
+
+CHAT_STREAM = [
+    chunk({"role": "assistant", "content": ""}),
+    chunk({"content": "Let me"}),
+    chunk({"content": " see"}),
+    chunk(piece(0, "", "call_1", "look")),
+    chunk(piece(1, "", "call_2", "book")),
+    chunk(piece(1, "{")),
+    chunk(piece(0, '{"q"')),
+    chunk(piece(1, "}")),
+    chunk(piece(0, ":1}")),
+    chunk({}, "tool_calls"),
+    chunk(usage=CHAT_REPLY["usage"]),
+]
+
+RESPONSE_OUTPUT = [
+    {"type": "reasoning", "id": "rs_1", "summary": []},
+    {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "Let me see"}]},
+    {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": '{"q":1}'},
+    {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_2", "name": "shell", "input": "ls"},
+    {"type": "web_search_call", "id": "ws_1"},
+]
+RESPONSE_REPLY = {
+    "id": "resp_1", "model": "gpt-5-2025", "status": "completed", "error": None, "output": RESPONSE_OUTPUT,
+    "usage": {"input_tokens": 5, "input_tokens_details": {"cached_tokens": 3}, "output_tokens": 7, "output_tokens_details": {"reasoning_tokens": 2}},
+}  # fmt: skip
+RESPONSE_READ = ReplyReading(
+    text="Let me see",
+    tool_uses=(ToolUse("call_1", "look", '{"q":1}'), ToolUse("call_2", "shell", "ls")),
+    finish_reasons=("completed",),
+    usage=CHAT_READ.usage,
+    response_id="resp_1",
+    model="gpt-5-2025",
+    ids=("resp_1", "rs_1", "msg_1", "fc_1", "call_1", "ctc_1", "call_2", "ws_1"),
+)
+
+
+def of_item(kind, index, **rest):
+    return {"type": f"response.{kind}", "output_index": index, **rest}
+
+
+RESPONSE_PIECES = [
+    {
+        "type": "response.created",
+        "response": {"id": "resp_1", "model": "gpt-5-2025", "status": "in_progress", "output": []},
+    },
+    of_item("output_item.added", 0, item=RESPONSE_OUTPUT[0]),
+    of_item("output_item.added", 1, item={**RESPONSE_OUTPUT[1], "content": []}),
+    of_item("output_text.delta", 1, content_index=0, delta="Let me"),
+    of_item("output_text.delta", 1, content_index=0, delta=" see"),
+    of_item("output_item.added", 2, item={**RESPONSE_OUTPUT[2], "arguments": ""}),
+    of_item("output_item.added", 3, item={**RESPONSE_OUTPUT[3], "input": ""}),
+    of_item("custom_tool_call_input.delta", 3, delta="l"),
+    of_item("function_call_arguments.delta", 2, delta='{"q"'),
+    of_item("custom_tool_call_input.delta", 3, delta="s"),
+    of_item("function_call_arguments.delta", 2, delta=":1}"),
+    of_item("output_item.done", 4, item=RESPONSE_OUTPUT[4]),
+]
+RESPONSE_STREAM = [*RESPONSE_PIECES, {"type": "response.completed", "response": RESPONSE_REPLY}]
+
+MESSAGE_REPLY = {
+    "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-4", "stop_reason": "tool_use",
+    "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"},
+        {"type": "text", "text": "Let me see"},
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+        {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"q": 1}},
+        {"type": "tool_use", "id": "toolu_2", "name": "now", "input": {}},
+    ],
+    "usage": {"input_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2, "output_tokens": 7},
+}  # fmt: skip
+MESSAGE_READ = ReplyReading(
+    text="Let me see",
+    tool_uses=(ToolUse("toolu_1", "look", {"q": 1}), ToolUse("toolu_2", "now", {})),
+    finish_reasons=("tool_use",),
+    usage={"input_tokens": 10, "output_tokens": 7, "cache_read.input_tokens": 3, "cache_creation.input_tokens": 2},
+    response_id="msg_1",
+    model="claude-4",
+    ids=("msg_1", "srvtoolu_1", "toolu_1", "toolu_2"),
+)
+
+
+def block(index, start, *deltas):
+    yield {"type": "content_block_start", "index": index, "content_block": start}
+    for delta in deltas:
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    yield {"type": "content_block_stop", "index": index}
+
+
+MESSAGE_STREAM = [
+    {
+        "type": "message_start",
+        "message": {
+            **MESSAGE_REPLY,
+            "content": [],
+            "stop_reason": None,
+            "usage": {**MESSAGE_REPLY["usage"], "output_tokens": 1},
+        },
+    },
+    {"type": "ping"},
+    *block(
+        0,
+        {"type": "thinking", "thinking": "", "signature": ""},
+        {"type": "thinking_delta", "thinking": "hm"},
+        {"type": "signature_delta", "signature": "sig"},
+    ),
+    *block(
+        1,
+        {"type": "text", "text": ""},
+        {"type": "text_delta", "text": "Let me"},
+        {"type": "text_delta", "text": " see"},
+        {"type": "unheard_of"},
+    ),
+    *block(2, {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}),
+    *block(
+        3,
+        {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}},
+        {"type": "input_json_delta", "partial_json": ""},
+        {"type": "input_json_delta", "partial_json": '{"q"'},
+        {"type": "input_json_delta", "partial_json": ":1}"},
+    ),
+    *block(4, {"type": "tool_use", "id": "toolu_2", "name": "now", "input": {}}),
+    {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 7}},
+    {"type": "message_stop"},
+]
+
+REPLIES = {
+    "openai_chat": (CHAT_REPLY, sse(*CHAT_STREAM, end=b"data: [DONE]\n\n"), CHAT_READ),
+    "openai_responses": (RESPONSE_REPLY, sse(*RESPONSE_STREAM, named=True), RESPONSE_READ),
+    "anthropic": (MESSAGE_REPLY, sse(*MESSAGE_STREAM, named=True), MESSAGE_READ),
+}
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_a_stream_reads_as_the_same_reply_in_one_piece(name):
+    plain, stream, read = REPLIES[name]
+    assert READER.read_reply(CALLS[name], reply(plain)) == read
+    assert READER.read_reply(CALLS[name], reply(stream, SSE_TYPE)) == read
+    assert READER.read_reply(CALLS[name], reply(stream, ())) == read, "without a content type"
+    packed = reply(gzip.compress(stream), (*SSE_TYPE, ("content-encoding", "gzip")))
+    assert READER.read_reply(CALLS[name], packed) == read
+
+
+def test_joined_messages_are_those_of_the_plain_reply():
+    names = {dialect.name: dialect for dialect in DIALECTS}
+    assert names["anthropic"].join(events(REPLIES["anthropic"][1]))["content"] == MESSAGE_REPLY["content"]
+    assert names["openai_responses"].join(events(REPLIES["openai_responses"][1]))["output"] == RESPONSE_OUTPUT
+
+
+def test_the_sdks_read_the_same():
+    """What the SDKs' own stream helpers make of the stream is what we read."""
+    import anthropic
+    import httpx2
+
+    transport = httpx2.MockTransport(
+        lambda _: httpx2.Response(200, headers=dict(SSE_TYPE), content=REPLIES["anthropic"][1])
+    )
+    with (
+        anthropic.Anthropic(api_key="k", http_client=anthropic.DefaultHttpxClient(transport=transport)) as client,
+        client.messages.stream(model="claude", max_tokens=9, messages=[{"role": "user", "content": "hi"}]) as stream,
+    ):
+        final = stream.get_final_message()
+    assert final.stop_reason == MESSAGE_READ.finish_reasons[0]
+    assert [(b.id, b.name, b.input) for b in final.content if b.type == "tool_use"] == [
+        (u.id, u.name, u.arguments) for u in MESSAGE_READ.tool_uses
+    ]
+    assert "".join(b.text for b in final.content if b.type == "text") == MESSAGE_READ.text
+
+
+def test_a_responses_stream_without_its_last_event_is_told_from_its_pieces():
+    read = READER.read_reply(CALLS["openai_responses"], reply(sse(*RESPONSE_PIECES), SSE_TYPE))
+    assert (read.text, read.tool_uses, read.response_id) == (RESPONSE_READ.text, RESPONSE_READ.tool_uses, "resp_1")
+    empty_end = {"type": "response.completed", "response": {**RESPONSE_REPLY, "output": []}}
+    assert (
+        READER.read_reply(CALLS["openai_responses"], reply(sse(*RESPONSE_PIECES, empty_end), SSE_TYPE)) == RESPONSE_READ
+    )
+
+
+def test_a_response_that_stopped_early_says_why():
+    body = {
+        **RESPONSE_REPLY,
+        "status": "incomplete",
+        "incomplete_details": {"reason": "max_output_tokens"},
+        "output": [{"content": [{"type": "refusal", "refusal": "no"}]}],
+    }
+    read = READER.read_reply(CALLS["openai_responses"], reply(body))
+    assert (read.finish_reasons, read.text) == (("max_output_tokens",), "no")
+
+
+def test_chat_streams_of_servers_that_leave_out_the_index():
+    def bare(call_id, name, arguments):
+        found = {"function": {"arguments": arguments}}
+        if call_id:
+            found |= {"id": call_id}
+            found["function"]["name"] = name
+        return chunk({"tool_calls": [found]})
+
+    stream = sse(bare("a", "look", '{"q"'), bare("", "", ":1}"), bare("b", "book", "{}"))
+    read = READER.read_reply(CALLS["openai_chat"], reply(stream, SSE_TYPE))
+    assert read.tool_uses == (ToolUse("a", "look", '{"q":1}'), ToolUse("b", "book", "{}"))
+
+
+def test_chat_replies_of_old_and_custom_kinds():
+    message = {
+        "content": None,
+        "refusal": "no",
+        "function_call": {"name": "look", "arguments": "{}"},
+        "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "sh", "input": "ls"}}],
+    }
+    read = READER.read_reply(
+        CALLS["openai_chat"], reply({"choices": [{"message": message}, {"message": {"content": [{"text": "two"}]}}]})
+    )
+    assert read.text == "no\ntwo"
+    assert read.tool_uses == (ToolUse("c", "sh", "ls"), ToolUse("", "look", "{}"))
+    stream = sse(
+        chunk({"function_call": {"name": "look", "arguments": "{"}}),
+        chunk({"function_call": {"arguments": "}"}, "audio": {"id": "au"}, "refusal": "n"}),
+        chunk({"refusal": "o", "tool_calls": [{"index": 0, "id": "c", "custom": {"name": "sh", "input": "l"}}]}),
+        chunk({"tool_calls": [{"index": 0, "custom": {"input": "s"}}]}),
+    )
+    read = READER.read_reply(CALLS["openai_chat"], reply(stream, SSE_TYPE))
+    assert (read.text, read.tool_uses) == ("no", (ToolUse("c", "sh", "ls"), ToolUse("", "look", "{}")))
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_of_a_stream_that_broke_off_the_rest_is_read_and_the_break_is_told(name):
+    stream = REPLIES[name][1]
+    broke = Failure("httpx2.RemoteProtocolError", "peer closed")
+    for end in range(0, len(stream), 7):
+        read = READER.read_reply(CALLS[name], reply(stream[:end], SSE_TYPE, failure=broke))
+        assert "Let me see".startswith(read.text)
+        assert read.error == "httpx2.RemoteProtocolError: peer closed"
+
+
+def test_an_anthropic_input_that_broke_off_is_given_as_text():
+    stream = sse(
+        *block(
+            0,
+            {"type": "tool_use", "id": "t", "name": "look", "input": {}},
+            {"type": "input_json_delta", "partial_json": '{"q"'},
+        )
+    )
+    assert READER.read_reply(CALLS["anthropic"], reply(stream, SSE_TYPE)).tool_uses == (ToolUse("t", "look", '{"q"'),)
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "error"),
+    [
+        (
+            "openai_chat",
+            reply({"error": {"message": "slow down", "type": "rate_limit", "code": None}}, status=429),
+            "429 rate_limit: slow down",
+        ),
+        (
+            "openai_chat",
+            reply({"error": {"message": "bad key", "code": "invalid_api_key"}}, status=401),
+            "401 invalid_api_key: bad key",
+        ),
+        ("openai_chat", reply({"error": "plain words"}, status=400), "400 plain words"),
+        (
+            "openai_chat",
+            reply(sse(chunk({"content": "x"}), {"error": {"message": "overloaded"}}), SSE_TYPE),
+            "overloaded",
+        ),
+        (
+            "openai_responses",
+            reply(sse({"type": "error", "code": "server_error", "message": "boom"}), SSE_TYPE),
+            "server_error: boom",
+        ),
+        (
+            "openai_responses",
+            reply({**RESPONSE_REPLY, "status": "failed", "error": {"code": "c", "message": "m"}}),
+            "c: m",
+        ),
+        (
+            "anthropic",
+            reply({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}, status=529),
+            "529 overloaded_error: busy",
+        ),
+        (
+            "anthropic",
+            reply(
+                sse({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}, named=True), SSE_TYPE
+            ),
+            "overloaded_error: busy",
+        ),
+        (
+            "openai_chat",
+            reply(b"<html>\n Bad   Gateway</html>", (("content-type", "text/html"),), 502),
+            "502 <html> Bad Gateway</html>",
+        ),
+        ("openai_chat", reply(b"", (), 503, reason="Service Unavailable"), "503 Service Unavailable"),
+        ("openai_chat", reply(b"", (), 503), "503 no body"),
+        (
+            "openai_chat",
+            reply(b'{"error": {"mess', status=429, failure=Failure("h.ReadError")),
+            '429 {"error": {"mess; h.ReadError',
+        ),
+        ("openai_chat", Failure("httpx2.ConnectTimeout", "timed out"), "httpx2.ConnectTimeout: timed out"),
+        ("openai_chat", None, ""),
+        ("openai_chat", ToolReply(1), ""),
+    ],
+)
+def test_errors_in_the_words_of_the_reply(name, outcome, error):
+    assert READER.read_reply(CALLS[name], outcome).error == error
+
+
+def test_a_reply_to_unknown_http_is_its_text():
+    tool = call({"q": 1}, "https://crm.example/orders")
+    assert READER.read_reply(tool, reply({"order": 1})).text == '{"order": 1}'
+    assert READER.read_reply(tool, reply(sse({"a": 1}), SSE_TYPE)).text.startswith("data:")
+    assert READER.read_reply(tool, reply(b"\x89PNG", (("content-type", "image/png"),))) == ReplyReading()
+
+
+# ---- never an error
+
+
+GARBAGE = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["", "x", "tool_use", "tool_result", "function_call", "text", "data:,x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "role",
+                    "content",
+                    "tool_calls",
+                    "function",
+                    "custom",
+                    "id",
+                    "name",
+                    "arguments",
+                    "input",
+                    "messages",
+                    "model",
+                    "tools",
+                    "system",
+                    "max_tokens",
+                    "type",
+                    "text",
+                    "choices",
+                    "message",
+                    "delta",
+                    "index",
+                    "usage",
+                    "finish_reason",
+                    "error",
+                    "output",
+                    "item",
+                    "output_index",
+                    "content_index",
+                    "response",
+                    "content_block",
+                    "partial_json",
+                    "call_id",
+                    "tool_call_id",
+                    "source",
+                    "image_url",
+                    "url",
+                    "data",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=15,
+)
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(
+    st.sampled_from(DIALECTS),
+    GARBAGE,
+    st.lists(GARBAGE, max_size=4),
+    st.sampled_from(["content_block_delta", "response.output_text.delta", "message_delta", "error", ""]),
+)
+def test_reading_never_raises(dialect, body, values, kind):
+    shaped = {"messages": [body], "max_tokens": 1, "input": [body], **(body if isinstance(body, dict) else {})}
+    sent = call(shaped, f"https://a{dialect.suffix}")
+    reading = READER.read_call(sent)
+    for message in reading.messages:
+        assert isinstance(READER.say(message), str)
+    READER.tool_uses(reading)
+    READER.tool_results(reading)
+    READER.read_reply(sent, reply(body))
+    stream = sse(*({"type": kind, **v} if isinstance(v, dict) and kind else v for v in values))
+    READER.read_reply(sent, reply(stream, SSE_TYPE))
+    READER.say(body)
+
+
+@settings(derandomize=True)
+@given(st.binary(max_size=60), st.sampled_from(list(CALLS.values())))
+def test_bytes_of_any_kind_are_read(data, sent):
+    for headers in (JSON_TYPE, SSE_TYPE, (), (("content-encoding", "gzip"),)):
+        READER.read_reply(sent, reply(data, headers))
+        READER.read_call(call(data, sent.url, headers=headers))
+
+
+# ---- event streams
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_event_streams(end):
+    lines = [
+        ": comment",
+        "event: a",
+        "data: one",
+        "data:two",
+        "id: 3",
+        "",
+        "data",
+        "",
+        "event: lost",
+        "",
+        "retry: 5",
+        "data: last",
+    ]
+    assert events(("\ufeff" + end.join(lines)).encode()) == [
+        Event("a", "one\ntwo"),
+        Event("message", ""),
+        Event("message", "last"),
+    ]
+
+
+def test_the_value_of_an_event():
+    assert Event("message", '{"a":1}').value == {"a": 1}
+    assert Event("message", "[DONE]").value is None
+    assert Event("message", "[1]").value is None
+
+
+def test_what_is_a_stream():
+    assert is_stream("Text/Event-Stream; charset=utf-8", b"")
+    assert is_stream("", b"event: x")
+    assert not is_stream("application/json", b"data: x")
+    assert not is_stream("", b"{}")
+
+
+# ---- messages for people
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("hi", "user: hi"),
+        ({"role": "user", "content": "hi"}, "user: hi"),
+        ({"role": "assistant", "content": "", "tool_calls": [chat_use("c1", "look", '{"q":1}')]}, 'assistant calls look({"q":1})'),
+        ({"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "tool_use", "id": "t", "name": "look", "input": {"q": 1}}]}, 'assistant: a\nassistant calls look({"q":1})'),
+        ({"role": "tool", "tool_call_id": "c1", "content": "found"}, "tool result c1: found"),
+        ({"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "found"}]}, "tool result c1: found"),
+        ({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": {"a": 1}}, {"type": "text", "text": "go on"}]}, 'user: go on\ntool result t: {"a":1}'),
+        ({"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}, "assistant calls look({})"),
+        ({"type": "function_call_output", "call_id": "c1", "output": "found"}, "tool result c1: found"),
+        ({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]}, "assistant: a"),
+        ({"role": "assistant", "content": None, "refusal": "no"}, "assistant refuses: no"),
+        ({"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, "bare"]}, "assistant: (thinks: hm) bare"),
+        ({"type": "item_reference", "id": "msg_1"}, 'item_reference: {"id":"msg_1","type":"item_reference"}'),
+        ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}, "user: [image/png 3 B sha256:709e80c8]"),
+        ({"role": "user", "content": [{"type": "input_image", "image_url": "https://a/x.png"}]}, "user: [input_image https://a/x.png]"),
+        ({"role": "user", "content": [{"type": "image", "source": {"media_type": "image/png", "data": "A" * 8000}}]}, "user: [image/png 6 kB sha256:a6bedce1]"),
+        ({"role": "user", "content": [{"type": "document", "source": {"data": "no base64!"}}]}, "user: [data 10 characters]"),
+        ({"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}, {}]}, "user: [file] [block]"),
+        ([1], "[1]"),
+        (None, "null"),
+    ],
+)  # fmt: skip
+def test_say(message, said):
+    assert READER.say(message) == said
+
+
+def test_tools_in_the_history():
+    history = {
+        "model": "m",
+        "messages": [
+            {"role": "assistant", "tool_calls": [chat_use("c1", "look", "{}")]},
+            {"role": "tool", "tool_call_id": "c1", "content": "found"},
+        ],
+    }
+    reading = READER.read_call(call(history))
+    assert READER.tool_uses(reading) == (ToolUse("c1", "look", "{}"),)
+    assert READER.tool_results(reading) == {"c1": "found"}
