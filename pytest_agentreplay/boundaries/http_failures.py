@@ -24,10 +24,12 @@ _SCALARS = (str, int, float, bool, type(None))
 def frozen(error: BaseException) -> Failure:
     """`error` as a value; its arguments are kept when all of them are plain."""
     kind = type(error)
-    plain = all(type(value) in _SCALARS for value in error.args)
-    return Failure(
-        dotted(kind), str(error), args=error.args if plain else (), bases=tuple(map(dotted, kind.__mro__[1:-1]))
-    )
+    try:
+        message = str(error)
+    except Exception:
+        message = ""  # its own broken __str__ must not cost the exchange
+    args = error.args if all(type(value) in _SCALARS for value in error.args) else ()
+    return Failure(dotted(kind), message, args, tuple(map(dotted, kind.__mro__[1:-1])))
 
 
 def dotted(kind: type) -> str:

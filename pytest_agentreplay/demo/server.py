@@ -4,9 +4,9 @@
         OpenAI(base_url=server.url + "/v1", api_key="any")
         Anthropic(base_url=server.url, api_key="any")
 
-It speaks OpenAI chat completions and Responses and Anthropic Messages, whole and streamed. A script decides what is
-said, or which fault happens on the wire. `python -m pytest_agentreplay.demo.server` serves until interrupted.
-Standard library only, and its own little HTTP/1.1: a fault is a thing of bytes, which no web framework lets out.
+It speaks OpenAI chat completions and Responses and Anthropic Messages, whole and streamed. A script says what is said,
+or which fault happens on the wire. `python -m pytest_agentreplay.demo.server` serves until interrupted. Standard
+library only, and its own little HTTP/1.1: a fault is a thing of bytes, which no web framework lets out.
 """
 
 from __future__ import annotations

@@ -51,3 +51,11 @@ def test_a_file_cannot_skip_a_test_or_end_the_session(path, bases):
     error = thawed(Failure(path, "m", bases=bases), httpx)
     assert type(error).__bases__ == (RuntimeError if "builtins.Exception" in bases else BaseException,)
     assert str(error) == "m"
+
+
+def test_a_broken_text_is_no_reason_to_lose_the_exchange():
+    class Broken(Exception):
+        def __str__(self):
+            raise ValueError
+
+    assert frozen(Broken(1)).message == ""
