@@ -1,0 +1,101 @@
+"""Child processes as audit events show them: which program, and whether the standard library asks for itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+CHILD_EVENTS = frozenset(
+    {
+        "_winapi.CreateProcess",
+        "fork_exec",
+        "os.exec",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.spawn",
+        "os.startfile",
+        "os.system",
+        "pty.spawn",
+        "subprocess.Popen",
+    }
+)
+"""Audit events that begin a child; "fork_exec" is ours, for `_posixsubprocess.fork_exec`, which raises none."""
+
+PROBES: dict[str, frozenset[str]] = {
+    "platform": frozenset({"cmd", "command", "file", "uname", "ver"}),
+    "ctypes.util": frozenset({"cc", "crle", "dump", "gcc", "ld", "ldconfig", "objdump"}),
+    "uuid": frozenset({"arp", "ifconfig", "ip", "lanscan", "netstat"}),
+    "multiprocessing.resource_tracker": frozenset({"python"}),
+}
+"""Module of the standard library -> programs it starts on its own account; they tell about the machine or tidy up."""
+
+_WAYS = frozenset({"_posixsubprocess", "contextlib", "multiprocessing.util", "os", "subprocess"})
+"""Modules that a probe goes through to start its child."""
+
+
+def program(event: str, args: tuple[Any, ...]) -> str:
+    """The program that `event` starts, as it was named; "sh" for a shell line, "fork" for a copy of this process.
+
+    Never an argument of it: command lines hold secrets.
+    """
+    match event, args:
+        case "subprocess.Popen", (executable, command, *_):
+            return _text(executable) if executable else _first(command)
+        case "os.system", _:
+            return "sh"
+        case (("os.exec" | "os.posix_spawn" | "os.startfile"), (path, *_)):
+            return _text(path)
+        case "os.spawn", (_, path, *_):
+            return _text(path)
+        case (("pty.spawn" | "fork_exec"), (command, *_)):
+            return _first(command)
+        case "_winapi.CreateProcess", (application, command, *_):
+            return _text(application) if application else _first(command)
+        case _:
+            return "fork"
+
+
+def short_name(path: str) -> str:
+    """A program as people name it: without directory and ".exe", and "python" for this interpreter."""
+    if path == sys.executable:
+        return "python"
+    return path.replace("\\", "/").rpartition("/")[2].removesuffix(".exe").removesuffix(".EXE")
+
+
+def is_probe(path: str, frame: FrameType | None) -> bool:
+    """Whether the standard library starts `path` on its own account; `frame` is the one that raised the event."""
+    while frame is not None and (_module(frame) in _WAYS or _module(frame) == __name__):
+        frame = frame.f_back
+    return frame is not None and short_name(path) in PROBES.get(_module(frame), ())
+
+
+def is_repeat(event: str, frame: FrameType | None) -> bool:
+    """Whether `subprocess` has told of this child already, by the event "subprocess.Popen"."""
+    return event != "subprocess.Popen" and frame is not None and _module(frame) == "subprocess"
+
+
+def _module(frame: FrameType) -> str:
+    """The name of the loaded module that `frame` runs in; "" for code that only calls itself so."""
+    name = frame.f_globals.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return module.__name__ if module is not None and vars(module) is frame.f_globals else ""
+
+
+def _first(command: Any) -> str:
+    """The program of a command: the first item of a list, or the first word of a line."""
+    if not isinstance(command, str | bytes | os.PathLike):
+        return _text(next(iter(command), ""))
+    line = _text(command).strip()
+    return line[1:].partition('"')[0] if line.startswith('"') else line.partition(" ")[0]
+
+
+def _text(path: Any) -> str:
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        return str(path)

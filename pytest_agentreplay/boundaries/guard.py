@@ -1,0 +1,253 @@
+"""The guard of one test: it hears of every socket and child process of Python, and refuses them in a replay.
+
+What happens inside an exchange is the boundary's own and passes. C code that opens sockets itself (libcurl, uvloop, a
+driver in C) is not heard, nor is a child of a program that was let through: a net for mistakes, not a sandbox.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from pytest_agentreplay.boundaries import audit, lanes
+from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries.children import CHILD_EVENTS, is_probe, is_repeat, program, short_name
+from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
+from pytest_agentreplay.boundaries.peers import SOCKET_EVENTS, Peer, is_socketpair, peer
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.errors import ReplayDiverged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FrameType
+
+EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys()
+
+_WORDS = {
+    "bind": ("listening socket on", "listening sockets on"),
+    "child": ("child process", "child processes"),
+    "connect": ("connect to", "connects to"),
+    "lookup": ("look-up of", "look-ups of"),
+    "send": ("datagram to", "datagrams to"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What no boundary took, and how often. `kind` is bind, child, connect, lookup or send.
+
+    `target` is a host ("db:5432"), the path of a socket file or the name of a program, `origin` the line of the agent,
+    "" where none was on the stack.
+    """
+
+    kind: str
+    target: str
+    origin: str
+    count: int
+
+    def line(self) -> str:
+        """For people: "3 connects to db:5432 from shop/db.py:12 in rows"."""
+        words = _WORDS[self.kind][self.count != 1]
+        return f"{self.count} {words} {self.target}" + (f" from {self.origin}" if self.origin else "")
+
+    def allow(self) -> str:
+        """The ini line that lets it through."""
+        return allowing(self.kind, self.target)
+
+
+def allowing(kind: str, target: str) -> str:
+    """The ini line that lets `target` through."""
+    return f"{'agentreplay_allow_subprocess' if kind == 'child' else 'agentreplay_allow_hosts'} = {target}"
+
+
+class Guard:
+    """Listens ("listen", while recording) or refuses ("deny", in a replay); keeps a ledger either way.
+
+    Heard is what runs in a task or thread of the guarded test, or in one that no test started. What a straggler of an
+    earlier replay tries is refused too, and told on its own test.
+    """
+
+    def __init__(
+        self,
+        mode: Literal["listen", "deny"],
+        *,
+        allow_hosts: Iterable[str] = (),
+        allow_subprocess: Iterable[str] = (),
+        root: str = "",
+    ) -> None:
+        """`allow_hosts` are read by `HostRule.parse`; `allow_subprocess` are names of programs, or paths.
+
+        `root` is the directory whose files count as the agent's. Raises SettingsError for an entry that is no host.
+        """
+        self.mode = mode
+        self._hosts = DeclaredHosts(tuple(allow_hosts))
+        self._programs = frozenset(allow_subprocess)
+        self._root = root
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._asked: dict[int, set[str]] = {}
+        self._reached: set[str] = set()
+        self._before: Guard | None = None
+        self._on = False
+        # The garbage collector may run code that opens sockets while we count: the lock must let it in.
+        self._lock = threading.RLock()
+
+    def start(self, crossing: doorstep.Crossing | None = None) -> None:
+        """Hear from now on. With the test's `crossing`, its stragglers stay refused after `stop`."""
+        global _active
+        audit.listen(EVENTS, _meet)
+        if self.mode == "deny" and crossing is not None:
+            _closed[crossing] = self
+        self._before, _active, self._on = _active, self, True
+
+    def stop(self) -> None:
+        """Hear nothing more. The ledger stays; a second call does nothing."""
+        global _active
+        if self._on:
+            _active, self._before, self._on = self._before, None, False
+
+    @property
+    def ledger(self) -> list[Entry]:
+        """What was heard, in order; each target once per line. A look-up that led to a connect is left out."""
+        with self._lock:
+            return [
+                Entry(*what, count)
+                for what, count in self._counts.items()
+                if not (what[0] == "lookup" and what[1] in self._reached)
+            ]
+
+    def hear(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
+        """An audit event of this test, raised in `frame`. Raises ReplayDiverged when it is refused."""
+        if (found := self._crosses(event, args, frame)) is not None:
+            kind, target = found
+            origin = doorstep.origin(self._root)
+            with self._lock:
+                self._counts[kind, target, origin] = self._counts.get((kind, target, origin), 0) + 1
+            if self.mode == "deny":
+                _close(kind, args)
+                _refuse(kind, target, origin)
+
+    def refuse_late(self, event: str, args: tuple[Any, ...], frame: FrameType | None, late: list[str]) -> None:
+        """An audit event of a straggler, after its test's end. Raises ReplayDiverged; `late` takes a line about it."""
+        if (found := self._crosses(event, args, frame)) is not None:
+            what = f"{_WORDS[found[0]][0]} {found[1]}"
+            late.append(f"{what}   called from {doorstep.origin(self._root)}")
+            _close(found[0], args)
+            msg = f"refused: {what} after its test had ended"
+            raise ReplayDiverged(msg)
+
+    def _crosses(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> tuple[str, str] | None:
+        """What the event reaches out to, as (kind, target); None for what passes."""
+        if event in CHILD_EVENTS:
+            path = program(event, args)
+            name = short_name(path)
+            passes = not {path, name}.isdisjoint(self._programs) or is_repeat(event, frame) or is_probe(path, frame)
+            return None if passes else ("child", name)
+        there = peer(event, args)
+        if there is None or self._passes(there) or (there.act == "connect" and is_socketpair(frame)):
+            return None
+        return there.act, self._named(there)
+
+    def _passes(self, there: Peer) -> bool:
+        if there.path:
+            return there.act == "bind" or self._hosts.open_file(there.path)
+        if there.act == "lookup":
+            known = address(there.host) is not None and not there.reverse
+            return (
+                known
+                or is_loopback(there.host)
+                or there.host == socket.gethostname()
+                or self._hosts.look_up(there.host)
+            )
+        return (there.act == "bind" and is_loopback(there.host)) or self._hosts.reach(there.host, there.port or 0)
+
+    def _named(self, there: Peer) -> str:
+        """The target as people know it: by the name that was looked up for its port, where that is one name."""
+        if there.port is None or self.mode == "deny":
+            return str(there)
+        with self._lock:
+            if there.act == "lookup":
+                self._asked.setdefault(there.port, set()).add(str(there))
+            elif address(there.host) is not None and len(names := self._asked.get(there.port, set())) == 1:
+                self._reached |= names
+                return next(iter(names))
+        return str(there)
+
+
+def _close(kind: str, args: tuple[Any, ...]) -> None:
+    """Close a socket that may not connect: libraries do so for Exceptions only, and it would warn in a later test."""
+    if kind == "connect":
+        with contextlib.suppress(Exception):
+            args[0].close()
+
+
+def _refuse(kind: str, target: str, origin: str) -> NoReturn:
+    """Latch the divergence where there is a gate to latch it, and brake."""
+    divergence = Divergence(
+        Kind.NETWORK,
+        f"{_WORDS[kind][0]} {target} refused: a replay reaches nothing",
+        origin=origin,
+        hints=(allowing(kind, target),),
+    )
+    crossing = doorstep.current()
+    if crossing is not None:
+        divergence = crossing.gate.latch(divergence, origin)
+    raise ReplayDiverged(doorstep.refusal(divergence), divergence)
+
+
+class Bystander:
+    """Counts the tests without the plugin that look for a known model host: `start` and `stop` around each.
+
+    `tests` is how many did, `hosts` in how many tests each host. A connection left open by an earlier test is not seen.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is counted yet."""
+        self.tests = 0
+        self.hosts: dict[str, int] = {}
+        self._met: set[str] = set()
+
+    def start(self) -> None:
+        """A test without the plugin begins."""
+        global _bystander  # noqa: PLW0603  the hook has no self to find it by
+        audit.listen(EVENTS, _meet)
+        self._met.clear()
+        _bystander = self
+
+    def stop(self) -> None:
+        """The test is over."""
+        global _bystander  # noqa: PLW0603  as in start
+        _bystander = None
+        self.tests += bool(self._met)
+        for host in self._met:
+            self.hosts[host] = self.hosts.get(host, 0) + 1
+        self._met.clear()
+
+    def hear(self, event: str, args: tuple[Any, ...]) -> None:
+        """An audit event while nothing is guarded."""
+        there = peer(event, args) if event in SOCKET_EVENTS else None
+        if there is not None and is_model_host(there.host):
+            self._met.add(there.host)
+
+
+_active: Guard | None = None
+_bystander: Bystander | None = None
+_closed: weakref.WeakKeyDictionary[doorstep.Crossing, Guard] = weakref.WeakKeyDictionary()
+
+
+def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
+    """Find whose event this is. What happens inside an exchange is the boundary's own."""
+    strand = lanes.STRAND.get()
+    if strand is not None and strand.inside is not None:
+        return
+    crossing = doorstep.current()
+    if crossing is not None and crossing.over():
+        if (guard := _closed.get(crossing)) is not None:
+            guard.refuse_late(event, args, frame, crossing.late)
+    elif _active is not None:
+        _active.hear(event, args, frame)
+    elif _bystander is not None:
+        _bystander.hear(event, args)
