@@ -1,5 +1,92 @@
-"""Frozen agent-run regression tests: record every model and tool call, replay offline, name the first divergent turn."""
+"""Frozen agent runs as tests: record every model and tool call, replay them offline, name the first divergent turn."""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
+    from pytest_agentreplay.cases.view import RunView
+    from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
+    from pytest_agentreplay.core.freeze import Codec
+    from pytest_agentreplay.core.model import Exchange, Failure, HttpCall, HttpReply, Run, ToolCall, ToolReply
+    from pytest_agentreplay.errors import (
+        AgentReplayError,
+        CannotFreeze,
+        CannotRedirect,
+        CannotWrite,
+        Leak,
+        ReplayDiverged,
+        SettingsError,
+        SnapshotEdited,
+        SnapshotError,
+        SnapshotMisplaced,
+        SnapshotMissing,
+        SnapshotTooNew,
+        SnapshotUnreadable,
+    )
+
+    __version__: str
+
+__all__ = [
+    "AgentReplayError",
+    "CannotFreeze",
+    "CannotRedirect",
+    "CannotWrite",
+    "Codec",
+    "Difference",
+    "Divergence",
+    "Exchange",
+    "Failure",
+    "HttpCall",
+    "HttpReply",
+    "Kind",
+    "Leak",
+    "ReplayDiverged",
+    "Run",
+    "RunView",
+    "SettingsError",
+    "SnapshotEdited",
+    "SnapshotError",
+    "SnapshotMisplaced",
+    "SnapshotMissing",
+    "SnapshotTooNew",
+    "SnapshotUnreadable",
+    "ToolCall",
+    "ToolReply",
+    "__version__",
+    "assert_same_run",
+    "first_divergence",
+]
+
+_ROOMS = {
+    "cases.assertions": ("assert_same_run", "first_divergence"),
+    "cases.view": ("RunView",),
+    "core.divergence": ("Difference", "Divergence", "Kind"),
+    "core.freeze": ("Codec",),
+    "core.model": ("Exchange", "Failure", "HttpCall", "HttpReply", "Run", "ToolCall", "ToolReply"),
+}
+"""Where the names live; errors, the rest, live in `errors`. Nothing is loaded before it is asked for."""
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name (PEP 562)."""
+    if name not in __all__:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        found: object = version("frozen-agentreplay")
+    else:
+        from importlib import import_module
+
+        room = next((room for room, names in _ROOMS.items() if name in names), "errors")
+        found = getattr(import_module(f"{__name__}.{room}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

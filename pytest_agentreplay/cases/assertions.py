@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pytest_agentreplay.cases import wishes
 from pytest_agentreplay.cases.turn import ToolCallView, clip, short
+from pytest_agentreplay.core import align
 from pytest_agentreplay.core.content import content
 from pytest_agentreplay.core.model import HttpCall, Run
 from pytest_agentreplay.core.texts import brief
+from pytest_agentreplay.dialects import READER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,10 +46,7 @@ def run_of(value: Run | HoldsRun) -> Run:
 
 def first_divergence(a: Run | HoldsRun, b: Run | HoldsRun) -> Divergence | None:
     """The first place where run `b` parts from run `a`, None when they behave alike. Pure."""
-    from pytest_agentreplay.core.align import first_divergence as align
-    from pytest_agentreplay.dialects import READER
-
-    return align(run_of(a), run_of(b), READER)
+    return align.first_divergence(run_of(a), run_of(b), READER)
 
 
 def assert_same_run(a: Run | HoldsRun, b: Run | HoldsRun) -> None:

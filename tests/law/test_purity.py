@@ -17,6 +17,7 @@ VALUES = {
     "abc",
     "base64",
     "binascii",
+    "builtins",
     "bisect",
     "codecs",
     "collections",
@@ -52,6 +53,7 @@ VALUES = {
 """Standard-library modules that hold values and transforms. Some have a worldly side, which ONLY and WORLDLY close."""
 
 ONLY: dict[str, set[str]] = {
+    "builtins": set(),  # as a table of classes, through vars()
     "threading": {"Lock", "RLock"},
     "urllib": {"parse"},
     "pathlib": {"PurePath", "PurePosixPath", "PureWindowsPath", "Path", "PosixPath", "WindowsPath"},
@@ -82,7 +84,7 @@ def impurities(tree: ast.AST) -> list[tuple[int, str]]:
                 found += [
                     (node.lineno, f"import {a.name}: name what is used of it")
                     for a in names
-                    if a.name in ONLY and a.name not in {"threading", "pathlib"}
+                    if a.name in ONLY and a.name not in {"builtins", "threading", "pathlib"}
                 ]
             case ast.ImportFrom(module, names) if not (module or "").startswith(NAME):
                 top = (module or "").partition(".")[0]

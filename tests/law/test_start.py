@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 
-OURS = {"pytest_agentreplay", "pytest_agentreplay.plugin", "pytest_agentreplay.settings"}
+OURS = {f"pytest_agentreplay{room}" for room in ("", ".plugin", ".settings", ".errors")}
+"""The door, what it reads its options with, and the errors that these two raise: none of them imports a library."""
 STDLIB: set[str] = set()
 """Modules of the standard library that pytest has not loaded by itself and that we load nevertheless: none."""
 

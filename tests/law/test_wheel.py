@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pytest_agentreplay"
+CACHES = {"__pycache__", ".mypy_cache", ".ruff_cache"}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def wheel(tmp_path_factory):
 
 
 def test_the_wheel_holds_the_package_whole_and_nothing_else(wheel):
-    here = {str(f.relative_to(ROOT)) for f in PACKAGE.rglob("*") if f.is_file() and "__pycache__" not in f.parts}
+    here = {str(f.relative_to(ROOT)) for f in PACKAGE.rglob("*") if f.is_file() and not CACHES & set(f.parts)}
     there = set(wheel.namelist())
     assert {name for name in there if ".dist-info/" not in name} == here
     assert "pytest_agentreplay/py.typed" in there
@@ -39,7 +40,7 @@ def test_the_wheel_carries_its_licence_and_its_doors(wheel):
     doors = ConfigParser()
     doors.read_string(wheel.read(names["entry_points.txt"]).decode())
     assert dict(doors["pytest11"]) == {"pytest_agentreplay": "pytest_agentreplay.plugin"}
-    assert dict(doors["console_scripts"]) == {"agentreplay": "pytest_agentreplay.cli:main"}
+    assert dict(doors["console_scripts"]) == {"agentreplay": "pytest_agentreplay.cli:script"}
     metadata = wheel.read(names["METADATA"]).decode()
     assert "Name: frozen-agentreplay" in metadata
     assert "Requires-Python: >=3.11" in metadata
