@@ -1,0 +1,226 @@
+"""Settings: command line, environment, marker and ini as one frozen value. Alone knows what wins over what.
+
+Command line > `AGENTREPLAY` > marker > ini > default; lists of the marker are added to those of the ini file. `CI`
+only tightens. Takes plain mappings, so that it is tested without pytest; loads nothing, since pytest always loads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS
+from pytest_agentreplay.settings.words import (
+    clock_of,
+    directory,
+    ignored_of,
+    live_by_word,
+    nearest,
+    number,
+    refuse_unknown,
+    texts,
+    tools_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.rules import Part, Rule
+
+__all__ = ["INI", "MARKER", "OPTIONS", "Mode", "Settings", "resolve"]
+
+Mode: TypeAlias = Literal["record", "replay", "off"]
+
+MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "off": "off"}
+EXPECTATIONS = ("reproduces",)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for the session, or for one test (`for_test`).
+
+    `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no
+    marker changes. `tools` holds (import path, effects), `ignored` (what may differ, reason). `adopt` is the reason
+    for taking changed requests under old replies.
+    """
+
+    mode: Mode = "replay"
+    strict: bool = False
+    typed: frozenset[str] = frozenset()
+    directory: str = "__agent_snapshots__"
+    paths: tuple[str, ...] = ()
+    tools: tuple[tuple[str, str], ...] = ()
+    prove: bool = True
+    clock: Literal["stepped", "real"] = "stepped"
+    seed: int | None = None
+    expect: Literal["", "reproduces"] = ""
+    allow_hosts: tuple[str, ...] = ()
+    allow_subprocess: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    ignored: tuple[tuple[str, str], ...] = ()
+    places: bool = True
+    max_bytes: int = 1_000_000
+    adopt: str = ""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What may differ, as rules for matching. Raises SettingsError for a path that is none."""
+        from pytest_agentreplay.core.rules import Rule
+
+        return tuple(Rule(*place_of(place), "drop", reason, "agentreplay_ignore") for place, reason in self.ignored)
+
+    def for_test(self, markers: Sequence[Mapping[str, object]], *, proving: bool = False) -> Settings:
+        """The settings of one test: `markers` holds the keywords of its markers, the closest first.
+
+        `proving` replays whatever the mode is. Raises SettingsError for a keyword or value that cannot be meant.
+        """
+        settings = self
+        for keywords in reversed(markers):
+            settings = marked(settings, keywords)
+        return replace(settings, mode="replay", strict=False) if proving else settings
+
+    def covers(self, path: Path, root: Path) -> bool:
+        """Whether the test file at `path` opted in by its folder."""
+        return any(path.is_relative_to(root / folder) for folder in self.paths)
+
+    def environment(self, environ: Mapping[str, str]) -> JsonObject:
+        """The variables that may be stored."""
+        from pytest_agentreplay.core.secret_names import allowed_environment
+
+        return dict(allowed_environment(environ, self.env))
+
+    def headline(self) -> str:
+        """The session's header line: what is frozen, and in capitals what is not."""
+        match self.mode:
+            case "record":
+                return f"agentreplay: RECORDING, model LIVE, tools LIVE, clock {self.clock}, network OPEN"
+            case "off":
+                return "agentreplay: OFF, everything runs LIVE and nothing is recorded"
+            case "replay":
+                hosts = f", open to {', '.join(self.allow_hosts)}" if self.allow_hosts else ""
+                return f"agentreplay: model frozen, tools frozen, clock {self.clock}, network closed (L1){hosts}"
+
+
+def resolve(
+    options: Mapping[str, Any],
+    ini: Mapping[str, Any],
+    environ: Mapping[str, str],
+    *,
+    written: Iterable[str] = (),
+    file: str = "",
+) -> Settings:
+    """The settings of a session. `written` are the keys that stand in the ini `file`, known or not.
+
+    Raises SettingsError, which names the flag, variable or key and the nearest right word.
+    """
+    where = f"{file}: " if file else ""
+    known = [key for key, _ in INI]
+    for key in written:
+        if key.startswith("agentreplay_") and key not in known:
+            raise SettingsError(f"{where}{key} is not a setting{nearest(key, known)}")
+    table = {key: options_of["default"] for key, options_of in INI} | dict(ini)
+    mode, typed = mode_of(options, table, environ, where)
+    told_on_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
+    if mode == "record" and told_on_ci and not table["agentreplay_ci_record"]:
+        raise SettingsError(
+            "recording is refused because CI is set: a job that records blesses whatever it got.\n"
+            "Record on your machine and commit the snapshot; a job that is meant to record sets "
+            "agentreplay_ci_record = true."
+        )
+    refuse_unknown("--replay-tools", options.get("agentreplay_replay_tools") or "frozen", ("frozen",))
+    return Settings(
+        mode=mode,
+        strict=told_on_ci or (typed and mode == "replay"),
+        typed=frozenset({"mode"} if typed else ()),
+        directory=directory(table["agentreplay_dir"], where),
+        paths=tuple(table["agentreplay_paths"]),
+        tools=tools_of(table["agentreplay_tools"], f"{where}agentreplay_tools"),
+        prove=bool(table["agentreplay_prove"]) and not options.get("agentreplay_no_prove"),
+        clock=clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"),
+        seed=number(table["agentreplay_seed"], f"{where}agentreplay_seed"),
+        allow_hosts=tuple(table["agentreplay_allow_hosts"]),
+        allow_subprocess=tuple(table["agentreplay_allow_subprocess"]),
+        env=tuple(table["agentreplay_env"]),
+        headers=tuple(table["agentreplay_headers"]),
+        ignored=ignored_of(table["agentreplay_ignore"], f"{where}agentreplay_ignore"),
+        places=bool(table["agentreplay_places"]),
+        max_bytes=number(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes") or 0,
+        adopt=str(options.get("agentreplay_adopt") or ""),
+    )
+
+
+def mode_of(
+    options: Mapping[str, Any], ini: Mapping[str, Any], environ: Mapping[str, str], where: str
+) -> tuple[Mode, bool]:
+    """The mode, and whether the command line or the environment said it."""
+    flags = {
+        flag: str(value)
+        for flag, key in (("--replay", "agentreplay_replay"), ("--agentreplay-mode", "agentreplay_mode"))
+        if (value := options.get(key)) is not None
+    }
+    if options.get("agentreplay_record"):
+        flags["--snapshot-record"] = "record"
+    for flag, word in flags.items():
+        words = ("model", "off") if flag == "--replay" else tuple(MODES)
+        refuse_unknown(flag, word, words, "record with --snapshot-record" if word == "record" else "")
+    if len(set(flags.values())) > 1:
+        both = " and ".join(flag if flag == "--snapshot-record" else f"{flag}={word}" for flag, word in flags.items())
+        raise SettingsError(f"{both} ask for different things: give one of them")
+    if flags:
+        return MODES[next(iter(flags.values()))], True
+    if word := environ.get("AGENTREPLAY", "").strip():
+        refuse_unknown("the environment variable AGENTREPLAY", word, tuple(MODES))
+        return MODES[word], True
+    if word := str(ini["agentreplay_mode"]).strip():
+        refuse_unknown(f"{where}agentreplay_mode", word, ("model", "off"), live_by_word(word))
+        return MODES[word], False
+    return "replay", False
+
+
+def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
+    """`settings` under the keywords of one marker."""
+    changes: dict[str, Any] = {}
+    for key, value in keywords.items():
+        name = f"@pytest.mark.agentreplay({key}=...)"
+        match key:
+            case "mode":
+                refuse_unknown(name, value, ("model", "off"), live_by_word(value))
+                if "mode" not in settings.typed:
+                    changes["mode"] = MODES[str(value)]
+            case "tools":
+                changes["tools"] = tuple(dict((*settings.tools, *tools_of(value, name))).items())
+            case "ignore":
+                changes["ignored"] = tuple(dict((*settings.ignored, *ignored_of(value, name))).items())
+            case "clock":
+                changes["clock"] = clock_of(value, name)
+            case "seed":
+                changes["seed"] = number(value, name)
+            case "expect":
+                refuse_unknown(name, value, EXPECTATIONS)
+                changes["expect"] = value
+            case "allow_hosts" | "allow_subprocess":
+                changes[key] = (*getattr(settings, key), *texts(value, name))
+            case "places":
+                changes["places"] = bool(value)
+            case _:
+                raise SettingsError(f"@pytest.mark.agentreplay has no keyword {key!r}{nearest(key, MARKER)}")
+    return replace(settings, **changes)
+
+
+def place_of(text: str) -> tuple[str, Part, str]:
+    """Scope, part and path of what may differ: "$.user", "tool:$.id", "header:x-run", "query:ts"."""
+    kind, colon, rest = text.partition(":")
+    rest = rest.strip()
+    match kind if colon else "":
+        case "header":
+            return "http", "header", rest.lower()
+        case "query":
+            return "http", "query", rest.lower()
+        case "tool":
+            return "tool", "body", rest
+        case _:
+            return "http", "body", text

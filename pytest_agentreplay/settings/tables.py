@@ -1,0 +1,56 @@
+"""The tables of flags, ini keys and marker keywords: name, type, default, help. The plugin adds them as they are."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS
+from typing import Any
+
+OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("--snapshot-record", {
+        "action": "store_true", "dest": "agentreplay_record", "default": False,
+        "help": "run the selected tests live and write their snapshots",
+    }),
+    ("--replay", {
+        "metavar": "MODE", "dest": "agentreplay_replay", "default": None,
+        "help": "model: every model and tool reply from the snapshot (the default, said aloud: edited snapshots are "
+                "errors); off: run everything for real, record nothing",
+    }),
+    ("--agentreplay-mode", {
+        "metavar": "MODE", "dest": "agentreplay_mode", "default": None,
+        "help": "the same as --replay, for when another plugin owns that flag; also takes record",
+    }),
+    ("--replay-tools", {
+        "metavar": "HOW", "dest": "agentreplay_replay_tools", "default": None,
+        "help": "frozen: tool results from the snapshot (the default)",
+    }),
+    ("--agentreplay-no-prove", {
+        "action": "store_true", "dest": "agentreplay_no_prove", "default": False,
+        "help": "do not replay each new recording at once",
+    }),
+    ("--agentreplay-adopt", {
+        "metavar": "REASON", "dest": "agentreplay_adopt", "default": None, "help": SUPPRESS,
+    }),
+)  # fmt: skip
+"""Flag and the keywords of its `addoption`."""
+
+INI: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("agentreplay_mode", {"type": "string", "default": "", "help": "model or off, where no flag says otherwise"}),
+    ("agentreplay_dir", {"type": "string", "default": "__agent_snapshots__", "help": "folder of snapshots, beside tests"}),
+    ("agentreplay_paths", {"type": "linelist", "default": [], "help": "folders whose tests all opt in"}),
+    ("agentreplay_tools", {"type": "linelist", "default": [], "help": "tools to freeze: shop.tools.lookup = read"}),
+    ("agentreplay_ci_record", {"type": "bool", "default": False, "help": "allow recording where CI is set"}),
+    ("agentreplay_prove", {"type": "bool", "default": True, "help": "replay each new recording at once, offline"}),
+    ("agentreplay_clock", {"type": "string", "default": "stepped", "help": "stepped or real"}),
+    ("agentreplay_seed", {"type": "string", "default": "", "help": "seed of random and uuid; else by test id"}),
+    ("agentreplay_allow_hosts", {"type": "linelist", "default": [], "help": "hosts a replayed test may reach"}),
+    ("agentreplay_allow_subprocess", {"type": "linelist", "default": [], "help": "programs it may start"}),
+    ("agentreplay_env", {"type": "linelist", "default": [], "help": "environment variables to keep in snapshots"}),
+    ("agentreplay_headers", {"type": "linelist", "default": [], "help": "headers to keep, beyond the shipped list"}),
+    ("agentreplay_ignore", {"type": "linelist", "default": [], "help": "what may differ: $.path = reason"}),
+    ("agentreplay_places", {"type": "bool", "default": True, "help": "store directories, host and user as marks"}),
+    ("agentreplay_max_bytes", {"type": "string", "default": "1000000", "help": "warn about larger snapshots"}),
+)  # fmt: skip
+"""Key and the keywords of its `addini`."""
+
+MARKER = ("mode", "tools", "ignore", "clock", "seed", "expect", "allow_hosts", "allow_subprocess", "places")
+"""The keywords of `@pytest.mark.agentreplay`."""

@@ -1,0 +1,120 @@
+"""Reading what people wrote in a setting: one word of several, lists, `left = right` lines, numbers, folders.
+
+Every refusal is a SettingsError that names the flag, variable, key or keyword and says what to write instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pytest_agentreplay.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CLOCKS = ("stepped", "real")
+EFFECTS = ("read", "write")
+NOT_YET = {
+    "--replay": {"live": "Record anew with --snapshot-record, or run unrecorded with --replay=off."},
+    "--replay-tools": dict.fromkeys(("verify", "live"), "Tools stay frozen for now; run everything with --replay=off."),
+    "clock": {"virtual": "Use stepped, which agent code sees move from crossing to crossing, or real."},
+}
+
+
+def refuse_unknown(name: str, word: object, words: Sequence[str], hint: str = "") -> None:
+    """Raise SettingsError when `word` is none of `words`, with what to write instead."""
+    if word in words:
+        return
+    short = next((key for key in NOT_YET if name.endswith(key) or f"({key}=" in name), "")
+    if name.endswith(("--agentreplay-mode", "AGENTREPLAY", "agentreplay_mode")) or "(mode=" in name:
+        short = "--replay"
+    if (later := NOT_YET.get(short, {}).get(str(word))) is not None:
+        raise SettingsError(f"{name}: {word} is not there yet. {later}")
+    instead = f": {hint}" if hint else nearest(str(word), words)
+    raise SettingsError(f"{name} does not take {word!r}{instead}")
+
+
+def live_by_word(word: object) -> str:
+    """Why recording cannot be a standing setting."""
+    return "recording is asked for each time, with --snapshot-record" if word == "record" else ""
+
+
+def nearest(word: str, words: Sequence[str]) -> str:
+    """The end of an error's sentence: the nearest right word, or all of them."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, words, n=1)
+    return f": did you mean {close[0]}?" if close else f": it is one of {', '.join(words)}"
+
+
+def texts(value: object, name: str) -> tuple[str, ...]:
+    """A list of strings, as it is written in code. One string is not a list of its letters."""
+    if isinstance(value, str) or not isinstance(value, (list, tuple, set, frozenset)):
+        raise SettingsError(f"{name} takes a list of strings, not {type(value).__name__}")
+    for item in value:
+        if not isinstance(item, str):
+            raise SettingsError(f"{name} takes a list of strings, and {item!r} is none")
+    return tuple(value)
+
+
+def pairs(value: object, name: str) -> list[tuple[str, str]]:
+    """Lines `left = right`, or a mapping of left to right."""
+    if isinstance(value, dict):
+        return [(str(left), str(right)) for left, right in value.items()]
+    found = []
+    for line in texts(value, name):
+        left, _, right = line.partition(" = ")
+        found.append((left.strip(), right.strip()))
+    return found
+
+
+def tools_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
+    """(import path, effects) of each tool; effects are write unless said otherwise."""
+    tools = []
+    for path, effects in pairs(value, name):
+        if not all(part.isidentifier() or part == "*" for part in path.split(".")) or "." not in path:
+            raise SettingsError(f"{name}: {path!r} is no import path; write it like shop.tools.lookup_order = read")
+        refuse_unknown(f"{name}: {path}", effects or "write", EFFECTS)
+        tools.append((path, effects or "write"))
+    return tuple(tools)
+
+
+def ignored_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
+    """(what may differ, reason); a reason is wanted."""
+    ignored = pairs(value, name)
+    for place, reason in ignored:
+        if not reason:
+            raise SettingsError(f"{name}: say why {place} may differ: {place} = the reason")
+    return tuple(ignored)
+
+
+def clock_of(value: object, name: str) -> Literal["stepped", "real"]:
+    """One of the clocks."""
+    refuse_unknown(name, value, CLOCKS)
+    return "real" if value == "real" else "stepped"
+
+
+def number(value: object, name: str) -> int | None:
+    """A whole number of at least 0; None for nothing."""
+    text = str(value).strip().replace("_", "")
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise SettingsError(f"{name} takes a whole number, not {value!r}")
+    return int(text)
+
+
+def directory(value: object, where: str) -> str:
+    """The folder of snapshots, relative to the tests; never syrupy's, which deletes what it does not know."""
+    text = str(value).strip().strip("/")
+    parts = text.replace("\\", "/").split("/")
+    if not text or str(value).startswith(("/", "\\")) or ":" in text or ".." in parts:
+        raise SettingsError(
+            f"{where}agentreplay_dir: {value!r} is no folder beside the tests; write __agent_snapshots__"
+        )
+    if "__snapshots__" in parts:
+        raise SettingsError(
+            f"{where}agentreplay_dir: __snapshots__ belongs to syrupy, whose --snapshot-update deletes foreign files "
+            "there; write __agent_snapshots__"
+        )
+    return text

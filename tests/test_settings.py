@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.settings import INI, OPTIONS, Settings, resolve
+
+
+def made(ini=None, environ=None, written=(), **options):
+    return resolve(options, ini or {}, environ or {}, written=written, file="pyproject.toml")
+
+
+def refused(*words, **given):
+    with pytest.raises(SettingsError) as caught:
+        made(**given)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_nothing_said_is_replay():
+    settings = made()
+    assert settings == Settings()
+    assert settings.mode == "replay"
+    assert not settings.strict
+    assert settings.headline() == "agentreplay: model frozen, tools frozen, clock stepped, network closed (L1)"
+
+
+@pytest.mark.parametrize(
+    ("given", "mode", "strict"),
+    [
+        ({"agentreplay_record": True}, "record", False),
+        ({"agentreplay_replay": "model"}, "replay", True),
+        ({"agentreplay_replay": "off"}, "off", False),
+        ({"agentreplay_mode": "record"}, "record", False),
+        ({"agentreplay_mode": "model", "agentreplay_replay": "model"}, "replay", True),
+        ({"environ": {"AGENTREPLAY": "record"}}, "record", False),
+        ({"environ": {"AGENTREPLAY": "model"}}, "replay", True),
+        ({"environ": {"AGENTREPLAY": "record"}, "agentreplay_replay": "model"}, "replay", True),
+        ({"environ": {"AGENTREPLAY": ""}, "ini": {"agentreplay_mode": "off"}}, "off", False),
+        ({"environ": {"AGENTREPLAY": "model"}, "ini": {"agentreplay_mode": "off"}}, "replay", True),
+        ({"environ": {"CI": "true"}}, "replay", True),
+        ({"environ": {"CI": "false"}}, "replay", False),
+        ({"environ": {"CI": "1"}, "agentreplay_record": True, "ini": {"agentreplay_ci_record": True}}, "record", True),
+    ],
+)
+def test_who_wins(given, mode, strict):
+    settings = made(**given)
+    assert (settings.mode, settings.strict) == (mode, strict)
+
+
+def test_both_modes_at_once():
+    refused("--snapshot-record", "--replay=model", "one of them", agentreplay_record=True, agentreplay_replay="model")
+    refused("--replay=model", "--agentreplay-mode=off", agentreplay_mode="off", agentreplay_replay="model")
+
+
+def test_recording_on_ci_is_refused_and_says_how():
+    refused("CI", "agentreplay_ci_record = true", agentreplay_record=True, environ={"CI": "true"})
+    refused("CI", environ={"CI": "true", "AGENTREPLAY": "record"})
+
+
+@pytest.mark.parametrize("word", ["modle", "record", "all", ""])
+def test_unknown_modes(word):
+    refused("--replay", repr(word), agentreplay_replay=word)
+
+
+def test_messages_name_the_place_and_the_nearest_word():
+    refused("--replay does not take 'modle'", "did you mean model?", agentreplay_replay="modle")
+    refused("--snapshot-record", agentreplay_replay="record")
+    refused("AGENTREPLAY", "did you mean record?", environ={"AGENTREPLAY": "recrod"})
+    refused("pyproject.toml: agentreplay_clock", "did you mean stepped?", ini={"agentreplay_clock": "steped"})
+    refused(
+        "pyproject.toml: agentreplay_tols is not a setting: did you mean agentreplay_tools?",
+        written=["agentreplay_tols"],
+    )
+    refused("each time", "--snapshot-record", ini={"agentreplay_mode": "record"})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"agentreplay_replay": "live"},
+        {"agentreplay_mode": "live"},
+        {"environ": {"AGENTREPLAY": "live"}},
+        {"agentreplay_replay_tools": "verify"},
+        {"agentreplay_replay_tools": "live"},
+        {"ini": {"agentreplay_clock": "virtual"}},
+    ],
+)
+def test_what_is_not_there_yet_says_so(given):
+    refused("not there yet", **given)
+
+
+def test_other_keys_of_the_ini_file_are_not_ours():
+    assert made(written=["testpaths", "agentreplay_dir"]) == Settings()
+
+
+def test_lists():
+    settings = made(
+        {
+            "agentreplay_tools": ["shop.tools.lookup_order = read", "shop.tools.refund", "shop.mail.*"],
+            "agentreplay_ignore": [
+                "$.user = a random id",
+                "header:X-Run = counts runs",
+                "query:ts = a clock",
+                "tool:$.a = x = y",
+            ],
+            "agentreplay_seed": "42",
+            "agentreplay_max_bytes": "2_000",
+            "agentreplay_headers": ["X-Feature"],
+            "agentreplay_allow_hosts": ["localhost:8000"],
+        }
+    )
+    assert settings.tools == (
+        ("shop.tools.lookup_order", "read"),
+        ("shop.tools.refund", "write"),
+        ("shop.mail.*", "write"),
+    )
+    assert [(rule.scope, rule.part, rule.path, rule.action, rule.reason) for rule in settings.rules] == [
+        ("http", "body", "$.user", "drop", "a random id"),
+        ("http", "header", "x-run", "drop", "counts runs"),
+        ("http", "query", "ts", "drop", "a clock"),
+        ("tool", "body", "$.a", "drop", "x = y"),
+    ]
+    assert (settings.seed, settings.max_bytes, settings.headers) == (42, 2000, ("X-Feature",))
+    assert settings.headline().endswith("network closed (L1), open to localhost:8000")
+
+
+@pytest.mark.parametrize(
+    ("ini", "words"),
+    [
+        ({"agentreplay_tools": ["refund"]}, ("agentreplay_tools", "'refund'", "shop.tools")),
+        ({"agentreplay_tools": ["shop.refund = raed"]}, ("shop.refund", "did you mean read?")),
+        ({"agentreplay_ignore": ["$.user"]}, ("$.user = the reason",)),
+        ({"agentreplay_seed": "x"}, ("agentreplay_seed", "'x'")),
+        ({"agentreplay_dir": "__snapshots__"}, ("syrupy", "__agent_snapshots__")),
+        ({"agentreplay_dir": "../out"}, ("agentreplay_dir",)),
+        ({"agentreplay_dir": "/tmp/x"}, ("agentreplay_dir",)),
+        ({"agentreplay_dir": ""}, ("agentreplay_dir",)),
+    ],
+)
+def test_values_that_cannot_be_meant(ini, words):
+    refused("pyproject.toml: ", *words, ini=ini)
+
+
+def test_the_marker():
+    base = made({"agentreplay_tools": ["a.b = read"], "agentreplay_allow_hosts": ["one"]})
+    far = {"clock": "real", "seed": 1, "tools": ["c.d"]}
+    near = {
+        "clock": "stepped",
+        "expect": "reproduces",
+        "tools": {"a.b": "write"},
+        "allow_hosts": ["two"],
+        "ignore": {"$.x": "why"},
+    }
+    settings = base.for_test([near, far])
+    assert settings.tools == (("a.b", "write"), ("c.d", "write"))
+    assert (settings.clock, settings.seed, settings.expect) == ("stepped", 1, "reproduces")
+    assert settings.allow_hosts == ("one", "two")
+    assert settings.ignored == (("$.x", "why"),)
+    assert base.for_test([]) is base
+    assert base.for_test([{"mode": "off"}]).mode == "off"
+
+
+def test_the_command_line_wins_over_the_marker():
+    assert made(agentreplay_record=True).for_test([{"mode": "off"}]).mode == "record"
+
+
+def test_proving_replays_whatever_the_mode():
+    settings = made(agentreplay_record=True).for_test([], proving=True)
+    assert (settings.mode, settings.strict) == ("replay", False)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"tolls": []}, ("'tolls'", "did you mean tools?")),
+        ({"zzz": 1}, ("it is one of mode, tools",)),
+        ({"mode": "record"}, ("mode", "--snapshot-record")),
+        ({"mode": "live"}, ("not there yet",)),
+        ({"clock": "virtual"}, ("not there yet",)),
+        ({"expect": "fail"}, ("expect", "reproduces")),
+        ({"tools": "shop.tools.refund"}, ("tools", "list of strings")),
+        ({"tools": [len]}, ("list of strings",)),
+        ({"seed": -1}, ("seed", "whole number")),
+    ],
+)
+def test_marker_values_that_cannot_be_meant(keywords, words):
+    with pytest.raises(SettingsError) as caught:
+        Settings().for_test([keywords])
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_folders(tmp_path):
+    settings = made({"agentreplay_paths": ["tests/agents", "evals/"]})
+    assert settings.covers(tmp_path / "tests/agents/deep/test_x.py", tmp_path)
+    assert settings.covers(tmp_path / "evals/test_x.py", tmp_path)
+    assert not settings.covers(tmp_path / "tests/agents_old/test_x.py", tmp_path)
+
+
+def test_headlines_shout_when_something_is_live():
+    assert "LIVE" in made(agentreplay_record=True).headline()
+    assert "OFF" in made(agentreplay_replay="off").headline()
+
+
+def test_the_environment_is_kept_by_name():
+    assert made({"agentreplay_env": ["LANG"]}).environment({"LANG": "C", "HOME": "/root"}) == {"LANG": "C"}
+
+
+def test_the_tables_are_whole_and_keep_to_the_rules():
+    parser = argparse.ArgumentParser()
+    for flag, options in OPTIONS:
+        assert "nargs" not in options, "an optional value swallows a path"
+        assert options["dest"].startswith("agentreplay_")
+        parser.add_argument(flag, **options)
+    assert made(**vars(parser.parse_args([]))) == Settings()
+    for key, options in INI:
+        assert key.startswith("agentreplay_")
+        assert options["help"]
+    assert "adopt" not in parser.format_help()
+
+
+def test_loading_the_settings_loads_next_to_nothing():
+    code = (
+        "import argparse, dataclasses, typing, __future__, sys; before = set(sys.modules); import pytest_agentreplay.settings;"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1]
+    )
+    assert out.stdout.split() == [
+        "pytest_agentreplay",
+        "pytest_agentreplay.errors",
+        "pytest_agentreplay.settings",
+        *(f"pytest_agentreplay.settings.{name}" for name in ("tables", "words")),
+    ]
