@@ -1,1 +1,331 @@
-"""Door 1: pytest glue only."""
+"""Door 1: pytest glue only. Options, marker, fixtures, and hooks that hand over at once.
+
+A test that does not ask for the plugin costs a look-up per hook; nothing but `settings` is imported for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay import settings as knobs
+from pytest_agentreplay.errors import AgentReplayError, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from pytest_agentreplay.handle import AgentReplay
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.scene import Ended, Scene
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.store.snapshots import Store
+
+BASE = pytest.StashKey["Settings"]()
+STORE = pytest.StashKey["Store"]()
+SCENE = pytest.StashKey["Scene | None"]()
+FINDING = pytest.StashKey["Finding"]()
+PROVING = pytest.StashKey[bool]()
+WANTED = pytest.StashKey[bool]()
+
+MARKER = (
+    "agentreplay(mode=None, tools=None, expect=None, ...): record this test's model and tool calls, or replay them; "
+    "see the settings page for every keyword"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the flags and ini keys of `settings`."""
+    group = parser.getgroup("agentreplay", "frozen agent runs")
+    for flag, options in knobs.OPTIONS:
+        group.addoption(flag, **options)
+    for key, options in knobs.INI:
+        parser.addini(key, **options)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Resolve what holds for the whole session; a setting that cannot be meant stops pytest with exit code 4."""
+    config.addinivalue_line("markers", MARKER)
+    try:
+        config.stash[BASE] = knobs.resolve(
+            options=vars(config.option),
+            ini={key: config.getini(key) for key, _ in knobs.INI},
+            environ=os.environ,
+        )
+    except SettingsError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.pluginmanager.register(SessionLines(), "agentreplay-session")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """One line: the whole matrix."""
+    return config.stash[BASE].headline()
+
+
+@pytest.fixture
+def agentreplay(request: pytest.FixtureRequest) -> AgentReplay:
+    """Record this test's model and tool calls, or replay them; a handle with .run, .mode, .tool, .secret ..."""
+    from pytest_agentreplay.handle import AgentReplay
+
+    if "tmp_path" in request.fixturenames:
+        request.getfixturevalue("tmp_path")  # its directory is a place, known before the first call
+    return AgentReplay(begin(request.node))
+
+
+@pytest.fixture
+def agent_snapshot(request: pytest.FixtureRequest, agentreplay: AgentReplay) -> Any:  # noqa: ARG001  opens the scene
+    """`assert agentreplay.run == agent_snapshot`: a readable transcript of the run, kept by syrupy."""
+    from pytest_agentreplay.transcript import wrap
+
+    if not request.config.pluginmanager.hasplugin("syrupy"):
+        pytest.fail("agent_snapshot needs syrupy, which -p no:syrupy has switched off", pytrace=False)
+    scene = request.node.stash[SCENE]
+    recording = scene is not None and scene.mode == "record"
+    return wrap(request.getfixturevalue("snapshot"), update=recording)
+
+
+def wanted(item: pytest.Item) -> bool:
+    """Whether the test opted in: by fixture, by marker, or by folder."""
+    known = item.stash.get(WANTED, None)
+    if known is None:
+        known = (
+            "agentreplay" in getattr(item, "fixturenames", ())
+            or item.get_closest_marker("agentreplay") is not None
+            or item.config.stash[BASE].covers(item.path, item.config.rootpath)
+        )
+        item.stash[WANTED] = known
+    return known
+
+
+def begin(item: pytest.Item) -> Scene | None:
+    """Open the test's scene, once; None in mode off. What cannot be set up fails the test with our message."""
+    if SCENE in item.stash:
+        return item.stash[SCENE]
+    try:
+        marker = [dict(mark.kwargs) for mark in item.iter_markers("agentreplay")]
+        if any(mark.args for mark in item.iter_markers("agentreplay")):
+            raise SettingsError("@pytest.mark.agentreplay takes keywords only")
+        settings = item.config.stash[BASE].for_test(marker, proving=item.stash.get(PROVING, False))
+        scene = None
+        if settings.mode != "off":
+            from pytest_agentreplay import workflow
+
+            scene = workflow.begin(place_of(item, settings), settings, store_of(item.config))
+            scene.open()
+    except AgentReplayError as error:
+        item.stash[SCENE] = None
+        pytest.fail(str(error), pytrace=False)
+    item.stash[SCENE] = scene
+    return scene
+
+
+def store_of(config: pytest.Config) -> Store:
+    """The session's store of snapshots."""
+    if STORE not in config.stash:
+        from pytest_agentreplay.store.snapshots import Store
+
+        config.stash[STORE] = Store(config.rootpath, config.stash[BASE].directory)
+    return config.stash[STORE]
+
+
+def place_of(item: pytest.Item, settings: Settings) -> Any:
+    """Where the test stands, today's directories included."""
+    from pytest_agentreplay.boundaries.places import todays_places
+    from pytest_agentreplay.scene import Place
+
+    made = getattr(item, "funcargs", None) or {}
+    root = item.config.rootpath
+    marks = todays_places(root, tmp=made.get("tmp_path")) if settings.places else {}
+    return Place(item.nodeid, store_of(item.config).path_of(item.path, item.nodeid), root, marks, os.environ)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Open the scene, run the body under its stamp, and let the gate have the last word."""
+    if not wanted(item):
+        return (yield)
+    scene = begin(item)
+    if scene is None:
+        return (yield)
+    from pytest_agentreplay.scene import Ended
+
+    stamp_coroutine(item, scene)
+    result, failure = None, None
+    scene.enter_body()
+    try:
+        result = yield
+    except BaseException as raised:  # whatever ended the body is told to the scene, then raised again
+        failure = raised
+    finally:
+        scene.leave_body()
+    ended = how_it_ended(item, failure, Ended)
+    finding = scene.end_body(ended)
+    if ended.interrupted:
+        assert failure is not None
+        raise failure
+    if finding is not None:
+        item.stash[FINDING] = finding
+        unittest_forget(item)
+        raise failed(item, finding)
+    if scene.told.get("expect") == "fails as recorded":
+        unittest_forget(item)
+        return None
+    if failure is not None:
+        raise failure
+    return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Close the scene when all fixtures are down; a recording is sealed here."""
+    try:
+        result = yield
+    finally:
+        scene = item.stash.get(SCENE, None)
+        finding = None
+        if scene is not None:
+            try:
+                finding = scene.end()
+            except AgentReplayError as error:
+                pytest.fail(str(error), pytrace=False)
+    if finding is not None and FINDING not in item.stash:
+        item.stash[FINDING] = finding
+        raise failed(item, finding)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Give the report our plain data, and its one line to the short summary, JUnit and annotations."""
+    report = yield
+    finding = item.stash.get(FINDING, None)
+    if finding is not None and report.failed:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if crash is not None:
+            crash.message = finding.headline
+    if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
+        report.agentreplay = dict(scene.told)  # type: ignore[attr-defined]  plain data crosses xdist with the report
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """While recording: run the test, then replay it at once, offline, to prove the recording. Else pytest's own."""
+    if not wanted(item) or item.config.stash[BASE].mode != "record":
+        return None
+    from _pytest.runner import runtestprotocol
+
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    told = getattr(reports[-1], "agentreplay", None)
+    if told is not None and told.get("verdict") in {"created", "replaced"} and item.config.stash[BASE].prove:
+        told["proof"] = prove(item, nextitem)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def prove(item: pytest.Item, nextitem: pytest.Item | None) -> dict[str, Any]:
+    """Replay the recording just made, offline: whether it replays, and what moved if not. Nothing is logged."""
+    from _pytest.runner import runtestprotocol
+
+    recorded = item.stash[SCENE]
+    for key in (SCENE, FINDING):
+        if key in item.stash:
+            del item.stash[key]
+    item.stash[PROVING] = True
+    try:
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    finally:
+        del item.stash[PROVING]
+    finding = item.stash.get(FINDING, None)
+    scene = item.stash.get(SCENE, None)
+    failing = next((report for report in reports if report.failed), None)
+    from pytest_agentreplay.report.session import judge
+
+    return judge(recorded.told if recorded else {}, scene.told if scene else {}, finding, failing and failing.longreprtext)
+
+
+class SessionLines:
+    """Keeps what each test told, and says it at the end; under xdist the reports bring it to the controller."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the plain data that a test's report carries."""
+        told = getattr(report, "agentreplay", None)
+        if told is not None:
+            self.told.append(told)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        """The footer: only when there is something to say."""
+        if not self.told:
+            return
+        from pytest_agentreplay.report.session import footer
+
+        lines = footer(self.told, verbosity=config.get_verbosity(), root=str(config.rootpath))
+        if not lines:
+            return
+        if config.get_verbosity() >= 0:
+            terminalreporter.section("agentreplay", sep="-")
+        for line in lines:
+            terminalreporter.line(line)
+
+
+def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
+    """Make a coroutine test carry the stamp itself: its runner may have copied its context before the body began."""
+    function = getattr(item, "obj", None)
+    if not inspect.iscoroutinefunction(function) or hasattr(function, "__agentreplay__"):
+        return
+    from pytest_agentreplay.boundaries.lanes import STRAND
+
+    strand = scene.crossing.main()
+
+    @functools.wraps(function)
+    async def stamped(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        token = STRAND.set(strand)
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            STRAND.reset(token)
+
+    item.obj = stamped  # type: ignore[attr-defined]
+    item.addfinalizer(functools.partial(setattr, item, "obj", function))
+
+
+def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[Ended]) -> Ended:
+    """The end of a body as the scene takes it. unittest keeps its failures on the item instead of raising them."""
+    kept = getattr(item, "_excinfo", None)
+    if failure is None and kept:
+        failure = kept[-1].value
+    return ended(
+        None if isinstance(failure, pytest.skip.Exception) else failure,
+        interrupted=isinstance(failure, KeyboardInterrupt | SystemExit | pytest.exit.Exception),
+        skipped=isinstance(failure, pytest.skip.Exception),
+    )
+
+
+def unittest_forget(item: pytest.Item) -> None:
+    """Our verdict replaces what a TestCase has kept."""
+    if getattr(item, "_excinfo", None):
+        item._excinfo = None  # type: ignore[attr-defined]
+
+
+def failed(item: pytest.Item, finding: Finding) -> BaseException:
+    """The exception that fails a test with our text, and with nothing else: no chain, no traceback."""
+    from pytest_agentreplay.report.terminal import text
+
+    writer = item.config.get_terminal_writer()
+    for name, value in finding.properties.items():
+        item.user_properties.append((f"agentreplay.{name}", value))
+    error = pytest.fail.Exception(
+        text(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity()), pytrace=False
+    )
+    error.__suppress_context__ = True
+    return error

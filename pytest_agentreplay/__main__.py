@@ -1,0 +1,5 @@
+"""`python -m pytest_agentreplay` is `agentreplay`."""
+
+from pytest_agentreplay.cli import script
+
+script()

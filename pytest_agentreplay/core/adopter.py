@@ -1,0 +1,87 @@
+"""The gate that gives old replies to changed requests, because somebody says that every reply still holds."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core import explain
+from pytest_agentreplay.core.gate import Answer, Moment, Refuse
+from pytest_agentreplay.core.model import HttpCall
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
+    from pytest_agentreplay.core.reading import Reader
+
+
+class Adopter:
+    """Serves by position: the next exchange of the lane at the same endpoint or of the same tool, and keeps the new call.
+
+    A call more or a call less than recorded is refused: there is no old reply for it, or one would be lost.
+    """
+
+    def __init__(self, run: Run, reader: Reader) -> None:
+        """`run` is the recorded one."""
+        self.run = run
+        self.divergence: Divergence | None = None
+        self._reader = reader
+        self._lock = threading.Lock()
+        self._calls: dict[int, Call] = {}
+        self._queues: dict[tuple[str, str], deque[Exchange]] = defaultdict(deque)
+        for x in run.exchanges:
+            if x.parent is None:
+                self._queues[x.lane, endpoint(x.call)].append(x)
+
+    def recognise(self, call: Call) -> bool:
+        """Never: each new call has to be scanned for secrets before it is kept."""
+        del call
+        return False
+
+    def ask(self, call: Call, moment: Moment) -> Answer | Refuse:
+        """The old reply at this position, or a refusal."""
+        with self._lock:
+            if self.divergence is not None:
+                return Refuse(self.divergence)
+            queue = self._queues[moment.lane, endpoint(call)]
+            if not queue:
+                return Refuse(explain.miss(self.run, self._reader, self._calls.keys(), call, moment.lane))
+            x = queue.popleft()
+            self._calls[x.start] = call
+            return Answer(x, len(self._calls))
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Never called: nothing is forwarded."""
+        del ticket, outcome, at, first, suspended
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Keep the first refusal."""
+        with self._lock:
+            if self.divergence is None:
+                self.divergence = replace(divergence, origin=origin)
+            return self.divergence
+
+    def finish(self) -> Divergence | None:
+        """The refusal, counting recorded calls that were not made."""
+        with self._lock:
+            if self.divergence is None:
+                self.divergence = explain.unused(self.run, self._reader, self._calls.keys())
+            return self.divergence
+
+    def adopted(self) -> tuple[Run, int]:
+        """The run with the new calls under the old outcomes, and how many of them are new."""
+        with self._lock:
+            exchanges = tuple(replace(x, call=self._calls.get(x.start, x.call)) for x in self.run.exchanges)
+            changed = sum(new.call != old.call for new, old in zip(exchanges, self.run.exchanges, strict=True))
+            return replace(self.run, exchanges=exchanges), changed
+
+
+def endpoint(call: Call) -> str:
+    """What a call is put to, whatever it says: method, host and path without a port; or the tool."""
+    if not isinstance(call, HttpCall):
+        return call.name
+    scheme, _, rest = call.url.partition("://")
+    host, slash, path = rest.partition("?")[0].partition("/")
+    return f"{call.method} {scheme}://{host.rpartition('@')[2].partition(':')[0]}{slash}{path}"

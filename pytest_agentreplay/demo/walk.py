@@ -1,0 +1,106 @@
+"""`agentreplay demo`: record an agent, replay it with the model gone, change one line, read the first divergent turn.
+
+Each step is a pytest run in a folder that stays, so that the reader can go on by hand.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.demo.script import Ask, Say
+from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.errors import AgentReplayError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FILES = ("shop.py", "test_shop.py", "pytest.ini")
+OLD_LINE, NEW_LINE = "Be brief and kind.", "Be brief and cheerful."
+SCRIPT = (
+    Ask("lookup_order", {"order_id": "A-17"}),
+    Ask("today", {}),
+    Ask("refund", {"order_id": "A-17", "amount": 18.5}),
+    Say("Your order A-17 is late, so I gave you a refund of 18.50."),
+)
+
+
+def walk(folder: Path, say: Callable[[str], None], *, width: int = 80) -> bool:
+    """Walk through the main job in `folder`; gives whether each step ended as it must.
+
+    Raises AgentReplayError when the openai SDK is not installed or the folder holds something else.
+    """
+    if importlib.util.find_spec("openai") is None:
+        raise AgentReplayError('the demo runs a real openai agent: pip install "frozen-agentreplay[demo]"')
+    lay_out(folder)
+    ledger = folder / "ledger.txt"
+    with ModelServer(SCRIPT) as server:
+        say(f"1  a model server answers on {server.url}; an agent with three tools stands in {folder}")
+        say("2  record: everything runs for real        $ pytest --snapshot-record")
+        recorded = run(folder, server.url, "--snapshot-record", width=width)
+        asked = server.hits
+    money = ledger.read_text() if ledger.exists() else ""
+    say(tail(recorded))
+    say(f"   the model was asked {asked} times; the refund tool wrote to ledger.txt: {money.strip()!r}")
+    say("3  the server is stopped now; replay offline   $ pytest --replay=model")
+    replayed = run(folder, server.url, "--replay=model", width=width)
+    say(tail(replayed))
+    untouched = ledger.exists() and ledger.read_text() == money
+    say(f"   the ledger {'was not touched: no tool ran' if untouched else 'HAS CHANGED'}")
+    agent = folder / "shop.py"
+    agent.write_text(agent.read_text(encoding="utf-8").replace(OLD_LINE, NEW_LINE), encoding="utf-8")
+    say(f'4  change one line of the prompt: "{OLD_LINE}" -> "{NEW_LINE}"   $ pytest --replay=model')
+    diverged = run(folder, server.url, "--replay=model", width=width)
+    say(report(diverged))
+    say(f"5  go on by hand: the agent, its test and the snapshot are in {folder}")
+    say(f'   set "{OLD_LINE}" again, and it is green; swap two tools, and read what it says')
+    fine = recorded.returncode == 0 and replayed.returncode == 0 and untouched
+    return fine and diverged.returncode == 1 and "AR-PROMPT" in diverged.stdout
+
+
+def lay_out(folder: Path) -> None:
+    """Put the project's files into `folder`, which must be new, empty, or an earlier demo's."""
+    present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if present and not present >= set(FILES):
+        raise AgentReplayError(f"{folder}: is not empty and not an earlier demo; name another folder with --dir")
+    folder.mkdir(parents=True, exist_ok=True)
+    template = resources.files("pytest_agentreplay.demo") / "shop"
+    for name in FILES:
+        (folder / name).write_text((template / name).read_text(encoding="utf-8"), encoding="utf-8")
+    for left_over in (folder / "ledger.txt", *folder.glob("__agent_snapshots__/*/*.snapshot.json")):
+        left_over.unlink(missing_ok=True)
+
+
+def run(folder: Path, url: str, *words: str, width: int) -> subprocess.CompletedProcess[str]:
+    """One pytest run of the demo's project, as a user would start it; `CI` is left out, as on a desk."""
+    environ = {name: value for name, value in os.environ.items() if name not in {"CI", "AGENTREPLAY", "PYTEST_ADDOPTS"}}
+    environ |= {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "demo-key-not-real", "COLUMNS": str(width)}
+    environ |= {"PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "pytest.ini", *words]
+    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False)
+
+
+def tail(done: subprocess.CompletedProcess[str]) -> str:
+    """The lines of a run that matter here: ours and the last one; all of it when it went wrong."""
+    lines = done.stdout.splitlines()
+    if done.returncode != 0:
+        return indent(done.stdout + done.stderr)
+    ours = [line for line in lines if line.startswith(("agentreplay:", "recorded", "replayed"))]
+    return indent("\n".join([*ours, lines[-1].strip("= ")]))
+
+
+def report(done: subprocess.CompletedProcess[str]) -> str:
+    """The failure of a run, from its title to the short summary."""
+    found = re.search(r"=+ FAILURES =+\n(.*?)\n=+ short test summary", done.stdout, re.DOTALL)
+    return indent(found[1] if found else done.stdout + done.stderr)
+
+
+def indent(text: str) -> str:
+    """Lines set off from the story."""
+    return "\n".join(f"   | {line}".rstrip() for line in text.splitlines())
