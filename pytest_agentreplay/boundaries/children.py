@@ -31,10 +31,14 @@ PROBES: dict[str, frozenset[str]] = {
     "ctypes.util": frozenset({"cc", "crle", "dump", "gcc", "ld", "ldconfig", "objdump"}),
     "uuid": frozenset({"arp", "ifconfig", "ip", "lanscan", "netstat"}),
     "multiprocessing.resource_tracker": frozenset({"python"}),
+    "distro.distro": frozenset({"lsb_release", "oslevel", "uname"}),
 }
-"""Module of the standard library -> programs it starts on its own account; they tell about the machine or tidy up."""
+"""Module -> programs it starts on its own account; they tell about the machine or tidy up.
 
-_WAYS = frozenset({"_posixsubprocess", "contextlib", "multiprocessing.util", "os", "subprocess"})
+All of the standard library, but for `distro`: it was a part of `platform`, and SDKs ask it for their user agent.
+"""
+
+_WAYS = frozenset({"multiprocessing.util", "os", "subprocess"})
 """Modules that a probe goes through to start its child."""
 
 
@@ -69,7 +73,7 @@ def short_name(path: str) -> str:
 
 def is_probe(path: str, frame: FrameType | None) -> bool:
     """Whether the standard library starts `path` on its own account; `frame` is the one that raised the event."""
-    while frame is not None and (_module(frame) in _WAYS or _module(frame) == __name__):
+    while frame is not None and _module(frame) in _WAYS:
         frame = frame.f_back
     return frame is not None and short_name(path) in PROBES.get(_module(frame), ())
 
