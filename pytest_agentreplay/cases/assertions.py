@@ -12,6 +12,7 @@ from pytest_agentreplay.cases import wishes
 from pytest_agentreplay.cases.turn import ToolCallView, clip, short
 from pytest_agentreplay.core import align
 from pytest_agentreplay.core.content import content
+from pytest_agentreplay.core.divergence import ABSENT
 from pytest_agentreplay.core.model import HttpCall, Run
 from pytest_agentreplay.core.texts import brief
 from pytest_agentreplay.dialects import READER
@@ -66,7 +67,8 @@ def told(divergence: Divergence) -> list[str]:
         if difference.note:
             lines.append(f"  {difference.path}  {difference.note}")
         else:
-            lines += [f"  {difference.path}", f"    a  {short(difference.recorded)}", f"    b  {short(difference.now)}"]
+            a, b = (short(side) if side is not ABSENT else "nothing" for side in (difference.recorded, difference.now))
+            lines += [f"  {difference.path}", f"    a  {a}", f"    b  {b}"]
     more = len(divergence.differences) - 2
     if more > 0:
         lines.append(f"  and {more} more")

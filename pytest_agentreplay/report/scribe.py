@@ -193,7 +193,7 @@ def echoes(message: Json, reply: ReplyReading) -> bool:
         return False
     content = message.get("content")
     if isinstance(content, list):
-        blocks: list[Json] = [it for it in content if not (isinstance(it, dict) and it.get("type") in THOUGHTS)]
+        blocks: list[Json] = [it for it in content if not (isinstance(it, dict) and str(it.get("type")) in THOUGHTS)]
         message = {**message, "content": blocks}
     said = [f"assistant: {reply.text}"] if reply.text else []
     said += [f"assistant calls {use.name}({plain(use.arguments)})" for use in reply.tool_uses]
@@ -209,7 +209,7 @@ def system_text(text: Json) -> str:
 
 def is_system(message: Json) -> bool:
     """Whether a message is a system text."""
-    return isinstance(message, dict) and message.get("role") in {"system", "developer"}
+    return isinstance(message, dict) and str(message.get("role")) in {"system", "developer"}
 
 
 def tool_name(tool: Json) -> str:

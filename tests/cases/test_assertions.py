@@ -6,6 +6,8 @@ import json
 from unittest.mock import ANY
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
 from pytest_agentreplay.cases.plain import plain
@@ -324,6 +326,42 @@ def test_frozen_values_are_seen_plain(frozen, value):
     assert plain(frozen) == value
 
 
+FROZEN = st.recursive(
+    st.none() | st.integers(-2, 2) | st.sampled_from(["", "a", "1.5"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "$$a"]), inner, max_size=2)
+        | st.tuples(
+            st.sampled_from(
+                [
+                    "tuple",
+                    "set",
+                    "frozenset",
+                    "dict",
+                    "counter",
+                    "deque",
+                    "defaultdict",
+                    "object",
+                    "enum",
+                    "codec",
+                    "arm",
+                    "decimal",
+                    "uuid",
+                ]
+            ),
+            inner,
+        ).map(lambda pair: {f"${pair[0]}": pair[1]})
+    ),
+    max_leaves=10,
+)
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(FROZEN)
+def test_no_frozen_value_is_too_odd_to_be_seen(data):
+    plain(data)
+
+
 def test_generators_are_seen_as_lists():
     run = run_of((ToolCall("pages", {}), ToolReply(items=(1, {"$tuple": [2]}))))
     (call,) = RunView(lambda: run, READER).tool_calls
@@ -345,6 +383,15 @@ def test_runs_that_part(view):
     lines = told(assert_same_run, view, other)
     assert lines[0].startswith("runs part at turn 1/2: ")
     assert f"[{divergence.kind.code}]" in lines[0]
+
+
+def test_a_call_that_one_run_lacks():
+    shorter = Run(Header("t"), two_turns().exchanges[:2])
+    assert told(assert_same_run, shorter, Run(Header("t"), two_turns().exchanges[:3]))[1:4] == [
+        "  call",
+        "    a  nothing",
+        "    b  'tool refund {\"order_id\":7}'",
+    ]
 
 
 @pytest.mark.parametrize("value", [None, "run", 7, object()])

@@ -7,6 +7,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import (
     Body,
@@ -330,3 +332,27 @@ def test_show_one_turn_at_a_width():
     assert max(map(len, text.splitlines())) == 30
     with pytest.raises(LookupError, match="the turns of this run: 1, 2"):
         show(order_run(), READER, turn=9)
+
+
+KEYS = st.sampled_from(
+    ["role", "content", "type", "text", "tool_calls", "tool_call_id", "function", "name", "arguments", "id", "input"]
+)
+WORDS = st.sampled_from(
+    ["user", "assistant", "tool", "system", "text", "tool_use", "tool_result", "reasoning", "{", ""]
+)
+TREES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | WORDS | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(messages=st.lists(TREES, max_size=4), tools=TREES, value=TREES)
+def test_whatever_was_sent_can_be_read(messages, tools, value):
+    _, hello = says("hi", ("look", value))
+    calls = [chat(messages[:n], tools=tools, stop=value) for n in range(len(messages) + 1)]
+    run = sequence(*((call, hello) for call in calls), (ToolCall("t", {"x": value}), ToolReply(value)))
+    for text in (transcript(run, READER), show(run, READER)):
+        assert text.endswith("\n")
+        assert text.splitlines() == text.removesuffix("\n").split("\n")
