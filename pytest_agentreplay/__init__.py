@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
     from pytest_agentreplay.cases.view import RunView
+    from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
     from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import Exchange, Failure, HttpCall, HttpReply, Run, ToolCall, ToolReply
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         SnapshotTooNew,
         SnapshotUnreadable,
     )
+    from pytest_agentreplay.store.reading import load
 
     __version__: str
 
@@ -46,6 +48,7 @@ __all__ = [
     "Run",
     "RunView",
     "SettingsError",
+    "Snapshot",
     "SnapshotEdited",
     "SnapshotError",
     "SnapshotMisplaced",
@@ -57,14 +60,17 @@ __all__ = [
     "__version__",
     "assert_same_run",
     "first_divergence",
+    "load",
 ]
 
 _ROOMS = {
     "cases.assertions": ("assert_same_run", "first_divergence"),
     "cases.view": ("RunView",),
+    "codec": ("Snapshot",),
     "core.divergence": ("Difference", "Divergence", "Kind"),
     "core.freeze": ("Codec",),
     "core.model": ("Exchange", "Failure", "HttpCall", "HttpReply", "Run", "ToolCall", "ToolReply"),
+    "store.reading": ("load",),
 }
 """Where the names live; errors, the rest, live in `errors`. Nothing is loaded before it is asked for."""
 

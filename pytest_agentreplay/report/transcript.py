@@ -82,13 +82,15 @@ def facts(run: Run) -> Iterator[str]:
     header = run.header
     yield from named("test", header.test)
     yield from named("recorded", header.recorded) if header.recorded else ()
-    if header.outcome:
-        said = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
-        yield from named("outcome", " ".join(said))
+    said = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
+    if said:
+        yield from named("outcome", f"{said[0]} {': '.join(said[1:])}".rstrip())
     models = header.kit.get("models")
     for entry in models if isinstance(models, list) else ():
         if isinstance(entry, dict):
-            yield from named("model", " ".join(str(entry[k]) for k in ("provider", "model", "served") if entry.get(k)))
+            asked, served = str(entry.get("model", "")), str(entry.get("served") or "")
+            by = f" (served by {served})" if served not in {"", asked} else ""
+            yield from named("model", f"{entry.get('provider', '')} {asked}{by}".strip())
     packages = header.kit.get("packages")
     if isinstance(packages, dict):
         yield from named("packages", ", ".join(f"{name} {version}" for name, version in packages.items()))

@@ -17,8 +17,9 @@ PACKAGE = Path(__file__).resolve().parents[2] / "pytest_agentreplay"
 NAMES = [
     "AgentReplayError", "CannotFreeze", "CannotRedirect", "CannotWrite", "Codec", "Difference", "Divergence", "Exchange",
     "Failure", "HttpCall", "HttpReply", "Kind", "Leak", "ReplayDiverged", "Run", "RunView", "SettingsError",
-    "SnapshotEdited", "SnapshotError", "SnapshotMisplaced", "SnapshotMissing", "SnapshotTooNew", "SnapshotUnreadable",
+    "Snapshot", "SnapshotEdited", "SnapshotError", "SnapshotMisplaced", "SnapshotMissing", "SnapshotTooNew", "SnapshotUnreadable",
     "ToolCall", "ToolReply", "__version__", "assert_same_run", "first_divergence",
+    "load",
 ]  # fmt: skip
 """A name that is here stays for good; a new one is added on purpose."""
 

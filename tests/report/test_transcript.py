@@ -303,12 +303,27 @@ def test_show_numbers_exchanges_and_says_how_long_they_took():
     run = order_run()
     run = replace(
         run,
-        header=replace(run.header, recorded="2026-11-20T10:00:00Z", outcome={"status": "passed"}),
+        header=Header(
+            run.header.test,
+            recorded="2026-11-20T10:00:00Z",
+            outcome={"status": "failed", "type": "AssertionError", "message": "no refund"},
+            kit={
+                "models": [{"provider": "openai", "model": "gpt-5", "served": "gpt-5-2026"}, 7, {"served": []}],
+                "packages": {"openai": "3.52"},
+            },
+        ),
         exchanges=tuple(replace(x, timing=Timing(0, 1, 12_000_000 * (x.start + 1))) for x in run.exchanges),
     )
     text = show(run, READER)
-    assert text.startswith("test: tests/test_shop.py::test_order\nrecorded: 2026-11-20T10:00:00Z\noutcome: passed\n")
-    assert "exchanges: 3\n" in text
+    assert text.partition("\n\n")[0].splitlines() == [
+        "test: tests/test_shop.py::test_order",
+        "recorded: 2026-11-20T10:00:00Z",
+        "outcome: failed AssertionError: no refund",
+        "model: openai gpt-5 (served by gpt-5-2026)",
+        'model: ""',
+        "packages: openai 3.52",
+        "exchanges: 3",
+    ]
     assert "turn 1  gpt-5   #1  12 ms\n" in text
     assert 'ran lookup_order({"order_id":7})   #2  36 ms\n' in text
 

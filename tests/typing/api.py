@@ -19,17 +19,18 @@ from pytest_agentreplay import (
     ReplayDiverged,
     Run,
     RunView,
+    Snapshot,
     SnapshotError,
     ToolCall,
     ToolReply,
     assert_same_run,
     first_divergence,
+    load,
 )
 
 if TYPE_CHECKING:
     from decimal import Decimal
-
-    from pytest_agentreplay.codec import Snapshot
+    from pathlib import Path
 
 
 def a_test_reads_its_run(run: RunView) -> None:
@@ -70,6 +71,12 @@ def a_test_compares(a: Run, b: RunView, c: Snapshot) -> None:
         assert_type(divergence.differences, tuple[Difference, ...])
     assert_same_run(b, c)
     first_divergence("a run", b)  # type: ignore[arg-type]
+
+
+def a_file_holds_a_run(path: Path) -> Run:
+    """A snapshot by its path."""
+    assert_type(load(path), Snapshot)
+    return load("a.snapshot.json").run
 
 
 def a_run_is_data(exchange: Exchange) -> str:
