@@ -1,1 +1,108 @@
-"""Run <-> text of a snapshot, one module per format version."""
+"""Run <-> text of a snapshot, one module per format version.
+
+`dumps` and `loads` are the way in and out; `reseal` and `edited` are for people who edit files by hand. Nothing here
+opens a file: `file` is only the name that errors show.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.codec import parsing, sealing, v0_9, v1
+from pytest_agentreplay.errors import SnapshotTooNew, SnapshotUnreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_agentreplay.core.model import JsonObject, Run
+
+__all__ = ["Snapshot", "dumps", "edited", "loads", "reseal"]
+
+_VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A file that was read: its `run`, the format `version` it was written in, and `notes` for people.
+
+    `sealed` says whether the content is what was sealed, `digest` is that of the content as it is now, `revisions`
+    tell who resealed it and why: `{"from": digest, "to": digest, "reason": text}`.
+    """
+
+    run: Run
+    version: str
+    notes: tuple[str, ...] = ()
+    sealed: bool = True
+    revisions: tuple[JsonObject, ...] = ()
+    digest: str = ""
+
+
+def dumps(run: Run, *, revisions: Sequence[JsonObject] = ()) -> str:
+    """The text of `run` in the newest format, every body proven to come back. Raises CannotWrite."""
+    return v1.write(run, revisions)
+
+
+def loads(text: str | bytes, *, file: str) -> Snapshot:
+    """Read a snapshot of any released format. Raises SnapshotUnreadable or SnapshotTooNew, naming `file` and place.
+
+    Bodies are restored, and proven by their sha256, when they are read; that may raise SnapshotUnreadable too.
+    """
+    text = parsing.decoded(text, file)
+    doc = parsing.parsed(text, file)
+    version = _version(doc, file)
+    notes: list[str] = []
+    if version == v0_9.VERSION:
+        sealed, digest = sealing.checked(doc, v0_9.SEAL, text, file)
+        notes.append("read as format 0.9; the next recording writes format 1.0")
+        return Snapshot(v0_9.run(doc, file), version, tuple(notes), sealed, (), digest)
+    if unknown := v1.unknown_keys(doc):
+        if version == v1.VERSION:
+            message = f"format {version} has no top-level key {unknown[0]!r:.40}; keys of your own begin with `x-`"
+            raise SnapshotUnreadable(message, file=file, place=unknown[0][:40])
+        notes.append(f"written as format {version}; kept without reading: {', '.join(unknown)}")
+    sealed, digest = sealing.checked(doc, "integrity", text, file)
+    run = v1.Reading(doc, file).run(sealed=sealed)
+    return Snapshot(run, version, tuple(notes), sealed, sealing.revisions(doc, file), digest)
+
+
+def edited(text: str | bytes, *, file: str) -> list[str]:
+    """What was edited after the seal: "exchange 3", "header", "blobs"; empty for a sealed file. Raises like `loads`."""
+    text = parsing.decoded(text, file)
+    doc = parsing.parsed(text, file)
+    if _version(doc, file) == v0_9.VERSION:
+        return [] if sealing.checked(doc, v0_9.SEAL, text, file)[0] else ["the file"]
+    return sealing.edited(doc, text, file)
+
+
+def reseal(text: str | bytes, reason: str, *, file: str) -> str:
+    """The same content under a new seal, with `reason` among its revisions. Raises like `loads`.
+
+    The sizes and sha256 of edited bodies are brought up to date. A sealed file comes back as it is, 0.9 as 1.0.
+    """
+    text = parsing.decoded(text, file)
+    snapshot = loads(text, file=file)
+    if snapshot.version == v0_9.VERSION:
+        return dumps(snapshot.run)
+    return text if snapshot.sealed else sealing.resealed(parsing.parsed(text, file), snapshot.run, reason, file)
+
+
+def _version(doc: dict[str, Any], file: str) -> str:
+    """The format of `doc`, one that can be read here. Raises SnapshotUnreadable or SnapshotTooNew."""
+    version = doc.get("schemaVersion")
+    if not (isinstance(version, str) and (found := _VERSION.fullmatch(version))):
+        message = "`schemaVersion` is missing or no version; is this a snapshot?"
+        raise SnapshotUnreadable(message, file=file, place="schemaVersion")
+    if int(found[1]) > 1:
+        needs = doc.get("needs")
+        reader = needs if isinstance(needs, str) and len(needs) < 80 else "a newer frozen-agentreplay"
+        message = (
+            f"written in format {version}, this version reads up to {v1.VERSION}; it needs {reader}: "
+            "pip install --upgrade frozen-agentreplay"
+        )
+        raise SnapshotTooNew(message, file=file, place="schemaVersion")
+    if int(found[1]) == 0 and version != v0_9.VERSION:
+        message = f"there is no format {version}; this version reads {v0_9.VERSION} and 1.x"
+        raise SnapshotUnreadable(message, file=file, place="schemaVersion")
+    return version

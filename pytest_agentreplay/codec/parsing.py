@@ -1,0 +1,161 @@
+"""The text of a snapshot -> plain JSON, strictly; and the digest over what it says.
+
+What cannot be read is SnapshotUnreadable with its place. The strict pass over every token is made only when the digest
+does not fit: sealed content has passed it before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from pytest_agentreplay.errors import SnapshotUnreadable
+
+LFS = "version https://git-lfs.github.com/spec/"
+
+_CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>|\|\|\|\|\|\|\|)( |$)", re.MULTILINE)
+_TOKEN = re.compile(
+    r'(?P<text>"(?:[^"\\]|\\.)*")|(?P<mark>[{}\[\],:])|(?P<number>-?\d[\d.eE+-]*)|(?P<word>-?[A-Za-z]+)|[ \t\r\n]+'
+)
+_DIGITS = 4300
+_DEEPEST = 200
+
+
+def decoded(data: str | bytes, file: str) -> str:
+    """The text of a file. Raises SnapshotUnreadable for what is not plain UTF-8, is empty, or only points elsewhere."""
+    if isinstance(data, bytes):
+        if data[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" in data[:4]:
+            msg = "this is UTF-16 or UTF-32; snapshots are UTF-8. Save it as UTF-8, or restore it from git"
+            raise SnapshotUnreadable(msg, file=file, place="offset 0")
+        try:
+            data = data.decode()
+        except UnicodeDecodeError as error:
+            msg = "this byte is not UTF-8; restore the file from git"
+            raise SnapshotUnreadable(msg, file=file, place=f"offset {error.start}") from None
+    if data[:1] == "\ufeff":
+        msg = "the file begins with a byte order mark; save it as UTF-8 without one"
+        raise SnapshotUnreadable(msg, file=file, place="1:1")
+    if not data.strip():
+        msg = "the file is empty; restore it from git, or delete it and record again with --snapshot-record"
+        raise SnapshotUnreadable(msg, file=file)
+    if data.startswith(LFS):
+        msg = "this is a Git LFS pointer, not the snapshot; fetch it with: git lfs pull"
+        raise SnapshotUnreadable(msg, file=file, place="1:1")
+    return data
+
+
+def parsed(text: str, file: str) -> dict[str, Any]:
+    """The JSON object that `text` is. Raises SnapshotUnreadable."""
+    try:
+        found = _decoder.decode(text)
+    except json.JSONDecodeError as error:
+        _refuse_conflict(text, file)
+        msg = f"not JSON any more ({error.msg}); restore the file from git, or record again with --snapshot-record"
+        raise SnapshotUnreadable(msg, file=file, place=f"{error.lineno}:{error.colno}") from None
+    except (ValueError, RecursionError):
+        strict(text, file)
+        msg = "the file is nested too deep, or holds a number that JSON does not have"
+        raise SnapshotUnreadable(msg, file=file) from None
+    if not isinstance(found, dict):
+        msg = "a snapshot is a JSON object; this is something else"
+        raise SnapshotUnreadable(msg, file=file, place="1:1")
+    return found
+
+
+def _refuse_conflict(text: str, file: str) -> None:
+    if found := _CONFLICT.search(text):
+        msg = "unresolved merge conflict; take one side (git checkout --ours or --theirs), or record again"
+        raise SnapshotUnreadable(msg, file=file, place=_place(text, found.start()))
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_constant)
+_canonical = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+
+
+def canonical_digest(value: Any) -> str:
+    """sha256 over `value` as compact ASCII JSON; the order of keys counts, as it does in bodies. Raises ValueError."""
+    return hashlib.sha256(b"agentreplay/snapshot/v1\0" + _canonical(value).encode("ascii")).hexdigest()
+
+
+def content_digest(doc: dict[str, Any], seal: str, text: str, file: str) -> str:
+    """The digest over `doc` without its key `seal`. Raises SnapshotUnreadable for what JSON should not hold."""
+    if "\\ud" in text or "\\uD" in text:
+        strict(text, file)
+    try:
+        return canonical_digest({key: value for key, value in doc.items() if key != seal})
+    except (ValueError, RecursionError):
+        strict(text, file)
+        msg = "the file is nested too deep"
+        raise SnapshotUnreadable(msg, file=file) from None
+
+
+@dataclass(slots=True)
+class _Level:
+    keys: set[str] | None
+    expects_key: bool = field(default=True)
+
+
+def strict(text: str, file: str) -> None:
+    """Look at every token: refuse doubled keys, half characters, bad numbers and depth, with their place."""
+    levels: list[_Level] = []
+    for token in _TOKEN.finditer(text):
+        match token.lastgroup:
+            case "mark":
+                _nest(levels, token.group())
+                if len(levels) > _DEEPEST:
+                    _refuse(text, token, "nested too deep", file)
+            case "text":
+                value = _string(token.group())
+                if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+                    _refuse(text, token, "half of a surrogate pair is no text", file)
+                level = levels[-1] if levels else None
+                if level is not None and level.keys is not None and level.expects_key:
+                    if value in level.keys:
+                        _refuse(text, token, f"the key {value[:40]!r} stands twice in one object", file)
+                    level.keys.add(value)
+            case "number" if len(token.group()) > _DIGITS or not _finite(token.group()):
+                _refuse(text, token, "no such number: too many digits, or beyond all bounds", file)
+            case "word" if token.group() not in {"true", "false", "null"}:
+                _refuse(text, token, f"{token.group()[:20]} is not a JSON value", file)
+            case _:
+                pass
+
+
+def _nest(levels: list[_Level], mark: str) -> None:
+    if mark in "{[":
+        levels.append(_Level(set() if mark == "{" else None))
+    elif mark in "}]":
+        if levels:
+            levels.pop()
+    elif levels:
+        levels[-1].expects_key = mark == ","
+
+
+def _string(token: str) -> str:
+    try:
+        return str(json.loads(token))
+    except ValueError:
+        return token
+
+
+def _finite(token: str) -> bool:
+    try:
+        return math.isfinite(float(token))
+    except ValueError:
+        return True
+
+
+def _refuse(text: str, token: re.Match[str], message: str, file: str) -> NoReturn:
+    raise SnapshotUnreadable(f"{message}; restore the file from git", file=file, place=_place(text, token.start()))
+
+
+def _place(text: str, at: int) -> str:
+    return f"{text.count(chr(10), 0, at) + 1}:{at - text.rfind(chr(10), 0, at)}"

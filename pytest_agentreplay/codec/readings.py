@@ -1,0 +1,194 @@
+"""A stored exchange or header of format 1 -> the values of the model. Every type is looked at; bodies stay asleep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pytest_agentreplay.codec.exchanges import nanoseconds
+from pytest_agentreplay.codec.values import Malformed, reveal, reveal_text
+from pytest_agentreplay.core.model import (
+    EMPTY,
+    Exchange,
+    Failure,
+    Header,
+    HttpCall,
+    HttpReply,
+    Timing,
+    ToolCall,
+    ToolReply,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.codec.blobs import BlobReader
+    from pytest_agentreplay.core.model import Body, Call, Headers, Outcome
+
+KEYS = frozenset(
+    {"order", "lane", "ms", "ns", "attempt", "suspended", "parent", "request", "tool", "response", "result", "failure"}
+)
+"""All keys that an exchange may have."""
+
+_NO_TIME = Timing()
+
+
+def header_in(stored: Any, blobs: BlobReader) -> Header:
+    """The header. Raises Malformed."""
+    fields = _object(stored, "header")
+    return Header(
+        test=reveal_text(_need(fields, "test"), blobs),
+        recorded=reveal_text(fields.get("recorded", ""), blobs),
+        clock=_integer(reveal(fields.get("clock", 0), blobs), "clock"),
+        seed=_integer(reveal(fields.get("seed", 0), blobs), "seed"),
+        outcome=_object(reveal(fields.get("outcome", {}), blobs), "outcome"),
+        kit=_object(reveal(fields.get("kit", {}), blobs), "kit"),
+    )
+
+
+def exchange_in(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> Exchange:
+    """An exchange; `body` makes a sleeping Body of "request" or "response" and its stored form. Raises Malformed."""
+    order = _need(stored, "order")
+    if not (isinstance(order, list) and len(order) == 2):
+        _wrong("order", "a pair of start and finish")
+    start, finish = order
+    parent = stored.get("parent")
+    return Exchange(
+        call=_call(stored, body, blobs),
+        outcome=_outcome(stored, body, blobs),
+        start=_integer(start, "order"),
+        finish=None if finish is None else _integer(finish, "order"),
+        lane=reveal_text(stored["lane"], blobs) if "lane" in stored else "main",
+        attempt=_integer(stored["attempt"], "attempt") if "attempt" in stored else 1,
+        suspended=_flag(stored, "suspended"),
+        parent=None if parent is None else _integer(parent, "parent"),
+        timing=_timing(stored),
+    )
+
+
+def _call(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> Call:
+    if ("request" in stored) == ("tool" in stored):
+        _wrong("request", "there, or `tool`, and not both")
+    if "tool" in stored:
+        tool = _object(stored["tool"], "tool")
+        arguments = _object(reveal(tool.get("arguments", {}), blobs), "arguments")
+        return ToolCall(reveal_text(_need(tool, "name"), blobs), arguments)
+    request = _object(stored["request"], "request")
+    return HttpCall(
+        reveal_text(_need(request, "method"), blobs),
+        reveal_text(_need(request, "url"), blobs),
+        _headers(request, blobs),
+        body("request", _object(request["body"], "body")) if "body" in request else EMPTY,
+    )
+
+
+def _outcome(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> Outcome | None:
+    kinds = stored.keys() & {"response", "result", "failure"}
+    if len(kinds) > 1:
+        _wrong("outcome", "one of response, result and failure")
+    if "response" in kinds:
+        return _reply(_object(stored["response"], "response"), body, blobs)
+    if "result" in kinds:
+        result = _object(stored["result"], "result")
+        items = reveal(result["items"], blobs) if "items" in result else None
+        return ToolReply(
+            value=reveal(result.get("value"), blobs),
+            items=None if items is None else tuple(_array(items, "items")),
+            failure=_failure(result["failure"], blobs) if "failure" in result else None,
+            closed=_flag(result, "closed"),
+        )
+    return _failure(stored["failure"], blobs) if kinds else None
+
+
+def _reply(reply: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> HttpReply:
+    content = EMPTY
+    whole: tuple[int, ...] = ()
+    if "body" in reply:
+        stored = _object(reply["body"], "body")
+        content = body("response", stored)
+        whole = (_integer(_need(stored, "size"), "size"),)
+    cuts = reply.get("cuts")
+    return HttpReply(
+        status=_integer(_need(reply, "status"), "status"),
+        reason=reveal_text(reply.get("reason", ""), blobs),
+        version=reveal_text(reply.get("version", "HTTP/1.1"), blobs),
+        headers=_headers(reply, blobs),
+        body=content,
+        cuts=whole if cuts is None else tuple(_integer(cut, "cuts") for cut in _array(cuts, "cuts")),
+        failure=_failure(reply["failure"], blobs) if "failure" in reply else None,
+        closed=_flag(reply, "closed"),
+    )
+
+
+def _failure(stored: Any, blobs: BlobReader) -> Failure:
+    fields = _object(stored, "failure")
+    return Failure(
+        type=reveal_text(_need(fields, "type"), blobs),
+        message=reveal_text(fields.get("message", ""), blobs),
+        args=tuple(_array(reveal(fields.get("args", []), blobs), "args")),
+        bases=tuple(reveal_text(base, blobs) for base in _array(fields.get("bases", []), "bases")),
+    )
+
+
+def _headers(message: dict[str, Any], blobs: BlobReader) -> Headers:
+    found = []
+    for stored in _array(message.get("headers", []), "headers"):
+        if isinstance(stored, list) and len(stored) == 2:
+            found.append((reveal_text(stored[0], blobs), reveal_text(stored[1], blobs)))
+        else:
+            name, colon, value = reveal_text(stored, blobs).partition(": ")
+            if not colon:
+                _wrong("headers", "a list of `name: value`")
+            found.append((name, value))
+    return tuple(found)
+
+
+def _timing(stored: dict[str, Any]) -> Timing:
+    if "ns" in stored:
+        start, first, end = _three(stored["ns"])
+        return Timing(_integer(start, "ns"), _maybe(first), _maybe(end))
+    if "ms" not in stored:
+        return _NO_TIME
+    start, first, end = (_ns(reading) for reading in _three(stored["ms"]))
+    if start is None:
+        _wrong("ms", "a list that begins with a number")
+    return Timing(start, first, end)
+
+
+def _three(value: Any) -> list[Any]:
+    return value if isinstance(value, list) and len(value) == 3 else _wrong("timing", "three readings")
+
+
+def _ns(ms: Any) -> int | None:
+    if ms is None:
+        return None
+    return nanoseconds(ms) if type(ms) in {int, float} else _wrong("ms", "a list of numbers")
+
+
+def _maybe(value: Any) -> int | None:
+    return None if value is None else _integer(value, "ns")
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    return value if isinstance(value, dict) else _wrong(what, "an object")
+
+
+def _array(value: Any, what: str) -> list[Any]:
+    return value if isinstance(value, list) else _wrong(what, "a list")
+
+
+def _integer(value: Any, what: str) -> int:
+    return value if type(value) is int else _wrong(what, "a whole number")
+
+
+def _flag(fields: dict[str, Any], what: str) -> bool:
+    value = fields.get(what, False)
+    return value if isinstance(value, bool) else _wrong(what, "true or false")
+
+
+def _need(fields: dict[str, Any], what: str) -> Any:
+    return fields[what] if what in fields else _wrong(what, "there")
+
+
+def _wrong(what: str, wanted: str) -> NoReturn:
+    msg = f"{what!r} must be {wanted}"
+    raise Malformed(msg)

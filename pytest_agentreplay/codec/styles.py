@@ -1,0 +1,98 @@
+"""How a JSON text was serialised, as a short code, and the same serialisation again.
+
+A code is a layout (`c` compact, `p` the standard library's default, `i2` indented by two, `it` by tabs), then `a` when
+non-ASCII text is escaped, then `n` when a newline ends it: "c", "pa", "i2n". Nothing rests on the code being right:
+whoever uses it compares the bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from json.encoder import encode_basestring, encode_basestring_ascii
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_CODE = re.compile(r"(c|p|i[1-8]|it)(a?)(n?)")
+_INDENTED = re.compile(r"[{\[]\n( {1,8}|\t)")
+_SPACED = re.compile(r'\{"(?:[^"\\]|\\.)*": ')
+_INDENTS = {"c": "", "p": "", "it": "\t", **{f"i{width}": " " * width for width in range(1, 9)}}
+_ESCAPED = re.compile(r"\\u(?!00[01])")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """One way to write JSON. `layout` as in the code, `escape` for ASCII only, `newline` at the end."""
+
+    layout: str = "c"
+    escape: bool = False
+    newline: bool = False
+
+    @property
+    def code(self) -> str:
+        """The short code, as stored."""
+        return self.layout + "a" * self.escape + "n" * self.newline
+
+    @property
+    def indent(self) -> str:
+        """What one level is indented by; "" where everything is on one line."""
+        return _INDENTS[self.layout]
+
+    def dumps(self, value: Any, depth: int = 0) -> str:
+        """`value` in this style, without the final newline, as it stands `depth` levels down."""
+        text: str = _encoder(self.layout, self.indent, self.escape)(value)
+        return text.replace("\n", "\n" + self.indent * depth) if depth and self.indent else text
+
+    def key(self, key: str) -> str:
+        """An object's key in this style, quoted."""
+        return encode_basestring_ascii(key) if self.escape else encode_basestring(key)
+
+    def compose(self, fields: Sequence[tuple[str, str | Sequence[str]]]) -> str:
+        """An object from its keys and the texts of their values; a list of texts is an array of these elements."""
+        comma, colon = (", ", ": ") if self.layout == "p" else (",", ": " if self.indent else ":")
+        pad = "\n" + self.indent if self.indent else ""
+        parts = []
+        for key, value in fields:
+            text = value if isinstance(value, str) else _list(value, comma, pad, self.indent)
+            parts.append(f"{self.key(key)}{colon}{text}")
+        end = "\n" * self.newline
+        if not parts:
+            return "{}" + end
+        return f"{{{pad}{f'{comma}{pad}'.join(parts)}{pad[:1]}}}{end}"
+
+
+def _list(texts: Sequence[str], comma: str, pad: str, indent: str) -> str:
+    if not texts:
+        return "[]"
+    return f"[{pad}{indent if pad else ''}{f'{comma}{pad}{indent}'.join(texts)}{pad}]"
+
+
+@lru_cache(maxsize=64)
+def _encoder(layout: str, indent: str, escape: bool) -> Any:
+    separators = (", ", ": ") if layout == "p" else (",", ": " if indent else ":")
+    return json.JSONEncoder(
+        ensure_ascii=escape, indent=indent or None, separators=separators, allow_nan=False, check_circular=False
+    ).encode
+
+
+@lru_cache(maxsize=256)
+def style(code: str) -> Style:
+    """The style that `code` names. Raises ValueError."""
+    found = _CODE.fullmatch(code)
+    if found is None:
+        msg = f"{code[:20]!r} is not a serialisation style"
+        raise ValueError(msg)
+    return Style(found[1], bool(found[2]), bool(found[3]))
+
+
+def guess(text: str) -> Style:
+    """The style that `text` is likely written in, judged by its beginning and its end."""
+    escape = text.isascii() and _ESCAPED.search(text) is not None
+    newline = text.endswith("\n")
+    if indented := _INDENTED.match(text):
+        return Style("it" if indented[1] == "\t" else f"i{len(indented[1])}", escape, newline)
+    return Style("p" if _SPACED.match(text) else "c", escape, newline)

@@ -1,0 +1,205 @@
+"""Format 1.0: Run <-> text. The layout is told in docs/format.md.
+
+What is written has been read back: `write` restores every body from its own text and compares the bytes; a body that
+does not come back is stored plain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.codec import parsing
+from pytest_agentreplay.codec.blobs import BlobReader
+from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter, digest
+from pytest_agentreplay.codec.exchanges import exchange_out, header_out
+from pytest_agentreplay.codec.pretty import pretty
+from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in
+from pytest_agentreplay.core.model import Body, Exchange, HttpCall, HttpReply, Run
+from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_agentreplay.core.model import JsonObject
+
+VERSION = "1.0"
+NEEDS = "frozen-agentreplay >= 0.1"
+FORM = "agentreplay-c1"
+
+_KEYS = frozenset({"schemaVersion", "needs", "header", "exchanges", "blobs", "integrity"})
+_SHORT = 16
+_DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError)
+"""What reading damaged content raises; all of it becomes SnapshotUnreadable where the exchange is known."""
+
+Place = tuple[int, str]
+Stored = dict[str, Any]
+
+
+def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
+    """The text of `run`. Raises CannotWrite should it not come back exactly."""
+    plain: frozenset[Place] = frozenset()
+    while True:
+        text = pretty(_document(run, plain, revisions))
+        lost = frozenset(_lost(text, run))
+        if not lost:
+            return text
+        if lost <= plain:
+            number, place = min(lost)
+            msg = (
+                f"the {place} of exchange {number} does not come back from the text of the snapshot; please report this"
+            )
+            raise CannotWrite(msg)
+        plain |= lost
+
+
+def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]) -> Stored:
+    bodies = BodyWriter(plain)
+    doc: Stored = {
+        "schemaVersion": VERSION,
+        "needs": NEEDS,
+        "header": header_out(run.header, bodies.blobs),
+        "exchanges": [exchange_out(exchange, n, bodies) for n, exchange in enumerate(run.exchanges, 1)],
+    }
+    if bodies.blobs.table:
+        doc["blobs"] = bodies.blobs.table
+    return {**doc, "integrity": integrity(doc, revisions)}
+
+
+def integrity(doc: Stored, revisions: Sequence[JsonObject]) -> Stored:
+    """The seal over `doc`, which must not hold one."""
+    return {
+        "alg": "sha256",
+        "form": FORM,
+        "digest": parsing.canonical_digest(doc),
+        "header": parsing.canonical_digest(doc["header"])[:_SHORT],
+        "exchanges": [parsing.canonical_digest(stored)[:_SHORT] for stored in doc["exchanges"]],
+        "revisions": list(revisions),
+    }
+
+
+def _lost(text: str, run: Run) -> Iterator[Place]:
+    """The bodies that `text` does not give back."""
+    reader = Reading(parsing.parsed(text, "the new snapshot"), "the new snapshot")
+    for number, exchange in enumerate(run.exchanges, 1):
+        if isinstance(exchange.call, HttpCall) and not reader.gives(number, "request", exchange.call.body):
+            yield number, "request"
+        if isinstance(exchange.outcome, HttpReply) and not reader.gives(number, "response", exchange.outcome.body):
+            yield number, "response"
+
+
+@dataclass(slots=True)
+class Reading:
+    """A parsed file of format 1 and what can be asked of it."""
+
+    doc: Stored
+    file: str
+    _bodies: BodyReader | None = None
+
+    @property
+    def exchanges(self) -> list[Any]:
+        """The stored exchanges. Raises SnapshotUnreadable."""
+        found = self.doc.get("exchanges")
+        if not isinstance(found, list):
+            raise self.unreadable("`exchanges` must be a list", "exchanges")
+        return found
+
+    @property
+    def bodies(self) -> BodyReader:
+        """The bodies, asleep."""
+        if self._bodies is None:
+            requests = {
+                n: body
+                for n, stored in enumerate(self.exchanges, 1)
+                if isinstance(stored, dict)
+                and isinstance(request := stored.get("request"), dict)
+                and isinstance(body := request.get("body"), dict)
+            }
+            blobs = self.doc.get("blobs", {})
+            if not isinstance(blobs, dict):
+                raise self.unreadable("`blobs` must be an object", "blobs")
+            self._bodies = BodyReader(requests, BlobReader(blobs))
+        return self._bodies
+
+    def unreadable(self, message: str, place: str) -> SnapshotUnreadable:
+        """The error for this file."""
+        hint = "restore the file from git, or record again with --snapshot-record"
+        return SnapshotUnreadable(f"{message}; {hint}", file=self.file, place=place)
+
+    def run(self, *, sealed: bool) -> Run:
+        """The run. Bodies of a sealed file sleep until they are read; those of an edited one are taken as they are."""
+        blobs = self.bodies.blobs
+        try:
+            header = header_in(self.doc.get("header"), blobs)
+        except _DAMAGE as error:
+            raise self.unreadable(_told(error), "header") from None
+        return Run(header, tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1)))
+
+    def _exchange(self, number: int, *, sealed: bool) -> Exchange:
+        stored = self.exchanges[number - 1]
+        self.bodies.blobs.spent = 0
+        try:
+            unknown = sorted(stored.keys() - KEYS)
+            if unknown and self.doc["schemaVersion"] == VERSION:
+                raise ValueError(f"unknown key {unknown[0]!r:.40}")
+            exchange = exchange_in(stored, lambda place, body: self._body(number, place, body), self.bodies.blobs)
+        except _DAMAGE as error:
+            raise self.unreadable(_told(error), f"exchange {number}") from None
+        return exchange if sealed else self._awake(exchange, number)
+
+    def _awake(self, exchange: Exchange, number: int) -> Exchange:
+        """`exchange` with the bodies that an edit left, whatever sha256 stands beside them."""
+        if isinstance(exchange.call, HttpCall) and "body" in self.exchanges[number - 1]["request"]:
+            exchange = replace(exchange, call=replace(exchange.call, body=Body(self.restored(number, "request"))))
+        outcome = exchange.outcome
+        if isinstance(outcome, HttpReply) and "body" in self.exchanges[number - 1]["response"]:
+            data = self.restored(number, "response")
+            cuts = outcome.cuts if sum(outcome.cuts) == len(data) else (len(data),)
+            exchange = replace(exchange, outcome=replace(outcome, body=Body(data), cuts=cuts))
+        return exchange
+
+    def _body(self, number: int, place: str, stored: Stored) -> Body:
+        sha256 = stored.get("sha256")
+        if not (isinstance(sha256, str) and len(sha256) == 64):
+            raise ValueError("a body has no sha256")
+        return Body(sha256=sha256, restore=lambda: self._proven(number, place, sha256))
+
+    def _proven(self, number: int, place: str, sha256: str) -> bytes:
+        data = self.restored(number, place)
+        if digest(data) != sha256:
+            message = f"the body of this {place} does not come back as it was recorded"
+            raise self.unreadable(message, f"exchange {number}, {place}")
+        return data
+
+    def restored(self, number: int, place: str) -> bytes:
+        """The bytes of a body, unproven. Raises SnapshotUnreadable."""
+        try:
+            if place == "request":
+                return self.bodies.request(number)
+            return self.bodies.reply(self.exchanges[number - 1]["response"]["body"])
+        except _DAMAGE as error:
+            raise self.unreadable(_told(error), f"exchange {number}, {place}") from None
+
+    def gives(self, number: int, place: str, body: Body) -> bool:
+        """Whether the file gives `body` back exactly."""
+        if not len(body):
+            return "body" not in self.exchanges[number - 1][place]
+        try:
+            return self.restored(number, place) == body.data
+        except SnapshotUnreadable:
+            return False
+
+
+def _told(error: Exception) -> str:
+    match error:
+        case KeyError():
+            return f"{error.args[0]!r:.60} is missing"
+        case RecursionError():
+            return "nested too deep"
+        case _:
+            return str(error)[:200] or type(error).__name__
+
+
+def unknown_keys(doc: Stored) -> list[str]:
+    """Top-level keys that format 1.0 does not know, `x-*` apart."""
+    return sorted(key for key in doc.keys() - _KEYS if not key.startswith("x-"))
