@@ -57,14 +57,15 @@ def between(
 
 def _model(name: str, readings: Readings, found: tuple[Difference, ...], *, frozen: Callable[[Json], bool]) -> Change:
     """A model call that became another one, by the most telling section that differs."""
-    sections = {one: section(one, *readings) for one in found}
-    found = tuple(sorted(found, key=sections.__getitem__))
+    ranked = sorted(((section(one, *readings), at) for at, one in enumerate(found)))
+    mine = tuple(found[at] for where, at in ranked if where is Section.HISTORY)
+    found = tuple(found[at] for _, at in ranked)
     if not found:
         return Change(
             Kind.REQUEST, f"{name}: the same call, written otherwise", "the bytes differ, what they say does not"
         )
     first = found[0]
-    match sections[first]:
+    match ranked[0][0]:
         case Section.MODEL:
             return Change(Kind.MODEL, f"{name}: {_said(first)}", _MODEL_CAUSE, (), found)
         case Section.SCHEMA:
@@ -79,18 +80,13 @@ def _model(name: str, readings: Readings, found: tuple[Difference, ...], *, froz
             what = f"{name}: the tool result that it is told changed: {_said(first)}"
             return Change(Kind.RESULT, what, _RESULT_CAUSE, (_FREEZE,), found)
         case Section.HISTORY:
-            return _history(name, found, sections, readings)
+            return _history(name, found, mine, readings)
         case Section.FIELD | Section.WIRE:
             return _sdk(name, found)
 
 
-def _history(
-    name: str,
-    found: tuple[Difference, ...],
-    sections: dict[Difference, Section],
-    readings: Readings,
-) -> Change:
-    mine = [one for one in found if sections[one] is Section.HISTORY]
+def _history(name: str, found: tuple[Difference, ...], mine: tuple[Difference, ...], readings: Readings) -> Change:
+    """Messages that were sent before came otherwise; `mine` are the differences that say so."""
     lost = [one for one in mine if one.now is ABSENT]
     gained = [one for one in mine if one.recorded is ABSENT]
     if lost and gained:
@@ -102,7 +98,7 @@ def _history(
     elif any(str(one.note).startswith("reordered") for one in mine):
         cause = "the agent sends the same messages in another order"
     else:
-        cause = "what the model said is frozen, so the agent rewrites its words before it sends them back"
+        cause = "what the model said is the same, so the agent rewrites its words before it sends them back"
     first = (lost or mine)[0]
     whose = "" if first.now is ABSENT or first.recorded is ABSENT else f"{owner(first, readings)} message "
     return Change(Kind.HISTORY, f"{name}: history: {whose}{_said(first)}", cause, (), found)
@@ -168,7 +164,7 @@ _MODEL_CAUSE = "the model, its address or a parameter was set otherwise in your 
 _SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
 _PROMPT_CAUSE = "the prompt was edited, or something that is put into it changed"
 _RENDER_CAUSE = (
-    "the tool's recorded result was served unchanged, so your code between the tool and this call writes it otherwise"
+    "the tool's own result is the recorded one, so your code between the tool and this call writes it otherwise"
 )
 _RESULT_CAUSE = "no recorded call stands behind this result: the tool is not frozen, and gave something else this time"
 _FREEZE = "freeze the tool, in the ini file: agentreplay_tools = your.module.the_tool"

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.model import HttpCall, ToolCall
-from pytest_agentreplay.core.standing import Standing, line
+from pytest_agentreplay.core.standing import Standing, arguments_cause, line
 from pytest_agentreplay.core.turns import home
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ def _tool(standing: Standing, call: ToolCall, lane: str, pending: list[Exchange]
     if same:
         target = min(same, key=lambda x: len(standing.differences(x.call, call)))
         change = standing.change(target, call)
-        cause = change.cause or _arguments_cause(standing, target, call)
+        cause = change.cause or arguments_cause(standing, target, call)
         return _changed(standing, change, target, call, cause)
     if turn:
         asked = [use.name for use in standing.asked(turn[0])]
@@ -172,20 +171,6 @@ def _tool(standing: Standing, call: ToolCall, lane: str, pending: list[Exchange]
         )
     cause = "the model's reply is the recorded one, so your code makes this call by itself"
     return _extra(standing, call, lane, pending, cause)
-
-
-def _arguments_cause(standing: Standing, target: Exchange, call: ToolCall) -> str:
-    """Who changed the arguments, as far as the model's frozen reply tells."""
-    asked = [use for use in standing.asked(target) if use.name == call.name]
-    wanted = {canonical(standing.arguments(use)) for use in asked}
-    if isinstance(target.call, ToolCall) and canonical(target.call.arguments) in wanted:
-        return (
-            "the model asked for the recorded arguments, and its reply is frozen: "
-            "your code between that reply and this call changes them"
-        )
-    if canonical(call.arguments) in wanted:
-        return "the model asked for exactly these arguments: when recorded, your code changed them on the way"
-    return "all replies up to here are the recorded ones, so your code makes other arguments of them"
 
 
 def _request(standing: Standing, call: HttpCall, lane: str, pending: list[Exchange]) -> Divergence:

@@ -15,6 +15,8 @@ from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.model import Call, Headers, Json
     from pytest_agentreplay.core.reading import CallReading
@@ -48,7 +50,7 @@ KNOBS = frozenset(
 )
 """Body fields that people set; any other one that comes or goes is likely the SDK's doing."""
 
-_INDEX = re.compile(r"\[(\d+)(?:\.\.\d+)?\]")
+_INDEX = re.compile(r"\[(\d+)(?:\.\.(\d+))?\]")
 
 
 class Section(IntEnum):
@@ -84,8 +86,8 @@ def _is_result(block: Json) -> bool:
     return block.get("type") == "tool_result" or "functionResponse" in block or "toolResult" in block
 
 
-def differences(recorded: Call, now: Call, *, drift: tuple[Difference, ...] = ()) -> tuple[Difference, ...]:
-    """Every place where two calls differ, but those at or below a path in `drift`.
+def differences(recorded: Call, now: Call, *, hidden: Collection[str] = ()) -> tuple[Difference, ...]:
+    """Every place where two calls differ, but those at or below a path in `hidden`.
 
     Paths are those of the rules: "$..." in the body or the tool's arguments, "headers.NAME", "method", "url".
     """
@@ -95,13 +97,12 @@ def differences(recorded: Call, now: Call, *, drift: tuple[Difference, ...] = ()
         found = _wire(recorded, now)
     else:
         return ()
-    hidden = [one.path for one in drift]
     return tuple(one for one in found if not any(below(one.path, path) for path in hidden))
 
 
 def _wire(recorded: HttpCall, now: HttpCall) -> tuple[Difference, ...]:
     found = list(diff(recorded.method, now.method, path="method"))
-    found += diff(_address(recorded.url), _address(now.url), path="url")
+    found += diff(address(recorded.url), address(now.url), path="url")
     found += diff(_matched(recorded.headers), _matched(now.headers), path="headers")
     old, new = content(recorded.headers, recorded.body), content(now.headers, now.body)
     if old.kind == new.kind and old.kind != "bytes":
@@ -111,7 +112,7 @@ def _wire(recorded: HttpCall, now: HttpCall) -> tuple[Difference, ...]:
     return tuple(found)
 
 
-def _address(url: str) -> str:
+def address(url: str) -> str:
     """The URL without what may differ unseen: the port of this machine, the order of the query."""
     parts = split(url)
     port = f":{parts.port}" if parts.port is not None and not parts.loopback else ""
@@ -160,12 +161,12 @@ def _message_section(one: Difference, recorded: CallReading, now: CallReading) -
     return Section.PROMPT if who in {"system", "user"} and not one.note.startswith("reordered") else Section.HISTORY
 
 
-def message_index(one: Difference, reading: CallReading) -> int | None:
-    """The index of the message that a difference stands in, None when it is in none or in all of them."""
-    if not reading.messages_at or not one.path.startswith(reading.messages_at):
+def message_indexes(one: Difference, reading: CallReading) -> range | None:
+    """The indexes of the messages that a difference stands in, None when that is all of them or none."""
+    if not reading.messages_at or not below(one.path, reading.messages_at):
         return None
     found = _INDEX.match(one.path, len(reading.messages_at))
-    return int(found[1]) if found else None
+    return range(int(found[1]), int(found[2] or found[1]) + 1) if found else None
 
 
 def _whole(one: Difference, recorded: CallReading, now: CallReading) -> bool:
@@ -178,8 +179,8 @@ def _whole(one: Difference, recorded: CallReading, now: CallReading) -> bool:
 def message(one: Difference, readings: Readings) -> Json:
     """The message that a difference stands in, on the side where it is; None when it is in no single one."""
     reading = readings[1] if one.recorded is ABSENT else readings[0]
-    index = message_index(one, reading)
-    return reading.messages[index] if index is not None and index < len(reading.messages) else None
+    at = message_indexes(one, reading)
+    return reading.messages[at[0]] if at is not None and at[0] < len(reading.messages) else None
 
 
 def owner(one: Difference, readings: Readings) -> str:

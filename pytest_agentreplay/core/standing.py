@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core import texts
 from pytest_agentreplay.core.canon import NotJson, canonical, parse
 from pytest_agentreplay.core.classify import Change, between
+from pytest_agentreplay.core.content import content
 from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
-from pytest_agentreplay.core.model import HttpCall, ToolCall, ToolReply
+from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.provenance import sought, spoken, strings
+from pytest_agentreplay.core.recall import Recall
 from pytest_agentreplay.core.sections import differences
+from pytest_agentreplay.core.selector import compile_path, show
 from pytest_agentreplay.core.turns import divide, is_model, label, seat, top_level
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Exchange, Json, Run
     from pytest_agentreplay.core.reading import Reader, ToolUse
-
-QUOTED = 6  # characters from which on a changed word is looked up by itself
-AROUND = 10  # characters on both sides that a shorter one is looked up with
 
 
 class Standing:
@@ -30,7 +31,7 @@ class Standing:
 
     def __init__(self, run: Run, reader: Reader, served: Collection[int], matching: Matching | None = None) -> None:
         """Divide the run into turns; everything else is read when it is asked for."""
-        self.reader = reader
+        reader = self.reader = Recall(reader)
         self.served = served
         self._matching = matching
         self._top = top_level(run)
@@ -76,11 +77,19 @@ class Standing:
     def differences(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
         """Where two calls differ, without what is not compared."""
         drift = self._matching.drift(recorded, now) if self._matching is not None else ()
-        return differences(recorded, now, drift=drift)
+        hidden = {one.path for one in drift} | self._made_up(recorded) | self._made_up(now)
+        return differences(recorded, now, hidden=hidden)
+
+    def _made_up(self, call: Call) -> set[str]:
+        """Where the ids that the client made itself stand."""
+        if not isinstance(call, HttpCall) or not (paths := self.reader.read_call(call).client_ids):
+            return set()
+        tree = content(call.headers, call.body).tree
+        return {show(place) for path in paths for place, _ in compile_path(path).find(tree)}
 
     def change(self, recorded: Exchange, now: Call) -> Change:
         """What made the recorded call another one."""
-        return between(recorded.call, now, self.reader, self.differences(recorded.call, now), frozen=self._frozen)
+        return between(recorded.call, now, self.reader, self.differences(recorded.call, now), frozen=self.frozen)
 
     def answered_before(self, call: Call, lane: str) -> Exchange | None:
         """The latest answered exchange of the lane that is this very call."""
@@ -132,14 +141,13 @@ class Standing:
 
     def source(self, change: Change, target: Exchange) -> str:
         """Which earlier reply the old text of the first difference came from, as a line; "" when none holds it."""
-        if not change.differences:
-            return ""
-        wanted = _needle(change.differences[0])
-        # A word of a prompt that a reply says too is no news; a sentence is.
-        if len(wanted) < (4 * QUOTED if change.kind is Kind.PROMPT else 4):
-            return ""
-        for x in self._top:
-            if x.finish is not None and x.finish < target.start and any(wanted in text for text in self._texts(x)):
+        wanted = sought(change)
+        for x in self._top if wanted else ():
+            if (
+                x.finish is not None
+                and x.finish < target.start
+                and any(wanted in text for text in spoken(x, self.reader))
+            ):
                 quoted = json.dumps(texts.shorten(wanted, 30), ensure_ascii=False)
                 turn, _, call, _ = seat(self.turns, x)
                 return f"the recorded text {quoted} came from {self.name(x.call)} (turn {turn}, call {call})"
@@ -185,21 +193,7 @@ class Standing:
         reading = self.reader.read_call(call)
         return {canonical(one) for one in (*reading.system, *reading.messages)}
 
-    def _texts(self, exchange: Exchange) -> Iterator[str]:
-        """All that an exchange gave back, as texts to search in."""
-        if isinstance(exchange.call, HttpCall):
-            reading = self.reader.read_reply(exchange.call, exchange.outcome)
-            yield reading.text
-            yield from (
-                use.arguments if isinstance(use.arguments, str) else json.dumps(use.arguments)
-                for use in reading.tool_uses
-            )
-        if isinstance(exchange.outcome, ToolReply):
-            for value in (exchange.outcome.value, *(exchange.outcome.items or ())):
-                yield from strings(value)
-                yield json.dumps(value, ensure_ascii=False)
-
-    def _frozen(self, message: Json) -> bool:
+    def frozen(self, message: Json) -> bool:
         """Whether the tool whose result a message tells was recorded; in doubt, whether any was."""
         names = {x.call.name for x in self._top if isinstance(x.call, ToolCall)}
         found = self._uses.get(_result_id(message))
@@ -216,6 +210,20 @@ class Standing:
         }
 
 
+def arguments_cause(standing: Standing, target: Exchange, call: ToolCall) -> str:
+    """Who changed the arguments, as far as the model's frozen reply tells."""
+    asked = [use for use in standing.asked(target) if use.name == call.name]
+    wanted = {canonical(standing.arguments(use)) for use in asked}
+    if isinstance(target.call, ToolCall) and canonical(target.call.arguments) in wanted:
+        return (
+            "the model asked for the recorded arguments, and its reply is frozen: "
+            "your code between that reply and this call changes them"
+        )
+    if canonical(call.arguments) in wanted:
+        return "the model asked for exactly these arguments: when recorded, your code changed them on the way"
+    return "all replies up to here are the recorded ones, so your code makes other arguments of them"
+
+
 def line(call: Call, reader: Reader) -> str:
     """A call on one line: a tool with its arguments, a model with the last words that it is sent."""
     name = label(call, reader)
@@ -226,32 +234,8 @@ def line(call: Call, reader: Reader) -> str:
     return f"{name}, last message: {words}" if words else name
 
 
-def strings(value: Json) -> Iterator[str]:
-    """All strings in a value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from strings(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from strings(inner)
-
-
 def _content(message: Json) -> Json:
     return message.get("content", message) if isinstance(message, dict) else message
-
-
-def _needle(one: Difference) -> str:
-    """The old text that is worth looking for."""
-    if not isinstance(one.recorded, str):
-        return ""
-    if not isinstance(one.now, str):
-        return one.recorded[:200].strip()
-    start, old, _ = texts.hunk(one.recorded, one.now)
-    if not old.strip() or len(old) >= QUOTED:
-        return old.strip()
-    return one.recorded[max(0, start - AROUND) : start + len(old) + AROUND].strip()
 
 
 def _result_id(message: Json) -> str:

@@ -1,0 +1,327 @@
+"""Two runs side by side: where they part for the first time, and every later place where they part anew.
+
+Rules of this room:
+- Lanes are aligned one by one, on what each exchange added (`core.local`).
+- What merely carries an earlier difference along is not told: a resent message, the arguments that another reply asked
+  for, the result of another call.
+- Turning the two runs round gives the mirror image: missing calls are extra ones, everything else stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core import texts
+from pytest_agentreplay.core.answers import answer
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.classify import Change, between
+from pytest_agentreplay.core.diff import diff
+from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.core.local import lanes, minted, renamed
+from pytest_agentreplay.core.model import Body, HttpCall, ToolCall
+from pytest_agentreplay.core.pairing import align, moves, unordered
+from pytest_agentreplay.core.recall import Recall
+from pytest_agentreplay.core.sections import below, message_indexes, owner
+from pytest_agentreplay.core.standing import Standing, arguments_cause, line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_agentreplay.core.local import Item
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Exchange, Run
+    from pytest_agentreplay.core.pairing import Pair
+    from pytest_agentreplay.core.reading import Reader
+
+
+def first_divergence(a: Run, b: Run, reader: Reader, *, matching: Matching | None = None) -> Divergence | None:
+    """The first place where run `b` parts from run `a`, told as `a` recorded and `b` now; None when it never does."""
+    return next(iter(divergences(a, b, reader, matching=matching)), None)
+
+
+def divergences(a: Run, b: Run, reader: Reader, *, matching: Matching | None = None) -> tuple[Divergence, ...]:
+    """Every place where run `b` parts anew from run `a`, in the order of `a`; the end of the test comes last.
+
+    With `matching`, places that are not compared do not count. Raises what `Body.data` raises.
+    """
+    if a.exchanges == b.exchanges:
+        return tuple(_outcome(a, b))
+    comparison = _Comparison(a, b, reader, matching)
+    found = [one for pair in comparison.lanes() for one in comparison.walk(*pair)]
+    found.sort(key=lambda one: one[0])
+    told = [divergence for _, divergence in found]
+    return (*_with_others(told), *_outcome(a, b))
+
+
+class _Comparison:
+    """Two runs under comparison: recorded and now."""
+
+    def __init__(self, a: Run, b: Run, reader: Reader, matching: Matching | None) -> None:
+        reader = self.reader = Recall(reader, a, b)
+        self.recorded = Standing(a, reader, (), matching)
+        self.now = Standing(b, reader, (), matching)
+        self.minted = minted(self.recorded.turns, reader), minted(self.now.turns, reader)
+        ids = {*self.minted[0], *self.minted[1]}
+        self.read = lanes(self.recorded.turns, reader, ids), lanes(self.now.turns, reader, ids)
+
+    def lanes(self) -> Iterator[tuple[list[Item], list[Item]]]:
+        """Each lane with the one that did most of the same; which task or thread got which number is chance."""
+        here, there = ({lane: one.items for lane, one in side.items()} for side in self.read)
+        sets = [{lane: {item.added for item in one} for lane, one in side.items()} for side in (here, there)]
+        ranked = sorted(
+            ((-len(sets[0][x] & sets[1][y]), x != y, sorted((x, y)), x, y) for x in here for y in there),
+            key=lambda one: one[:3],
+        )
+        taken_x, taken_y = set(), set()
+        for shared, other_name, _, x, y in ranked:
+            if x not in taken_x and y not in taken_y and (shared or not other_name):
+                taken_x.add(x)
+                taken_y.add(y)
+                yield here[x], there[y]
+        left = [x for x in here if x not in taken_x], [y for y in there if y not in taken_y]
+        for at in range(max(map(len, left))):
+            x, y = (side[at] if at < len(side) else "" for side in left)
+            yield here.get(x, []), there.get(y, [])
+
+    def walk(self, recorded: list[Item], now: list[Item]) -> Iterator[tuple[float, Divergence]]:
+        """The new divergences of one lane, each with the recorded place that it sorts by."""
+        state = _State()
+        lane = recorded[0].lane if recorded else now[0].lane
+        pairs = align(recorded, now)
+        moved = moves(pairs)
+        for at, (x, y) in enumerate(pairs):
+            if at in moved:
+                found = self.moved(*moved[at], state, pairs)
+            elif x is not None and y is not None:
+                found = self.pair(x, y, state)
+            else:
+                found = self.alone(x, y, state, lane)
+            if x is not None:
+                state.at = x.exchange.start
+                state.last = x.exchange
+            if found is not None:
+                yield state.at + (x is None) / 2, found
+
+    def pair(self, x: Item, y: Item, state: _State) -> Divergence | None:
+        """Two exchanges that stand for each other."""
+        if x.sort != y.sort or (x.sort == "tool" and x.name != y.name):
+            state.results = True
+            return None if state.reply else self.other(x, y)
+        if x.sort != "model":
+            return self.tool(x, y, state)
+        found = None
+        if x.whole != y.whole and (x.added != y.added or not state.parted):
+            found = self.request(x, y, state)
+        same = x.whole == y.whole or (found is None and not state.parted)
+        state.parted = not same
+        old, new = answer(x.exchange, self.reader), answer(y.exchange, self.reader)
+        state.reply, state.results = canonical(old) != canonical(new), False
+        if found is None and same and state.reply:
+            state.parted = True
+            return self.answer(x, y, diff(old, new), Kind.REPLY)
+        return found
+
+    def request(self, x: Item, y: Item, state: _State) -> Divergence | None:
+        """The new difference of two model calls; None when they only carry earlier ones along."""
+        call = self.translated(x, y)
+        found = self.recorded.differences(x.exchange.call, call)
+        mine = tuple(one for one in found if not _inherited(one, x, y, state))
+        return (
+            self.told(between(x.exchange.call, call, self.reader, mine, frozen=self.recorded.frozen), x, y)
+            if mine
+            else None
+        )
+
+    def tool(self, x: Item, y: Item, state: _State) -> Divergence | None:
+        """Two calls of one tool, or two requests that no dialect knows."""
+        found = None
+        if x.added != y.added:
+            changes = self.recorded.differences(x.exchange.call, y.exchange.call)
+            if changes and not state.reply:
+                change = between(x.exchange.call, y.exchange.call, self.reader, changes, frozen=self.recorded.frozen)
+                found = self.told(change, x, y)
+            state.results = state.results or bool(changes)
+            if changes:
+                return found
+        old, new = answer(x.exchange, self.reader), answer(y.exchange, self.reader)
+        changes = diff(old, new)
+        if changes:
+            state.results = True
+            return self.answer(x, y, changes, Kind.RESULT)
+        return None
+
+    def answer(self, x: Item, y: Item, changes: tuple[Difference, ...], kind: Kind) -> Divergence:
+        """The same call, answered otherwise."""
+        what = "reply" if kind is Kind.REPLY or x.sort == "http" else "result"
+        first = changes[0]
+        note = first.note or " -> ".join(
+            "absent" if side is ABSENT else texts.shorten(canonical(side), 24) for side in (first.recorded, first.now)
+        )
+        cause = "the same request was answered otherwise: the model samples, or another version of it answers"
+        if kind is Kind.RESULT:
+            cause = "the same call was answered otherwise: the world behind it changed between the two runs"
+        return self.recorded.divergence(
+            kind,
+            f"{self.recorded.name(x.exchange.call)}: {what} changed, {first.path} {note}",
+            x.exchange,
+            recorded=x.exchange,
+            now=y.exchange.call,
+            differences=changes,
+            cause=cause,
+        )
+
+    def other(self, x: Item, y: Item) -> Divergence:
+        """One call in the place of another."""
+        return self.recorded.divergence(
+            Kind.TOOL,
+            f"{self.now.name(y.exchange.call)} called instead of {self.recorded.name(x.exchange.call)}",
+            x.exchange,
+            recorded=x.exchange,
+            now=y.exchange.call,
+            differences=(Difference("call", line(x.exchange.call, self.reader), line(y.exchange.call, self.reader)),),
+            cause="the model's reply before it is the same, so the code after that reply chose otherwise",
+        )
+
+    def alone(self, x: Item | None, y: Item | None, state: _State, lane: str) -> Divergence | None:
+        """A call that only one of the runs made; None when another reply asked for it."""
+        state.results = True
+        state.parted = state.parted or "model" in {one.sort for one in (x, y) if one is not None}
+        if state.reply:
+            return None
+        if x is not None:
+            name = self.recorded.name(x.exchange.call)
+            return self.recorded.divergence(
+                Kind.MISSING,
+                f"{name} was not called",
+                x.exchange,
+                recorded=x.exchange,
+                differences=(Difference("call", line(x.exchange.call, self.reader), ABSENT),),
+                cause="the other run went on without this call",
+            )
+        assert y is not None
+        name = self.now.name(y.exchange.call)
+        return self.recorded.divergence(
+            Kind.EXTRA,
+            f"{name} called, which is not recorded here",
+            state.last,
+            lane=lane,
+            now=y.exchange.call,
+            differences=(Difference("call", ABSENT, line(y.exchange.call, self.reader)),),
+            cause="the other run made one call more",
+        )
+
+    def moved(self, x: Item, y: Item, state: _State, pairs: list[Pair]) -> Divergence | None:
+        """A call that came at another place; its second place (`y` is `x`) tells nothing new."""
+        if y is x or state.reply:
+            return None
+        if unordered(x, y, pairs):
+            return self.tool(x, y, state)
+        later = pairs.index((x, None)) < pairs.index((None, y))
+        name = self.recorded.name(x.exchange.call)
+        return self.recorded.divergence(
+            Kind.ORDER,
+            f"{name} came {'later' if later else 'earlier'} than recorded",
+            x.exchange,
+            recorded=x.exchange,
+            now=y.exchange.call,
+            cause="the code makes its calls in another order; nothing else about this call differs",
+            hints=('if their order means nothing: @pytest.mark.agentreplay(order="loose")',),
+        )
+
+    def told(self, change: Change, x: Item, y: Item) -> Divergence:
+        cause = change.cause
+        if not cause and isinstance(y.exchange.call, ToolCall):
+            cause = arguments_cause(self.recorded, x.exchange, y.exchange.call)
+        source = self.recorded.source(change, x.exchange)
+        return self.recorded.divergence(
+            change.kind,
+            change.what,
+            x.exchange,
+            recorded=x.exchange,
+            now=y.exchange.call,
+            differences=change.differences,
+            cause=cause,
+            hints=change.hints,
+            detail=(source,) if source else (),
+        )
+
+    def translated(self, x: Item, y: Item) -> HttpCall:
+        """The call of `y`, with the ids that its replies minted under the names that they have beside `x`."""
+        call = y.exchange.call
+        assert isinstance(call, HttpCall)
+        by_name = {told: word for word, told in self.read[0][x.lane].names.items()}
+        by_reply = {(ordinal, place): word for word, (lane, ordinal, place) in self.minted[0].items() if lane == x.lane}
+        names = {}
+        for word, told in self.read[1][y.lane].names.items():
+            lane, ordinal, place = self.minted[1].get(word, ("", 0, 0))
+            after = by_reply.get((ordinal + x.ordinal - y.ordinal, place)) if lane == y.lane else None
+            if instead := by_name.get(told) or (after if word not in self.minted[0] else None):
+                names[word] = instead
+        names = {word: instead for word, instead in names.items() if word != instead}
+        if not names:
+            return call
+        text = call.body.data.decode("utf-8", "surrogateescape")
+        return replace(call, body=Body(renamed(text, names).encode("utf-8", "surrogateescape")))
+
+
+@dataclass(slots=True)
+class _State:
+    """How far a lane has been walked: whether the last replies or results differ, and whether requests ever did."""
+
+    at: float = -1
+    last: Exchange | None = None
+    reply: bool = False
+    results: bool = False
+    parted: bool = False
+
+
+def _inherited(one: Difference, x: Item, y: Item, state: _State) -> bool:
+    """Whether a difference of two model calls only carries an earlier one along."""
+    assert x.reading is not None
+    assert y.reading is not None
+    readings = (x.reading, y.reading)
+    reading = readings[1] if one.recorded is ABSENT else readings[0]
+    if reading.messages_at and below(one.path, reading.messages_at):
+        who = owner(one, readings)
+        if (state.reply and who in {"assistant", "tool"}) or (state.results and who == "tool"):
+            return True
+        at = message_indexes(one, reading)
+        if at is None or (one.now is ABSENT and x.dropped != y.dropped):
+            return False
+        sides = ((one.recorded, x.new), (one.now, y.new))
+        return not any(index in at for side, new in sides if side is not ABSENT for index in new)
+    if any(below(one.path, name) for name in (*x.sections, *y.sections)):
+        return not any(below(one.path, name) for name in x.changed | y.changed)
+    return state.parted
+
+
+def _with_others(told: list[Divergence]) -> list[Divergence]:
+    """The first divergence says where other lanes part, too: nothing fixes an order between them."""
+    if not told:
+        return told
+    first = told[0]
+    elsewhere = {one.lane: one for one in reversed(told) if one.lane != first.lane}
+    lines = [f"also, independently, in lane {one.lane}: [{one.kind.code}] {one.summary}" for one in elsewhere.values()]
+    return [replace(first, detail=(*first.detail, *sorted(lines))), *told[1:]]
+
+
+def _outcome(a: Run, b: Run) -> Iterator[Divergence]:
+    """How the tests ended, where both say so."""
+    old, new = dict(a.header.outcome), dict(b.header.outcome)
+    if not old or not new:
+        return
+    for side in (old, new):
+        if isinstance(text := side.get("message"), str):
+            side["message"] = text.partition("\n")[0]
+    found = diff(old, new)
+    if found:
+        said_by = [
+            str(side.get("status", "?")) + (f" ({side['type']})" if side.get("type") else "") for side in (old, new)
+        ]
+        yield Divergence(
+            Kind.OUTCOME,
+            f"the test ended {said_by[1]}, recorded {said_by[0]}",
+            differences=found,
+            cause="look at the divergences before it; without any, the test or its fixtures changed",
+        )

@@ -1,0 +1,53 @@
+"""What came back from a call, as one value that two runs can be compared on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.core.content import content
+from pytest_agentreplay.core.model import Failure, HttpCall, HttpReply
+from pytest_agentreplay.core.turns import is_model
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Exchange, Json, Outcome
+    from pytest_agentreplay.core.reading import Reader
+
+
+def answer(exchange: Exchange, reader: Reader) -> Json:
+    """What came back, without ids and counts: the part of an outcome that two runs are compared on."""
+    call, outcome = exchange.call, exchange.outcome
+    if isinstance(call, HttpCall) and isinstance(outcome, HttpReply) and is_model(call, reader):
+        reply = reader.read_reply(call, outcome)
+        uses: list[Json] = [{"name": use.name, "arguments": _value(use.arguments)} for use in reply.tool_uses]
+        whole: dict[str, Json] = {"status": outcome.status, "text": reply.text, "tool_calls": uses}
+        whole["finish_reasons"] = list(reply.finish_reasons)
+        if reply.error:
+            whole["error"] = reply.error
+        return whole
+    return _outcome(outcome)
+
+
+def _value(arguments: Json) -> Json:
+    value = parse(arguments) if isinstance(arguments, str) else arguments
+    return arguments if isinstance(value, NotJson) else value
+
+
+def _outcome(outcome: Outcome | None) -> Json:
+    """Any outcome as one value."""
+    match outcome:
+        case None:
+            return {"unfinished": True}
+        case Failure(kind, message):
+            return {"raised": f"{kind}: {message}".rstrip(": ")}
+        case HttpReply(status):
+            held = content(outcome.headers, outcome.body)
+            body = held.tree if held.kind != "bytes" else held.data.decode("utf-8", "replace")
+            return {"status": status, "body": body, **_broken(outcome.failure)}
+        case _:
+            items: dict[str, Json] = {} if outcome.items is None else {"items": list(outcome.items)}
+            return {"value": outcome.value, **items, **_broken(outcome.failure)}
+
+
+def _broken(failure: Failure | None) -> dict[str, Json]:
+    return {} if failure is None else {"raised": f"{failure.type}: {failure.message}".rstrip(": ")}

@@ -1,0 +1,41 @@
+"""A reader that reads each call and each reply once: a run is looked at from many sides, its bodies are long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.model import HttpCall
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Call, Outcome, Run
+    from pytest_agentreplay.core.reading import CallReading, Reader, ReplyReading
+
+
+class Recall:
+    """Remembers what `reader` read, for as long as it lives itself; a `core.reading.Reader`."""
+
+    def __init__(self, reader: Reader, *runs: Run) -> None:
+        """Read all of `runs` at once: a reader that has just read a request reads its reply faster."""
+        self._reader = reader
+        # By identity, and the key's owner is kept beside the value, so that no other object can take its place.
+        self._calls: dict[int, tuple[Call, CallReading]] = {}
+        self._replies: dict[int, tuple[Call, Outcome | None, ReplyReading]] = {}
+        for run in runs:
+            for exchange in run.exchanges:
+                self.read_call(exchange.call)
+                if isinstance(exchange.call, HttpCall):
+                    self.read_reply(exchange.call, exchange.outcome)
+
+    def read_call(self, call: Call) -> CallReading:
+        """As the reader reads it."""
+        known = self._calls.get(id(call))
+        if known is None:
+            known = self._calls[id(call)] = call, self._reader.read_call(call)
+        return known[1]
+
+    def read_reply(self, call: HttpCall, outcome: Outcome | None) -> ReplyReading:
+        """As the reader reads it."""
+        known = self._replies.get(id(call))
+        if known is None or known[1] is not outcome:
+            known = self._replies[id(call)] = call, outcome, self._reader.read_reply(call, outcome)
+        return known[2]
