@@ -35,7 +35,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_mode", {"type": "string", "default": "", "help": "model or off, where no flag says otherwise"}),
-    ("agentreplay_dir", {"type": "string", "default": "__agent_snapshots__", "help": "folder of snapshots, beside tests"}),
+    ("agentreplay_dir", {"type": "string", "default": "__agent_snapshots__", "help": "snapshot folder, beside tests"}),
     ("agentreplay_paths", {"type": "linelist", "default": [], "help": "folders whose tests all opt in"}),
     ("agentreplay_tools", {"type": "linelist", "default": [], "help": "tools to freeze: shop.tools.lookup = read"}),
     ("agentreplay_ci_record", {"type": "bool", "default": False, "help": "allow recording where CI is set"}),

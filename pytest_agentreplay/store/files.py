@@ -1,0 +1,251 @@
+"""Files, whole or not at all. The only module that opens one for writing.
+
+A file is written beside its place, flushed to the disk and renamed, so that whatever happens the old one is intact or
+the new one is whole. What is read is a plain file of bounded size: no link, pipe or device that a stranger committed.
+"""
+
+# ruff: noqa: PTH103, PTH105, PTH108, PTH208
+# One name, os, does everything to the disk, so that a test can fail each of its calls in turn.
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.errors import CannotWrite, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.store.advice import cannot_write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LARGEST = 100 * 1024 * 1024
+TEMPORARY = ".ar-"
+STALE = 3600.0
+SHARING_VIOLATIONS = (5, 32)
+TRIES = 5
+LOCK_PATIENCE = 5.0
+LOCK_STALE = 30.0
+
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+BINARY = getattr(os, "O_BINARY", 0)
+
+
+def read(path: Path) -> bytes:
+    """The bytes of a plain file. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise SnapshotUnreadable("is not a plain file; links, folders and pipes are not followed", file=str(path))
+        handle = os.open(path, os.O_RDONLY | NOFOLLOW | os.O_NONBLOCK if os.name == "posix" else os.O_RDONLY | BINARY)
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise SnapshotUnreadable("is not a plain file", file=str(path))
+            return read_bounded(handle, path)
+        finally:
+            os.close(handle)
+    except FileNotFoundError:
+        raise SnapshotMissing("there is no such file", file=str(path)) from None
+    except OSError as error:
+        raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+
+
+def read_bounded(handle: int, path: Path) -> bytes:
+    """Everything, as long as it is not more than `LARGEST`, whatever size the file claims to have."""
+    parts = []
+    size = 0
+    while part := os.read(handle, 1 << 20):
+        size += len(part)
+        if size > LARGEST:
+            raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=str(path), place=f"offset {LARGEST}")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def write_whole(path: Path, text: str | bytes) -> None:
+    """Put `text` (UTF-8) at `path`, making its folders. Raises CannotWrite; then what stood there is untouched."""
+    data = text.encode() if isinstance(text, str) else text
+    temporary = None
+    try:
+        os.makedirs(path.parent, exist_ok=True)
+        mode = mode_to_keep(path)
+        temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(6)}.tmp"
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
+        try:
+            write_all(handle, data)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        replace(temporary, path)
+        temporary = None
+        sync_folder(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    finally:
+        if temporary is not None:
+            remove(temporary)
+
+
+def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> None:
+    """`write_whole`, unless the file is no longer the one whose sha256 was `expected` (None: there was none).
+
+    Raises CannotWrite when another process has written it meanwhile; nothing is written then.
+    """
+    try:
+        os.makedirs(path.parent, exist_ok=True)
+        with locked(path):
+            if sha256_of(path) != expected:
+                raise CannotWrite(
+                    f"{path}: changed underneath this recording, so nothing was written. "
+                    "Another run records the same test; let one of them record it again."
+                )
+            write_whole(path, text)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+
+
+def sha256_of(path: Path) -> str | None:
+    """The digest of the file at `path`, or None when there is none."""
+    try:
+        return hashlib.sha256(read(path)).hexdigest()
+    except SnapshotMissing:
+        return None
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file of `path`. One that is older than `LOCK_STALE` seconds belonged to a killed process."""
+    lock = path.parent / f"{TEMPORARY}{hashlib.sha256(path.name.encode()).hexdigest()[:12]}.lock"
+    deadline = time.monotonic() + LOCK_PATIENCE
+    while True:
+        try:
+            handle = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            if older_than(lock, LOCK_STALE):
+                remove(lock)
+            elif time.monotonic() > deadline:
+                raise CannotWrite(f"{path}: another process is writing it; record again, or remove {lock}") from None
+            else:
+                time.sleep(0.02)
+        else:
+            break
+    try:
+        os.close(handle)
+        yield
+    finally:
+        remove(lock)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes have left in `folder`: our temporary files of more than an hour ago."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        if name.startswith(TEMPORARY) and name.endswith((".tmp", ".lock")) and older_than(folder / name, STALE):
+            remove(folder / name)
+
+
+class Appending:
+    """A new file that grows record by record; readable by its owner alone. Flushed to the system, not to the disk."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the file and its folders. Raises CannotWrite."""
+        self.path = path
+        try:
+            os.makedirs(path.parent, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | NOFOLLOW | BINARY
+            self._handle: int | None = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise cannot_write(path, error) from None
+
+    def append(self, data: bytes) -> None:
+        """Add `data`. Raises CannotWrite; then nothing more can be added."""
+        if self._handle is None:
+            return
+        try:
+            write_all(self._handle, data)
+        except OSError as error:
+            self.close()
+            raise cannot_write(self.path, error) from None
+
+    def close(self, *, keep: bool = True) -> None:
+        """Close it, and remove it unless it is to be kept."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+        if not keep:
+            remove(self.path)
+
+
+def private(folder: Path) -> None:
+    """Make `folder`, and keep it and everything in it out of git. Raises CannotWrite."""
+    if not os.path.lexists(folder / ".gitignore"):
+        write_whole(folder / ".gitignore", "*\n")
+
+
+def mode_to_keep(path: Path) -> int:
+    """The permissions of the file that will be replaced, or of a new one. Refuses to replace what is no plain file."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return 0o666
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "is not a plain file")
+    return stat.S_IMODE(mode) | stat.S_IWUSR
+
+
+def write_all(handle: int, data: bytes) -> None:
+    """Write everything, however little the system takes at a time."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def replace(temporary: Path, path: Path) -> None:
+    """Rename over `path`; tried again while another process on Windows has it open."""
+    for attempt in range(TRIES):
+        try:
+            os.replace(temporary, path)
+        except OSError as error:
+            if getattr(error, "winerror", None) not in SHARING_VIOLATIONS or attempt == TRIES - 1:
+                raise
+            time.sleep(0.01 * 2**attempt)
+        else:
+            return
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the rename last, where a folder can be synced at all; the file is in its place already."""
+    if os.name != "posix":
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError:
+        pass
+
+
+def older_than(path: Path, seconds: float) -> bool:
+    """Whether a file was last written so long ago; False for one that is gone."""
+    try:
+        return time.time() - os.lstat(path).st_mtime > seconds
+    except OSError:
+        return False
+
+
+def remove(path: Path) -> None:
+    """Remove a file of ours if it is there and can be removed; one that stays is swept later."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

@@ -1,0 +1,82 @@
+"""Where files lie: pure paths. Different tests get different files, on file systems that fold case too.
+
+    <test dir>/__agent_snapshots__/<module>/<slug>.snapshot.json
+    <rootdir>/.pytest_agentreplay/pending/<slug>-<hash>.snapshot.json
+    <rootdir>/.pytest_agentreplay/journal/<slug>-<hash>.<token>.jsonl
+
+A slug holds what is safe everywhere (Windows' reserved names and trailing dots included); it gets a short hash of the
+whole id whenever making it lost something, and whenever folding case could make two ids one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DIRECTORY = "__agent_snapshots__"
+PRIVATE = ".pytest_agentreplay"
+SUFFIX = ".snapshot.json"
+SLUG_LENGTH = 60
+MODULE_LENGTH = 40
+HASH_LENGTH = 8
+WHOLE = re.compile(r"[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)*")
+"""Needs no hash. Holds no hyphen, so that it is never the slug of another id with its hash."""
+UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
+RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)", re.IGNORECASE)
+
+
+def snapshot_path(root: Path, module: Path | str, nodeid: str, directory: str = DIRECTORY) -> Path:
+    """The snapshot of test `nodeid` of the test file `module` (absolute, or relative to `root`)."""
+    file = root / module
+    name = nodeid.partition("::")[2].replace("::", ".")
+    return file.parent / directory / module_folder(file.name) / (slug(name, nodeid, SLUG_LENGTH) + SUFFIX)
+
+
+def module_folder(name: str) -> str:
+    """The folder of the tests of one file: its name without `.py`."""
+    return slug(name.removesuffix(".py"), name, MODULE_LENGTH)
+
+
+def slug(text: str, identity: str, length: int) -> str:
+    """`text` as a file name of at most `length` characters; with a hash of `identity` unless nothing was lost."""
+    if len(text) <= length and WHOLE.fullmatch(text) and not RESERVED.match(text):
+        return text
+    return hashed(text, identity, length)
+
+
+def hashed(text: str, identity: str, length: int) -> str:
+    """`text` as far as a file name may hold it, a hyphen and a short hash of `identity`."""
+    digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_LENGTH]
+    safe = UNSAFE.sub("-", text)[: length - HASH_LENGTH - 1].strip("-.")
+    if RESERVED.match(safe) or not safe:
+        safe = f"_{safe}"[: length - HASH_LENGTH - 1]
+    return f"{safe}-{digest}"
+
+
+def private_folder(root: Path) -> Path:
+    """What is ours and belongs in no repository."""
+    return root / PRIVATE
+
+
+def pending_folder(root: Path) -> Path:
+    """Runs that wait for a person."""
+    return private_folder(root) / "pending"
+
+
+def journal_folder(root: Path) -> Path:
+    """What a test that is recording has seen so far."""
+    return private_folder(root) / "journal"
+
+
+def pending_path(root: Path, nodeid: str) -> Path:
+    """The pending run of a test; there is one, the latest."""
+    return pending_folder(root) / (hashed(nodeid.rpartition("/")[2], nodeid, SLUG_LENGTH) + SUFFIX)
+
+
+def journal_path(root: Path, nodeid: str, token: str) -> Path:
+    """The journal of one recording of a test; `token` tells it from other recordings of the same test."""
+    return journal_folder(root) / f"{hashed(nodeid.rpartition('/')[2], nodeid, SLUG_LENGTH)}.{token}.jsonl"

@@ -1,0 +1,126 @@
+"""The store: snapshots, pending runs and journals of one project, by test."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.codec import journal as journal_codec
+from pytest_agentreplay.core.model import Header
+from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.store import files, layout
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Exchange, Run
+
+
+class Store:
+    """The files of the project at `root`; snapshots lie in `directory` beside the tests."""
+
+    def __init__(self, root: Path, directory: str = layout.DIRECTORY) -> None:
+        """Touches nothing."""
+        self.root = root
+        self.directory = directory
+        self._read: dict[Path, str | None] = {}
+
+    def path_of(self, module: Path, nodeid: str) -> Path:
+        """Where the snapshot of a test belongs; `module` is its file."""
+        return layout.snapshot_path(self.root, module, nodeid, self.directory)
+
+    def load(self, path: Path, nodeid: str) -> codec.Snapshot:
+        """The snapshot of `nodeid` at `path`.
+
+        Raises SnapshotMissing, SnapshotUnreadable, SnapshotTooNew, or SnapshotMisplaced when it is another test's.
+        """
+        try:
+            data = files.read(path)
+        except SnapshotMissing:
+            self._read[path] = None
+            message = f'no snapshot is recorded for this test; record it: pytest --snapshot-record "{nodeid}"'
+            raise SnapshotMissing(message, file=str(path)) from None
+        self._read[path] = hashlib.sha256(data).hexdigest()
+        snapshot = codec.loads(data, file=str(path))
+        if snapshot.run.header.test != nodeid:
+            message = (
+                f"belongs to {snapshot.run.header.test}, not to {nodeid}.\n"
+                "Was the test renamed? Rename it back, or remove this file and record: "
+                f'pytest --snapshot-record "{nodeid}"'
+            )
+            raise SnapshotMisplaced(message, file=str(path))
+        return snapshot
+
+    def edited(self, path: Path) -> list[str]:
+        """What in the file at `path` is not what was sealed: "exchange 3", "header"."""
+        return codec.edited(files.read(path), file=str(path))
+
+    def save(self, path: Path, text: str) -> None:
+        """Write a snapshot, unless the file has changed since `load`. Raises CannotWrite."""
+        files.sweep(path.parent)
+        if path in self._read:
+            files.write_if_unchanged(path, text, self._read[path])
+        else:
+            files.write_whole(path, text)
+        self._read[path] = hashlib.sha256(text.encode()).hexdigest()
+
+    def save_pending(self, nodeid: str, text: str) -> Path:
+        """Keep a run that waits for a person; gives where. Raises CannotWrite."""
+        files.private(layout.private_folder(self.root))
+        path = layout.pending_path(self.root, nodeid)
+        files.write_whole(path, text)
+        return path
+
+    def pending_of(self, path: Path) -> Path:
+        """Where the pending run of the test whose snapshot is at `path` would lie."""
+        return layout.pending_path(self.root, codec.loads(files.read(path), file=str(path)).run.header.test)
+
+    def home_of(self, pending: Path) -> Path:
+        """Where the pending run at `pending` belongs. Raises SnapshotUnreadable for a test outside the project."""
+        nodeid = codec.loads(files.read(pending), file=str(pending)).run.header.test
+        module = PurePosixPath(nodeid.partition("::")[0])
+        if module.is_absolute() or ".." in module.parts or "\\" in nodeid.partition("::")[0] or ":" in str(module):
+            message = f"belongs to {nodeid}, which lies outside of {self.root}"
+            raise SnapshotUnreadable(message, file=str(pending), place="header")
+        return layout.snapshot_path(self.root, Path(module), nodeid, self.directory)
+
+    def journal_for(self, nodeid: str) -> Journal:
+        """The journal of a recording that begins now. Raises CannotWrite where nothing can be written."""
+        files.private(layout.private_folder(self.root))
+        token = f"{os.getpid()}-{secrets.token_hex(3)}"
+        return Journal(layout.journal_path(self.root, nodeid, token), nodeid)
+
+    def journals(self) -> list[tuple[Path, Run | None, int]]:
+        """What interrupted recordings have left: file, the run in it if any, bytes of a torn end."""
+        return [
+            (path, *journal_codec.read(files.read(path)))
+            for path in sorted(layout.journal_folder(self.root).glob("*.jsonl"))
+        ]
+
+
+class Journal:
+    """What one recording has seen so far, on disk as soon as it is settled. Safe from any thread."""
+
+    def __init__(self, path: Path, nodeid: str) -> None:
+        """Create the file. Raises CannotWrite."""
+        self.path = path
+        self._codec = journal_codec.Journal()
+        self._lock = Lock()
+        self._file = files.Appending(path)
+        self._file.append(self._codec.begin(Header(test=nodeid)))
+
+    def write(self, exchange: Exchange) -> None:
+        """Add an exchange. A full disk ends the journal and not the agent's call: the seal will tell it."""
+        with self._lock:
+            try:
+                self._file.append(self._codec.exchange(exchange))
+            except CannotWrite:
+                pass
+
+    def close(self, *, keep: bool) -> None:
+        """End it: kept for `agentreplay recover`, or removed because the run is sealed or not wanted."""
+        with self._lock:
+            self._file.close(keep=keep)

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.store import files
+from pytest_agentreplay.store.snapshots import Store
+
+NODE = "tests/test_shop.py::test_refund"
+
+
+def exchange(start=1, text="hi"):
+    return Exchange(ToolCall("t", {"a": text}), ToolReply(text), start, start + 1)
+
+
+def run(node=NODE):
+    return Run(Header(node), (exchange(),))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path)
+
+
+@pytest.fixture
+def path(store, tmp_path):
+    return store.path_of(tmp_path / "tests" / "test_shop.py", NODE)
+
+
+def test_a_run_comes_back(store, path):
+    store.save(path, codec.dumps(run()))
+    loaded = store.load(path, NODE)
+    assert loaded.run == run()
+    assert loaded.sealed
+    assert store.edited(path) == []
+
+
+def test_a_missing_snapshot_says_what_to_type(store, path):
+    with pytest.raises(SnapshotMissing, match=f'pytest --snapshot-record "{NODE}"'):
+        store.load(path, NODE)
+
+
+def test_the_snapshot_of_another_test_names_both(store, path):
+    store.save(path, codec.dumps(run("tests/test_shop.py::test_old")))
+    with pytest.raises(SnapshotMisplaced) as caught:
+        store.load(path, NODE)
+    for word in ("test_old", NODE, "Rename it back", "--snapshot-record", str(path)):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"<<<<<<< HEAD\n", b"\xff\xfe", b"version https://git-lfs.github.com/spec/v1\n"]
+)
+def test_unreadable_is_never_missing(store, path, data):
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data)
+    with pytest.raises(SnapshotUnreadable) as caught:
+        store.load(path, NODE)
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == data
+
+
+def test_two_recordings_of_one_test_at_once(store, path, tmp_path):
+    other = Store(tmp_path)
+    for each in (store, other):
+        with pytest.raises(SnapshotMissing):
+            each.load(path, NODE)
+    store.save(path, codec.dumps(run()))
+    with pytest.raises(CannotWrite, match="changed underneath"):
+        other.save(path, codec.dumps(run()))
+    store.save(path, codec.dumps(run()))
+
+
+def test_a_pending_run_finds_its_home(store, path, tmp_path):
+    store.save(path, codec.dumps(run()))
+    pending = store.save_pending(NODE, codec.dumps(run()))
+    assert pending.is_relative_to(tmp_path / ".pytest_agentreplay")
+    assert (tmp_path / ".pytest_agentreplay" / ".gitignore").read_text() == "*\n"
+    assert store.home_of(pending) == path
+    assert store.pending_of(path) == pending
+
+
+@pytest.mark.parametrize("node", ["/etc/x.py::t", "../x.py::t", "a/../../x.py::t", "C:/x.py::t", "..\\x.py::t"])
+def test_a_pending_run_of_a_test_outside_has_no_home(store, node):
+    pending = store.save_pending(NODE, codec.dumps(run(node)))
+    with pytest.raises(SnapshotUnreadable, match="outside"):
+        store.home_of(pending)
+
+
+def test_a_journal_is_there_at_once_and_gone_when_sealed(store):
+    journal = store.journal_for(NODE)
+    journal.write(exchange(1))
+    journal.write(exchange(3))
+    ((path, found, torn),) = store.journals()
+    assert (path, torn) == (journal.path, 0)
+    assert found == Run(Header(NODE), (exchange(1), exchange(3)))
+    journal.close(keep=False)
+    journal.write(exchange(5))
+    assert store.journals() == []
+
+
+def test_a_kept_journal_loses_at_most_its_torn_end(store):
+    journal = store.journal_for(NODE)
+    for start in (1, 3, 5):
+        journal.write(exchange(start))
+    journal.close(keep=True)
+    data = journal.path.read_bytes()
+    journal.path.write_bytes(data[:-7])
+    ((_, found, torn),) = store.journals()
+    assert [e.start for e in found.exchanges] == [1, 3]
+    assert torn > 0
+
+
+def test_a_journal_takes_from_many_threads(store):
+    journal = store.journal_for(NODE)
+    threads = [
+        threading.Thread(target=lambda n=n: [journal.write(exchange(n * 100 + k)) for k in range(20)]) for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    journal.close(keep=True)
+    ((_, found, torn),) = store.journals()
+    assert (len(found.exchanges), torn) == (160, 0)
+
+
+def test_a_full_disk_ends_the_journal_and_not_the_call(store, monkeypatch):
+    journal = store.journal_for(NODE)
+    journal.write(exchange(1))
+
+    class Full:
+        def __getattr__(self, name):
+            return getattr(os, name)
+
+        def write(self, handle, data):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "os", Full())
+    journal.write(exchange(3))
+    monkeypatch.setattr(files, "os", os)
+    journal.write(exchange(5))
+    ((_, found, _),) = store.journals()
+    assert [e.start for e in found.exchanges] == [1]
+    journal.close(keep=False)
+    assert store.journals() == []
+
+
+def test_nowhere_to_write_is_said_before_anything_runs(tmp_path):
+    (tmp_path / ".pytest_agentreplay").write_text("a file where the folder belongs")
+    with pytest.raises(CannotWrite):
+        Store(tmp_path).journal_for(NODE)
+
+
+def test_chunks_emptied_by_redaction_survive_the_file(store, path):
+    reply = HttpReply(200, headers=(("Content-Type", "text/plain"),), body=Body(b"ab"), cuts=(1, 0, 1))
+    sealed = Run(Header(NODE), (Exchange(HttpCall("GET", "https://x.test/"), reply, 1, 2),))
+    store.save(path, codec.dumps(sealed))
+    assert store.load(path, NODE).run == sealed
