@@ -39,11 +39,16 @@ class Secret:
 
 
 class Known:
-    """The secrets learned so far. `generation` grows with each; safe from any thread."""
+    """The secrets learned so far. `generation` grows with each; safe from any thread.
+
+    `reach` is the length of the longest guise in bytes, `numeric` says whether a secret is a number.
+    """
 
     def __init__(self) -> None:
         """Begin knowing nothing."""
         self.generation = 0
+        self.reach = 0
+        self.numeric = False
         self._lock = Lock()
         self._secrets: dict[str, Secret] = {}
         self._guises: dict[bytes, list[tuple[bytes, tuple[bytes, ...], Secret]]] = {}
@@ -69,6 +74,8 @@ class Known:
                 guises = {sign: list(group) for sign, group in self._guises.items()}
                 for guise in (guise for part in parts for guise in secret_guises(part)):
                     guises.setdefault(guise.sign, []).append((guise.gate, guise.needles, secret))
+                    self.reach = max(self.reach, *map(len, guise.needles))
+                self.numeric = self.numeric or value.isdigit()
                 self._guises = guises
                 self._secrets = {**self._secrets, value: secret}
                 self.generation += 1

@@ -53,7 +53,8 @@ class Places:
 
     A value with a slash or backslash is a directory and is met as whole path components; any other is a name and
     is met as a whole word. Too short, too common and brace-holding values are not marked. `mark` is not idempotent
-    (it protects what looks like a mark); call it once, at the crossing. Safe from any thread.
+    (it protects what looks like a mark); call it once, at the crossing. `reach` is the length in bytes of the longest
+    guise. Safe from any thread.
     """
 
     def __init__(self, values: Mapping[str, str]) -> None:
@@ -65,6 +66,7 @@ class Places:
         self.counts: dict[str, int] = {}
         self._lock = Lock()
         needles = needles_of(values)
+        self.reach = max((len(needle.text) for needle in needles), default=0)
         self._gates = gated(needles)
         self._names = {needle.mark: needle.name for needle in needles}
         self._today = {name: place_guises(value) for name, value in values.items() if value}

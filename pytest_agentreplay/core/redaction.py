@@ -15,6 +15,7 @@ from pytest_agentreplay.core import headers as header_rules
 from pytest_agentreplay.core.deltas import find_joined
 from pytest_agentreplay.core.known import PLACEHOLDER, Known
 from pytest_agentreplay.core.model import HttpCall, HttpReply
+from pytest_agentreplay.core.remembering import Remembering
 from pytest_agentreplay.core.rewriting import Rewriting
 from pytest_agentreplay.core.spans import disjoint
 from pytest_agentreplay.core.urls import ENCODED, redact_url
@@ -44,6 +45,7 @@ class Redaction:
         self._known = Known()
         self._extra = frozenset(name.lower() for name in allow_headers)
         self._headers_seen: dict[Headers, Headers] = {}
+        self._remembering = Remembering(self._both)
         self._clean: set[tuple[str, Headers, int]] = set()
         self._began: int | None = None
         self._hits: dict[str, int] = {}
@@ -160,17 +162,18 @@ class Redaction:
     def _everything(self, data: bytes, stream: bool) -> list[Span]:
         if self._began is None:
             self._began = self._known.generation
-        spans = self._known.find(data)
-        marks = self._places.marks_in(data)
+        if not stream and not self._known.numeric:
+            # What a guise may be drawn out by, colour codes, counts twice; escapes and marks are short.
+            reach = 2 * max(self._known.reach, self._places.reach) + 64
+            return self._remembering(data, reach, self._known.generation)
+        spans = self._both(data)
         if stream and (joined := find_joined(data, self._both)):
             spans = disjoint(joined, spans)
-        if marks:
-            spans = disjoint(spans, marks)
-        return self._decoded_placeholders(data, spans)
+        return spans
 
     def _both(self, data: bytes) -> list[Span]:
         spans, marks = self._known.find(data), self._places.marks_in(data)
-        return disjoint(spans, marks) if marks else spans
+        return self._decoded_placeholders(data, disjoint(spans, marks) if marks else spans)
 
     @staticmethod
     def _decoded_placeholders(data: bytes, spans: list[Span]) -> list[Span]:
