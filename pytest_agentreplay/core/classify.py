@@ -89,7 +89,7 @@ def _history(name: str, found: tuple[Difference, ...], mine: tuple[Difference, .
     """Messages that were sent before came otherwise; `mine` are the differences that say so."""
     lost = [one for one in mine if one.now is ABSENT]
     gained = [one for one in mine if one.recorded is ABSENT]
-    if lost and gained:
+    if lost and len(mine) > len(lost):
         cause = "earlier messages gave way to others: the agent now summarises or rebuilds its history"
     elif lost:
         cause = "the agent sends fewer earlier messages: its memory trims, or a call that added them did not happen"

@@ -18,7 +18,7 @@ from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.selector import show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from pytest_agentreplay.core.model import Json, JsonObject
 
@@ -68,7 +68,7 @@ class _Walk:
         elif isinstance(recorded, str) and isinstance(now, str):
             if recorded != now:
                 self.found.append(_text(recorded, now, path))
-        elif type(recorded) is not type(now) or (recorded != now and canonical(recorded) != canonical(now)):
+        elif canonical(recorded) != canonical(now):
             self.add(path, recorded, now)
 
     def members(self, recorded: JsonObject, now: JsonObject, path: str) -> None:
@@ -113,19 +113,19 @@ class _Walk:
         pairs = _pairs([recorded[i] for i in lost], [now[j] for j in gained])
         paired = [(lost[i], gained[j]) for i, j in pairs]
         if len(paired) > SCALARS and all(_scalar(recorded[i]) and _scalar(now[j]) for i, j in paired):
-            note = f"{len(paired)} elements changed, the first: {recorded[lost[0]]} -> {now[gained[0]]}"
+            note = f"{len(paired)} elements changed, the first: {recorded[paired[0][0]]} -> {now[paired[0][1]]}"
             self.add(f"{path}{_span(lost)}", [recorded[i] for i in lost], [now[j] for j in gained], note)
             return
         name = re.split(r"[.\]]", path)[-1].strip("$") or "elements"
-        for run in _runs([i for i in lost if i not in {i for i, _ in paired}]):
-            where = _span(run)
-            values = [recorded[i] for i in run]
+        became = dict(paired)
+        for run in _runs([i for i in lost if i not in became], apart=became):
+            if run[0] in became:
+                self.visit(recorded[run[0]], now[became[run[0]]], f"{path}[{run[0]}]")
+                continue
+            where, values = _span(run), [recorded[i] for i in run]
             self.add(f"{path}{where}", values if len(run) > 1 else values[0], ABSENT, f"{name}{where} dropped")
-        for i, j in paired:
-            self.visit(recorded[i], now[j], f"{path}[{i}]")
-        for run in _runs([j for j in gained if j not in {j for _, j in paired}]):
-            where = _span(run)
-            values = [now[j] for j in run]
+        for run in _runs([j for j in gained if j not in set(became.values())]):
+            where, values = _span(run), [now[j] for j in run]
             self.add(f"{path}{where}", ABSENT, values if len(run) > 1 else values[0], f"{name}{where} added")
 
 
@@ -213,20 +213,22 @@ def _identity(element: Json) -> tuple[object, str, str] | None:
 def _shape(element: Json) -> object:
     if isinstance(element, dict):
         return (str(element.get("role", "")), str(element.get("type", "")))
-    return type(element).__name__
+    return "list" if isinstance(element, list) else "value"
 
 
 def _scalar(value: Json) -> bool:
     return not isinstance(value, (dict, list)) and (not isinstance(value, str) or len(value) < texts.SHOWN)
 
 
-def _runs(indices: list[int]) -> Iterator[range]:
-    """Consecutive indices as ranges."""
-    start = 0
-    for at in range(1, len(indices) + 1):
-        if at == len(indices) or indices[at] != indices[at - 1] + 1:
-            yield range(indices[start], indices[at - 1] + 1)
-            start = at
+def _runs(indices: list[int], apart: Iterable[int] = ()) -> list[range]:
+    """Consecutive indices as ranges, with those of `apart` one by one in between."""
+    runs = [range(i, i + 1) for i in apart]
+    for i in indices:
+        if i != indices[0] and runs[-1].stop == i:
+            runs[-1] = range(runs[-1].start, i + 1)
+        else:
+            runs.append(range(i, i + 1))
+    return sorted(runs, key=lambda run: run.start)
 
 
 def _span(run: range) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import texts
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canon import NotJson, canonical, parse
 from pytest_agentreplay.core.divergence import Absent
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def _in_texts(recorded: str, now: str) -> str:
         pairs = zip(_SPAN.finditer(recorded), _SPAN.finditer(now), strict=True)
         kinds = {_NAMES[str(old.lastgroup)]: None for old, new in pairs if old[0] != new[0]}
         return " and ".join(kinds)
+    if not isinstance(parse(recorded), NotJson):
+        return ""
     _, old, new = texts.hunk(recorded, now)
     words = _WORD.findall(old)
     shuffled = len(words) > 1 and Counter(words) == Counter(_WORD.findall(new))

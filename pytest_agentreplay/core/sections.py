@@ -158,7 +158,8 @@ def _message_section(one: Difference, recorded: CallReading, now: CallReading) -
         return Section.PROMPT if added and who in {"system", "user"} else Section.HISTORY
     if who == "tool":
         return Section.RESULT
-    return Section.PROMPT if who in {"system", "user"} and not one.note.startswith("reordered") else Section.HISTORY
+    moved = one.note.startswith(("reordered", "too different"))
+    return Section.HISTORY if who == "assistant" or moved else Section.PROMPT
 
 
 def message_indexes(one: Difference, reading: CallReading) -> range | None:

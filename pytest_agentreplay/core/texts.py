@@ -24,6 +24,7 @@ BLOB = 1024  # characters from which an unbroken base64 run counts as a file
 PRODUCT, PAIRS = 4_000_000, 200_000  # what one alignment may cost: N x M, and equal pairs among them
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[\w=;.-]*;base64,")
+_SPACE = re.compile(r"\s")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}\s*")
 
 
@@ -81,6 +82,8 @@ def hunk(recorded: str, now: str) -> tuple[int, str, str]:
 
 def brief(recorded: str, now: str) -> str:
     """What changed between two different texts, in a few words."""
+    if max(len(recorded), len(now)) < 2 * SHOWN and not _SPACE.search(recorded + now):
+        return _swap(recorded, now)
     start, old, new = hunk(recorded, now)
     several = "\n" in recorded or "\n" in now
     if "\n" not in old and "\n" not in new:

@@ -65,7 +65,7 @@ class Book:
         return Run(Header("tests/test_shop.py::test_refund", outcome=outcome), tuple(self.exchanges))
 
 
-def conversation(  # noqa: PLR0913
+def conversation(
     n=30,
     *,
     system=SYSTEM,

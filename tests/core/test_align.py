@@ -28,7 +28,10 @@ def talk(writing):
 
 def test_a_changed_tool_result_is_one_difference_and_its_resending_none(talk):
     a = talk(recorded=False)
-    b = talk(recorded=False, result=lambda i: {"order": i, "status": "lost" if i == 9 else "open", "note": f"row {i} of the table"})
+    b = talk(
+        recorded=False,
+        result=lambda i: {"order": i, "status": "lost" if i == 9 else "open", "note": f"row {i} of the table"},
+    )
     (one,) = divergences(a, b, READER)
     assert (one.kind, one.turn, one.turns) == (Kind.RESULT, 10, 30)
     assert [x.path for x in one.differences] == ["$.messages[19].content"]
@@ -125,7 +128,9 @@ def test_white_space_of_a_body_is_no_difference(talk):
     a = talk(3)
     first = a.exchanges[0]
     spaced = json.dumps(json.loads(first.call.body.data), indent=1).encode()
-    b = replace(a, exchanges=(replace(first, call=replace(first.call, body=type(first.call.body)(spaced))), *a.exchanges[1:]))
+    b = replace(
+        a, exchanges=(replace(first, call=replace(first.call, body=type(first.call.body)(spaced))), *a.exchanges[1:])
+    )
     assert divergences(a, b, READER) == ()
 
 
@@ -207,8 +212,17 @@ def test_another_tool_and_another_order(writing):
 def test_requests_that_no_dialect_knows(writing):
     def run(amount, answer, raises=None):
         book = writing.Book()
-        call = replace(writing.chat([]), url="https://rates.test/v1/pay", body=type(writing.chat([]).body)(json.dumps({"n": amount}).encode()))
-        book.add(call, Failure("httpx.ReadTimeout", "slow") if raises else HttpReply(200, headers=writing.JSON, body=type(call.body)(json.dumps(answer).encode())))
+        call = replace(
+            writing.chat([]),
+            url="https://rates.test/v1/pay",
+            body=type(writing.chat([]).body)(json.dumps({"n": amount}).encode()),
+        )
+        book.add(
+            call,
+            Failure("httpx.ReadTimeout", "slow")
+            if raises
+            else HttpReply(200, headers=writing.JSON, body=type(call.body)(json.dumps(answer).encode())),
+        )
         return book.run()
 
     assert kinds(run(1, 1), run(2, 1)) == [(Kind.REQUEST, 0)]
@@ -219,7 +233,9 @@ def test_requests_that_no_dialect_knows(writing):
 
 def test_the_end_of_the_test_comes_last(talk, writing):
     a, b = talk(3), talk(3, system="other")
-    b = replace(b, header=replace(b.header, outcome={"status": "failed", "type": "AssertionError", "message": "no\nmore"}))
+    b = replace(
+        b, header=replace(b.header, outcome={"status": "failed", "type": "AssertionError", "message": "no\nmore"})
+    )
     assert [one.kind for one in divergences(a, b, READER)] == [Kind.PROMPT, Kind.OUTCOME]
     b = replace(a, header=b.header)
     (one,) = divergences(a, b, READER)
@@ -282,14 +298,18 @@ def written(writing, steps):
     return book.run()
 
 
-@settings(derandomize=True, max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    derandomize=True, max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=STEPS)
 def test_no_run_parts_from_itself(writing, steps):
     run = written(writing, steps)
     assert divergences(run, writing.later(run, 3), READER) == ()
 
 
-@settings(derandomize=True, max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    derandomize=True, max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(one=STEPS, other=STEPS)
 def test_the_other_way_round_is_the_mirror_image(writing, one, other):
     a, b = written(writing, one), written(writing, other)
