@@ -107,7 +107,7 @@ def test_lists():
                 "$.user = a random id",
                 "header:X-Run = counts runs",
                 "query:ts = a clock",
-                "tool:$.a = x = y",
+                "$.a # x",
             ],
             "agentreplay_seed": "42",
             "agentreplay_max_bytes": "2_000",
@@ -122,9 +122,11 @@ def test_lists():
     )
     assert [(rule.scope, rule.part, rule.path, rule.action, rule.reason) for rule in settings.rules] == [
         ("http", "body", "$.user", "drop", "a random id"),
+        ("tool", "body", "$.user", "drop", "a random id"),
         ("http", "header", "x-run", "drop", "counts runs"),
         ("http", "query", "ts", "drop", "a clock"),
-        ("tool", "body", "$.a", "drop", "x = y"),
+        ("http", "body", "$.a", "drop", "x"),
+        ("tool", "body", "$.a", "drop", "x"),
     ]
     assert (settings.seed, settings.max_bytes, settings.headers) == (42, 2000, ("X-Feature",))
     assert settings.headline().endswith("network closed (L1), open to localhost:8000")

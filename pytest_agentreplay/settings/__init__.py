@@ -71,7 +71,11 @@ class Settings:
         """What may differ, as rules for matching. Raises SettingsError for a path that is none."""
         from pytest_agentreplay.core.rules import Rule
 
-        return tuple(Rule(*place_of(place), "drop", reason, "agentreplay_ignore") for place, reason in self.ignored)
+        return tuple(
+            Rule(*place, "drop", reason, "agentreplay_ignore")
+            for text, reason in self.ignored
+            for place in places_of(text)
+        )
 
     def for_test(self, markers: Sequence[Mapping[str, object]], *, proving: bool = False) -> Settings:
         """The settings of one test: `markers` holds the keywords of its markers, the closest first.
@@ -211,16 +215,13 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
     return replace(settings, **changes)
 
 
-def place_of(text: str) -> tuple[str, Part, str]:
-    """Scope, part and path of what may differ: "$.user", "tool:$.id", "header:x-run", "query:ts"."""
-    kind, colon, rest = text.partition(":")
-    rest = rest.strip()
-    match kind if colon else "":
+def places_of(text: str) -> list[tuple[str, Part, str]]:
+    """Scope, part and path of what may differ: "header:x-run", "query:ts", or "$.user" in bodies and tool arguments."""
+    kind, _, name = text.partition(":")
+    match kind:
         case "header":
-            return "http", "header", rest.lower()
+            return [("http", "header", name.strip().lower())]
         case "query":
-            return "http", "query", rest.lower()
-        case "tool":
-            return "tool", "body", rest
+            return [("http", "query", name.strip().lower())]
         case _:
-            return "http", "body", text
+            return [("http", "body", text), ("tool", "body", text)]

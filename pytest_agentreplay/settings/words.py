@@ -58,12 +58,12 @@ def texts(value: object, name: str) -> tuple[str, ...]:
 
 
 def pairs(value: object, name: str) -> list[tuple[str, str]]:
-    """Lines `left = right`, or a mapping of left to right."""
+    """Lines `left = right` (or `left  # right`, as reports suggest it), or a mapping of left to right."""
     if isinstance(value, dict):
         return [(str(left), str(right)) for left, right in value.items()]
     found = []
     for line in texts(value, name):
-        left, _, right = line.partition(" = ")
+        left, _, right = line.partition(" = " if " = " in line else " #")
         found.append((left.strip(), right.strip()))
     return found
 
