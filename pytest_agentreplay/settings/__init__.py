@@ -36,6 +36,10 @@ Mode: TypeAlias = Literal["record", "replay", "off"]
 
 MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "off": "off"}
 EXPECTATIONS = ("reproduces",)
+NOT_ON_CI = (
+    "recording is refused because CI is set: a job that records blesses whatever it got.\n"
+    "Record on your machine and commit the snapshot; a job that is meant to record sets agentreplay_ci_record = true."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +126,16 @@ def resolve(
     Raises SettingsError, which names the flag, variable or key and the nearest right word.
     """
     where = f"{file}: " if file else ""
-    known = [key for key, _ in INI]
-    for key in written:
-        if key.startswith("agentreplay_") and key not in known:
-            raise SettingsError(f"{where}{key} is not a setting{nearest(key, known)}")
+    refuse_unknown_keys(written, where)
     table = {key: options_of["default"] for key, options_of in INI} | dict(ini)
     mode, typed = mode_of(options, table, environ, where)
-    told_on_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
-    if mode == "record" and told_on_ci and not table["agentreplay_ci_record"]:
-        raise SettingsError(
-            "recording is refused because CI is set: a job that records blesses whatever it got.\n"
-            "Record on your machine and commit the snapshot; a job that is meant to record sets "
-            "agentreplay_ci_record = true."
-        )
+    on_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
+    if mode == "record" and on_ci and not table["agentreplay_ci_record"]:
+        raise SettingsError(NOT_ON_CI)
     refuse_unknown("--replay-tools", options.get("agentreplay_replay_tools") or "frozen", ("frozen",))
     return Settings(
         mode=mode,
-        strict=told_on_ci or (typed and mode == "replay"),
+        strict=on_ci or (typed and mode == "replay"),
         typed=frozenset({"mode"} if typed else ()),
         directory=directory(table["agentreplay_dir"], where),
         paths=tuple(table["agentreplay_paths"]),
@@ -155,6 +152,14 @@ def resolve(
         max_bytes=number(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes") or 0,
         adopt=str(options.get("agentreplay_adopt") or ""),
     )
+
+
+def refuse_unknown_keys(written: Iterable[str], where: str) -> None:
+    """Raise SettingsError for a key that looks like ours and is not."""
+    known = [key for key, _ in INI]
+    for key in written:
+        if key.startswith("agentreplay_") and key not in known:
+            raise SettingsError(f"{where}{key} is not a setting{nearest(key, known)}")
 
 
 def mode_of(
