@@ -31,6 +31,10 @@ def freeze(value: Any, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Jso
     `hint` is a type as `typing.get_type_hints` gives it. The JSON shares nothing with `value`. Raises CannotFreeze
     with the path, the type, and the line to paste that makes the value freezable.
     """
+    try:
+        return tags.copied(value)  # type: ignore[no-any-return]
+    except (tags.NotPlain, RecursionError):
+        pass
     walker = _Freezer(value, codecs)
     try:
         data = walker.walk(value, hint, None)
@@ -92,7 +96,7 @@ class _Freezer:
             return value  # type: ignore[no-any-return]
         if kind is int and tags.is_plain_int(value):
             return value  # type: ignore[no-any-return]
-        if kind is float and value - value == 0 and (value or str(value) == "0.0"):
+        if kind is float and tags.is_plain_float(value):
             return value  # type: ignore[no-any-return]
         if id(value) in self.open:
             return self._refused(value, place, "contains itself")
@@ -107,7 +111,7 @@ class _Freezer:
             return self._arm(value, hint, place)
         if kind is list:
             return self._items(value, hints.of_items(hint), place)
-        if kind is dict and not self.codecs.get(dict):
+        if kind is dict:
             return self._dict(value, hint, place)
         self.trusted = False
         if kind in self.codecs:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from math import copysign
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,45 @@ def is_plain_str(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+class NotPlain(Exception):
+    """The value is not JSON through and through."""
+
+
+def copied(value: Any) -> Any:
+    """A copy of a value that is JSON through and through and needs no tag: most are, so this is kept quick.
+
+    Raises NotPlain (or RecursionError) for any other, keys that begin with "$" included.
+    """
+    kind = type(value)
+    if kind is str:
+        if value.isascii() or is_plain_str(value):
+            return value
+    elif kind is dict:
+        found = {}
+        for key, part in value.items():
+            if type(key) is not str or key[:1] == "$" or not (key.isascii() or is_plain_str(key)):
+                raise NotPlain
+            inner = type(part)
+            found[key] = part if part is None or inner is bool or (inner is str and part.isascii()) else copied(part)
+        return found
+    elif kind is list:
+        return [copied(part) for part in value]
+    elif kind is int:
+        if _INT_LOW <= value < _INT_HIGH:
+            return value
+    elif kind is float:
+        if is_plain_float(value):
+            return value
+    elif value is None or kind is bool:
+        return value
+    raise NotPlain
+
+
+def is_plain_float(value: float) -> bool:
+    """Whether a float may stand in JSON as it is: nan, infinities and -0.0 may not."""
+    return value - value == 0 and (value != 0 or copysign(1, value) > 0)
 
 
 def _write_int(value: int) -> str:

@@ -24,7 +24,14 @@ def thaw(data: Json, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Any:
     `hint` and `codecs` are those of the freezing; a class that has been renamed since is still met by its hint.
     Raises CannotFreeze when the data does not fit the code of today; `path` says where.
     """
-    return _Thawer(codecs).walk(data, hint, None)
+    try:
+        return tags.copied(data)
+    except (tags.NotPlain, RecursionError):
+        pass
+    try:
+        return _Thawer(codecs).walk(data, hint, None)
+    except RecursionError:
+        raise CannotFreeze("at $: the recorded value is nested too deeply", path="$", kind=type(data).__name__) from None
 
 
 def shown(place: Any) -> str:

@@ -1,0 +1,224 @@
+"""Tools: Python functions whose code leads through the gate while a test records or replays.
+
+`redirect` exchanges the code of the function object itself, so the tool is met wherever the agent holds it: under
+any name, in a registry, partial, closure, default argument, bound method or instance. The original body lies in
+`vault`; where no test is recorded or replayed the tool does what it always did.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from pytest_agentreplay.boundaries import lanes, vault
+from pytest_agentreplay.boundaries.crossing import current
+from pytest_agentreplay.boundaries.tool_arguments import Arguments
+from pytest_agentreplay.boundaries.tool_paths import find, unwrapped
+from pytest_agentreplay.boundaries.tool_recording import Recording
+from pytest_agentreplay.boundaries.tool_replaying import Replaying
+from pytest_agentreplay.boundaries.tool_results import ANNOTATED, Results
+from pytest_agentreplay.boundaries.trampoline import Kind, kind_of, lead, parameters
+from pytest_agentreplay.core.freeze import freeze_arguments
+from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.errors import ReplayDiverged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FunctionType
+
+    from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+    from pytest_agentreplay.boundaries.tool_paths import Held
+    from pytest_agentreplay.core.freeze import Codec
+
+__all__ = ["ANNOTATED", "Redirection", "Tool", "find", "redirect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function to freeze, under the `name` that people are shown. `returns` is a type; else its annotation counts."""
+
+    name: str
+    function: Callable[..., Any]
+    effects: Literal["read", "write"] = "write"
+    returns: Any = ANNOTATED
+
+
+class Redirection:
+    """One tool, met from now until `restore`."""
+
+    def __init__(self, tool: Tool, seam: Seam, layer: Layer, results: Results, codecs: Sequence[Codec]) -> None:
+        """Made by `redirect` alone."""
+        self.tool = tool
+        self.results = results
+        self.codecs = codecs
+        self._seam = seam
+        self._layer = layer
+
+    def restore(self) -> None:
+        """Take this tool off; the last one of a function gives it back its very own code. Twice is once."""
+        with _LOCK:
+            if self in self._layer.redirections:
+                self._layer.redirections.remove(self)
+                self._seam.forget()
+                if not any(layer.redirections for layer in self._seam.layers):
+                    self._seam.close()
+
+
+def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
+    """Meet `tool` wherever it is held. A function redirected again stays one tool; what was said last counts.
+
+    `codecs` is read at each call. Caches of `functools` around the function are cleared, so that a test finds the same
+    whether it runs alone or after others. Raises CannotRedirect for what has no Python code to exchange.
+    """
+    held = unwrapped(tool.function, tool.name)
+    with _LOCK:
+        layer = _LAYERS.get(held.functions[0])
+        if layer is None:
+            layer = Seam(held).layers[0]
+        results = Results(tool.name, [each.function for each in layer.seam.layers], tool.returns, codecs)
+        redirection = Redirection(tool, layer.seam, layer, results, codecs)
+        layer.redirections.append(redirection)
+        layer.seam.forget()
+    return redirection
+
+
+_LOCK = threading.RLock()
+_LAYERS: dict[FunctionType, Layer] = {}
+_KEYS = itertools.count(1)
+
+
+class Seam:
+    """The functions that make up one tool: the one that is held, and those that its wrappers wrap.
+
+    An inner one called by its wrapper just runs; called past it (by `__wrapped__`) it is the tool itself.
+    """
+
+    def __init__(self, held: Held) -> None:
+        """Lead all functions of `held` that no other tool has taken; the outermost is free."""
+        self.caches = held.caches
+        self.layers: list[Layer] = []
+        self.running: dict[tuple[int, int], tuple[Layer, Passage]] = {}
+        try:
+            for function in held.functions:
+                if function not in _LAYERS:
+                    self.layers.append(Layer(function, self, bound=held.bound))
+        except BaseException:
+            self.close()
+            raise
+        self.awaitable = any(layer.kind is Kind.COROUTINE for layer in self.layers)
+
+    def forget(self) -> None:
+        """Empty the caches: what they hold came from another test, or from a recording."""
+        self.running = {at: run for at, run in self.running.items() if run[1].forward}
+        for cache in self.caches:
+            cache.cache_clear()
+
+    def close(self) -> None:
+        """Give every function its own code again."""
+        for layer in self.layers:
+            layer.close()
+
+    def enclosing(self, crossing: Crossing, layer: Layer) -> Passage | None:
+        """The passage of this very tool right around us, entered at a layer that wraps `layer`; if any."""
+        strand = lanes.STRAND.get()
+        if strand is None or strand.inside is None:
+            return None
+        outer, passage = self.running.get((id(crossing), strand.inside[0]), (layer, None))
+        inner = passage is not None and passage.forward and self.layers.index(outer) < self.layers.index(layer)
+        return passage if inner else None
+
+
+class Layer:
+    """One function with exchanged code. Holds no way to the original: that lies in the vault, under `_key`."""
+
+    def __init__(self, function: FunctionType, seam: Seam, *, bound: bool) -> None:
+        """Exchange the code. Raises CannotRedirect when the function's shape forbids it."""
+        self.function = function
+        self.seam = seam
+        self.redirections: list[Redirection] = []
+        code = function.__code__
+        self.kind = kind_of(code)
+        self._only = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        self._arguments = Arguments(function, bound=bound)
+        self._key = next(_KEYS)
+        vault.keep(self._key, function, code)
+        meet = {
+            Kind.PLAIN: self.plain,
+            Kind.COROUTINE: self.coroutine,
+            Kind.GENERATOR: self.generator,
+            Kind.ASYNC_GENERATOR: self.async_generator,
+        }[self.kind]
+        lead(function, meet)
+        _LAYERS[function] = self
+
+    def close(self) -> None:
+        """Give the function its own code again."""
+        if _LAYERS.pop(self.function, None) is self:
+            self.function.__code__ = vault.empty(self._key)
+
+    def plain(self, *given: Any) -> Any:
+        """Meet a call of a plain function."""
+        __tracebackhide__ = True
+        run, entered = self._enter(*given)
+        if isinstance(entered, Replaying):
+            return entered.call(awaitable=self.seam.awaitable)
+        return run() if entered is None else entered.call(run)
+
+    async def coroutine(self, *given: Any) -> Any:
+        """Meet a call of a coroutine function, when it is awaited."""
+        __tracebackhide__ = True
+        run, entered = self._enter(*given)
+        if isinstance(entered, Replaying):
+            return await entered.wait()
+        return await (run() if entered is None else entered.wait(run()))
+
+    def generator(self, *given: Any) -> Any:
+        """Meet a call of a generator function, when its first item is asked for."""
+        __tracebackhide__ = True
+        run, entered = self._enter(*given)
+        if isinstance(entered, Replaying):
+            return entered.flow()
+        return run() if entered is None else entered.flow(run())
+
+    def async_generator(self, *given: Any) -> Any:
+        """Meet a call of an async generator function, when its first item is asked for."""
+        __tracebackhide__ = True
+        run, entered = self._enter(*given)
+        if isinstance(entered, Replaying):
+            return entered.async_flow()
+        return run() if entered is None else entered.async_flow(run())
+
+    def _enter(
+        self, values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
+    ) -> tuple[Callable[[], Any], Recording | Replaying | None]:
+        """How to run the original, and what to do with it; in a replay there is no way to run it."""
+        __tracebackhide__ = True
+        keywords = dict(zip(self._only, only, strict=True)) | stars
+        crossing = current()
+        if crossing is None:
+            return functools.partial(vault.outside(self._key), *values, *star, **keywords), None
+        enclosing = self.seam.enclosing(crossing, self)
+        if enclosing is not None:
+            return functools.partial(vault.lend(self._key, enclosing), *values, *star, **keywords), None
+        redirection = self._redirection()
+        arguments = self._arguments.named((*values, *star), keywords)
+        frozen = freeze_arguments(arguments, codecs=tuple(redirection.codecs))
+        passage = crossing.enter(ToolCall(redirection.tool.name, frozen))
+        if not passage.forward:
+            return _nothing, Replaying(crossing, passage, redirection.results)
+        self.seam.running[id(crossing), passage.ticket] = self, passage
+        run = functools.partial(vault.lend(self._key, passage), *values, *star, **keywords)
+        return run, Recording(crossing, passage, redirection.results)
+
+    def _redirection(self) -> Redirection:
+        """What was said last about this function, else about the tool that it is part of."""
+        with _LOCK:
+            layers = (self, *self.seam.layers)
+            return next(layer.redirections[-1] for layer in layers if layer.redirections)
+
+
+def _nothing() -> NoReturn:
+    raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")

@@ -1,0 +1,56 @@
+"""The arguments of a call by parameter name, as a recording shows and compares them."""
+
+from __future__ import annotations
+
+import inspect
+from types import FunctionType
+from typing import Any
+
+_COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class Arguments:
+    """How calls of one function are named: through its wrappers where they show its signature, else by its own."""
+
+    __slots__ = ("_receives", "_signatures")
+
+    def __init__(self, function: FunctionType, *, bound: bool) -> None:
+        """Read the signatures once. `bound` says that the first argument is `self` or `cls` whatever its name."""
+        self._signatures = _signatures(function)
+        self._receives = bound or _receives(function, self._signatures[0])
+
+    def named(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+        """The arguments, defaults too, without `self` or `cls`; empty `*` and `**` are left out."""
+        for signature in self._signatures:
+            try:
+                bound = signature.bind(*positional, **keywords)
+            except TypeError:
+                continue  # a __signature__ or __wrapped__ that is for show; the last one is the function's own
+            bound.apply_defaults()
+            break
+        found = dict(bound.arguments)
+        for at, (name, parameter) in enumerate(signature.parameters.items()):
+            received = self._receives and at == 0
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                found[name] = list(found[name][received:])
+            if (parameter.kind in _COLLECTING and not found[name]) or (received and parameter.kind not in _COLLECTING):
+                del found[name]
+        return found
+
+
+def _signatures(function: FunctionType) -> tuple[inspect.Signature, ...]:
+    """How the function shows itself, then how it really is."""
+    bare = FunctionType(function.__code__, {}, "bare", function.__defaults__, function.__closure__)
+    bare.__kwdefaults__ = function.__kwdefaults__
+    own = inspect.signature(bare)
+    try:
+        return inspect.signature(function), own
+    except (ValueError, TypeError):
+        return (own,)
+
+
+def _receives(function: FunctionType, signature: inspect.Signature) -> bool:
+    """Whether the first parameter is the instance or the class of a method."""
+    first = next(iter(signature.parameters), "")
+    holder = function.__qualname__.rpartition(".")[0]
+    return first in {"self", "cls", "mcs"} and holder != "" and not holder.endswith("<locals>")

@@ -1,0 +1,156 @@
+"""From an import path to tools, and from whatever a tool is held as to the Python functions that do the work."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import inspect
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import CannotRedirect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(slots=True)
+class Held:
+    """The Python functions behind a callable: the outermost first, then those that its wrappers wrap.
+
+    `bound` says that the first positional argument of the outermost is `self` or `cls`; `caches` are the
+    `functools` caches on the way, which answer without calling anything.
+    """
+
+    functions: list[FunctionType] = field(default_factory=list)
+    bound: bool = False
+    caches: list[Any] = field(default_factory=list)
+
+
+def unwrapped(given: Any, name: str) -> Held:
+    """What is behind `given`. Raises CannotRedirect, with what to do instead, when no Python function is."""
+    held, at = Held(), given
+    while True:
+        if isinstance(at, staticmethod | classmethod | MethodType):
+            held.bound = held.bound or (not held.functions and not isinstance(at, staticmethod))
+            at = at.__func__
+        elif isinstance(at, functools.partial | functools.partialmethod):
+            at = at.func
+        elif isinstance(at, FunctionType):
+            if at in held.functions:
+                return held
+            held.functions.append(at)
+            if "__wrapped__" not in vars(at):
+                return held
+            at = at.__wrapped__  # type: ignore[attr-defined]
+        elif hasattr(at, "cache_clear") and hasattr(at, "__wrapped__"):
+            held.caches.append(at)
+            at = at.__wrapped__
+        elif held.functions:
+            return held  # what is wrapped innermost is no Python function; its wrapper is met
+        elif isinstance(inspect.getattr_static(type(at), "__call__", None), FunctionType) and not isinstance(at, type):
+            held.bound, at = True, type(at).__call__
+        elif hasattr(at, "__wrapped__") and callable(at) and not isinstance(at, type):
+            at = at.__wrapped__
+        else:
+            raise CannotRedirect(_refusal(at, name))
+
+
+def _refusal(at: Any, name: str) -> str:
+    if isinstance(at, type):
+        methods = [key for key, value in vars(at).items() if isinstance(value, FunctionType) and key[0] != "_"]
+        example = f"{name}.{methods[0] if methods else '__init__'}"
+        return f"{name} is a class; name the method that reaches out, as in {example}, or a function that makes it"
+    if isinstance(at, property):
+        return f"{name} is a property; name a function that it calls"
+    if isinstance(at, BuiltinFunctionType) or callable(at):
+        short = name.rpartition(".")[2]
+        return (
+            f"{name} is not written in Python ({type(at).__name__}), so its code cannot be exchanged; "
+            f"call it from a function of your own (def {short}_tool(...): return {short}(...)) and name that"
+        )
+    return f"{name} is a {type(at).__name__}, and no tool: name a function or a method"
+
+
+def find(path: str) -> list[tuple[str, Callable[..., Any]]]:
+    """Give the tools that an import path names, each with the name it is shown by.
+
+    "shop.tools.refund" and "shop.tools.Shop.refund" name one (a method brings along its overrides in the loaded
+    subclasses), "shop.mail.*" the public functions that are defined in that module (or class). Imports the module.
+    Raises CannotRedirect naming what there is not, and the nearest names.
+    """
+    owner_path, _, name = path.rpartition(".")
+    if not owner_path:
+        raise CannotRedirect(f"{path!r} is no import path of a tool; write it as module.function")
+    owner = _resolve(owner_path, path)
+    if name == "*":
+        found = [(f"{owner_path}.{key}", value) for key, value in _public(owner)]
+        if not found:
+            raise CannotRedirect(f"{path}: {owner_path} defines no public function")
+        return found
+    tool = _member(owner, name, path)
+    unwrapped(tool, path)
+    return [(path, tool), *_overrides(owner, name)]
+
+
+def _resolve(owner_path: str, path: str) -> Any:
+    """The module, class or object at `owner_path`."""
+    parts = owner_path.split(".")
+    for cut in range(len(parts), 0, -1):
+        module = ".".join(parts[:cut])
+        try:
+            at: Any = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+                continue
+            raise CannotRedirect(f"{path}: importing {module} failed: {error}") from error
+        except Exception as error:
+            raise CannotRedirect(f"{path}: importing {module} failed: {type(error).__name__}: {error}") from error
+        for name in parts[cut:]:
+            at = _member(at, name, path)
+        return at
+    raise CannotRedirect(
+        f"{path}: there is no module {parts[0]} (is its folder on sys.path, or in pytest's pythonpath?)"
+    )
+
+
+def _member(owner: Any, name: str, path: str) -> Any:
+    try:
+        # Static: a staticmethod or classmethod is to be seen as one, and a property is not to be run.
+        return inspect.getattr_static(owner, name) if isinstance(owner, type) else getattr(owner, name)
+    except AttributeError:
+        pass
+    names = [key for key, _ in _callables(owner)]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or sorted(names)[:5]
+    holder = owner.__name__ if isinstance(owner, ModuleType | type) else type(owner).__name__
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    raise CannotRedirect(f"{path}: {holder} has no {name}{hint}")
+
+
+def _callables(owner: Any) -> Iterator[tuple[str, Any]]:
+    for key, value in list(getattr(owner, "__dict__", {}).items()):
+        if key[0] != "_" and (callable(value) or isinstance(value, staticmethod | classmethod)):
+            yield key, value
+
+
+def _public(owner: Any) -> Iterator[tuple[str, Any]]:
+    """The functions that are defined in `owner` itself, decorated ones too; classes and instances are no tools."""
+    module = owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
+    for key, value in _callables(owner):
+        if isinstance(value, type) or getattr(value, "__module__", None) != module:
+            continue
+        if isinstance(value, FunctionType | staticmethod | classmethod) or hasattr(value, "__wrapped__"):
+            yield key, value
+
+
+def _overrides(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The same method where a loaded subclass writes its own: it would reach out all the same."""
+    if not isinstance(owner, type):
+        return
+    subclasses: list[type] = type.__subclasses__(owner)
+    for cls in subclasses:
+        if name in vars(cls):
+            yield f"{cls.__module__}.{cls.__qualname__}.{name}", vars(cls)[name]
+        yield from _overrides(cls, name)

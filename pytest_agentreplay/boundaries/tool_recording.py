@@ -1,0 +1,147 @@
+"""A tool's call let through: the original runs, its outcome is frozen and settled, the agent gets the real thing.
+
+A result is frozen before the agent has it, because the agent may change it; items of generators as they flow.
+"""
+
+from __future__ import annotations
+
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.boundaries.tool_steps import Watch, stepped
+from pytest_agentreplay.core.failure import failure_of
+from pytest_agentreplay.core.model import ToolReply
+from pytest_agentreplay.errors import ReplayDiverged
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+
+    from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+    from pytest_agentreplay.boundaries.tool_results import Results
+    from pytest_agentreplay.core.model import Failure, Json
+
+AWAITED = "$awaited"
+"""Key of the value of a plain function that gave a coroutine or an async generator: {"$awaited": value}."""
+
+
+class Recording:
+    """One forwarded call of one tool."""
+
+    __slots__ = ("crossing", "passage", "results")
+
+    def __init__(self, crossing: Crossing, passage: Passage, results: Results) -> None:
+        """`passage` is forwarded, and settled by whichever method runs the original."""
+        self.crossing = crossing
+        self.passage = passage
+        self.results = results
+
+    def call(self, run: Callable[[], Any]) -> Any:
+        """Run a plain function. A coroutine or generator that it gives is followed to its end."""
+        __tracebackhide__ = True
+        try:
+            with self.passage.inside():
+                result = run()
+        except ReplayDiverged:
+            raise
+        except BaseException as error:
+            self.passage.settle(failure_of(error))
+            raise
+        kind = type(result)
+        if kind is CoroutineType:
+            return self.wait(result, awaited=True)
+        if kind is GeneratorType:
+            return self.flow(result)
+        if kind is AsyncGeneratorType:
+            return self.async_flow(result, awaited=True)
+        self.passage.settle(ToolReply(self.results.kept(self.crossing, result)))
+        return result
+
+    async def wait(self, coroutine: Any, *, awaited: bool = False) -> Any:
+        """Run a coroutine. `awaited` says that a plain function gave it."""
+        __tracebackhide__ = True
+        watch = Watch()
+        try:
+            result = await stepped(self.passage, coroutine, watch)
+        except ReplayDiverged:
+            raise
+        except BaseException as error:
+            failure = failure_of(error)
+            # Who gave up is a matter of the exchange, whatever kind of function it was.
+            told = ToolReply({AWAITED: None}, failure=failure) if awaited and not failure.cancelled else failure
+            self.passage.settle(told, suspended=watch.suspended)
+            raise
+        value = self.results.kept(self.crossing, result)
+        self.passage.settle(ToolReply({AWAITED: value} if awaited else value), suspended=watch.suspended)
+        return result
+
+    def flow(self, generator: Any) -> Generator[Any, Any, Any]:
+        """Run a generator between its consumer and us."""
+        __tracebackhide__ = True
+        items: list[Json] = []
+        passage = self.passage
+        passage.partial = lambda: ToolReply(items=tuple(items), closed=True)
+        step, sent = generator.send, None
+        while True:
+            try:
+                with passage.inside():
+                    item = step(sent)
+            except StopIteration as stop:
+                passage.settle(ToolReply(self.results.kept_end(self.crossing, stop.value), tuple(items)))
+                return stop.value
+            except ReplayDiverged:
+                raise
+            except BaseException as error:
+                passage.settle(ToolReply(items=tuple(items), failure=failure_of(error)))
+                raise
+            items.append(self.results.kept_item(self.crossing, item))
+            passage.first_byte()
+            try:
+                sent = yield item
+            except GeneratorExit:
+                with passage.inside():
+                    generator.close()
+                passage.settle(passage.partial())
+                raise
+            except BaseException as error:  # thrown in by the consumer
+                step, sent = generator.throw, error
+            else:
+                step = generator.send
+
+    async def async_flow(self, generator: Any, *, awaited: bool = False) -> AsyncGenerator[Any, Any]:
+        """Run an async generator between its consumer and us. `awaited` says that a plain function gave it."""
+        __tracebackhide__ = True
+        items: list[Json] = []
+        passage, watch = self.passage, Watch()
+
+        def so_far(*, failure: Failure | None = None, closed: bool = False) -> ToolReply:
+            return ToolReply({AWAITED: None} if awaited else None, tuple(items), failure, closed)
+
+        passage.partial = lambda: so_far(closed=True)
+        thrown: BaseException | None = None
+        step = generator.asend(None)
+        while True:
+            try:
+                item = await stepped(passage, step, watch)
+            except StopAsyncIteration:
+                passage.settle(so_far(), suspended=watch.suspended)
+                return
+            except ReplayDiverged:
+                raise
+            except BaseException as error:
+                failure = failure_of(error)
+                # An event loop that shuts down cancels generators that were left by `break`, instead of closing them.
+                left = error is thrown and failure.cancelled
+                passage.settle(so_far(closed=True) if left else so_far(failure=failure), suspended=watch.suspended)
+                raise
+            items.append(self.results.kept_item(self.crossing, item))
+            passage.first_byte()
+            try:
+                sent = yield item
+            except GeneratorExit:
+                await stepped(passage, generator.aclose(), watch)
+                passage.settle(so_far(closed=True), suspended=watch.suspended)
+                raise
+            except BaseException as error:  # thrown in by the consumer
+                thrown, step = error, generator.athrow(error)
+            else:
+                step = generator.asend(sent)

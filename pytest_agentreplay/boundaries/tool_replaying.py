@@ -1,0 +1,170 @@
+"""A tool's call answered from the recording: values made anew, exceptions raised again, generators item by item.
+
+Nothing here can reach an original. A call that never ended, or that its caller gave up, waits to be given up again.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pytest_agentreplay.boundaries.crossing import origin, refusal
+from pytest_agentreplay.boundaries.loaded import loaded_exception
+from pytest_agentreplay.boundaries.tool_recording import AWAITED
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.failure import raise_able
+from pytest_agentreplay.core.model import Failure, ToolReply
+from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+
+    from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+    from pytest_agentreplay.boundaries.tool_results import Results
+
+
+class Replaying:
+    """One answered call of one tool."""
+
+    __slots__ = ("crossing", "passage", "results")
+
+    def __init__(self, crossing: Crossing, passage: Passage, results: Results) -> None:
+        """`passage` carries the recorded outcome, unless it is `unfinished`."""
+        self.crossing = crossing
+        self.passage = passage
+        self.results = results
+
+    def call(self, *, awaitable: bool) -> Any:
+        """What a plain function gives; `awaitable` says that a call of it has to be awaited."""
+        __tracebackhide__ = True
+        if self.passage.unfinished:
+            return self.wait() if awaitable else self._block()
+        reply = self._reply()
+        awaited = isinstance(reply.value, dict) and reply.value.keys() == {AWAITED}
+        if reply.items is not None:
+            return self.async_flow() if awaited else self.flow()
+        return self.wait() if awaited else self._value(reply)
+
+    async def wait(self) -> Any:
+        """What a coroutine function gives when it is awaited."""
+        __tracebackhide__ = True
+        if self.passage.unfinished:
+            await self._for_ever()
+        reply = self._reply()
+        if reply.items is not None:
+            self._changed("a generator", "a coroutine function")
+        return self._value(reply)
+
+    def flow(self) -> Generator[Any, Any, Any]:
+        """The items of a generator, as far as they were asked for."""
+        __tracebackhide__ = True
+        if self.passage.unfinished:
+            self._block()
+        reply = self._reply()
+        if reply.items is None:
+            self._changed("a function", "a generator")
+        try:
+            for number, data in enumerate(reply.items, 1):
+                item = self.results.given_item(self.crossing, data)
+                try:
+                    yield item
+                except Exception:
+                    # The recorded generator either went on after it, or its failure is what comes next.
+                    if number == len(reply.items) and reply.failure is None:
+                        raise
+            self._end(reply)
+            return self.results.given_end(self.crossing, reply.value)
+        finally:
+            self.passage.finish()
+
+    async def async_flow(self) -> AsyncGenerator[Any, Any]:
+        """The items of an async generator, as far as they were asked for."""
+        __tracebackhide__ = True
+        if self.passage.unfinished:
+            await self._for_ever()
+        reply = self._reply()
+        if reply.items is None:
+            self._changed("a function", "an async generator")
+        try:
+            for number, data in enumerate(reply.items, 1):
+                item = self.results.given_item(self.crossing, data)
+                try:
+                    yield item
+                except Exception:
+                    if number == len(reply.items) and reply.failure is None:
+                        raise
+            if reply.failure is not None and reply.failure.cancelled:
+                await _for_ever()
+            self._end(reply)
+        finally:
+            self.passage.finish()
+
+    def _reply(self) -> ToolReply:
+        """The recorded reply; raises the recorded failure of a call that had none."""
+        outcome = self.passage.outcome
+        if isinstance(outcome, ToolReply):
+            return outcome
+        self.passage.finish()
+        if isinstance(outcome, Failure):
+            self._fail(outcome)
+        raise ReplayDiverged(f"what is recorded for tool {self.results.name} is no reply of a tool")
+
+    def _value(self, reply: ToolReply) -> Any:
+        self.passage.finish()
+        if reply.failure is not None:
+            self._fail(reply.failure)
+        awaited = isinstance(reply.value, dict) and reply.value.keys() == {AWAITED}
+        return self.results.given(self.crossing, reply.value[AWAITED] if awaited else reply.value)  # type: ignore[call-overload,index]
+
+    def _end(self, reply: ToolReply) -> None:
+        """What came after the last item, unless it was the end."""
+        if reply.failure is not None:
+            self._fail(reply.failure)
+        if reply.closed:
+            assert reply.items is not None
+            self._part(
+                f"item {len(reply.items) + 1} was asked for; in the recording nobody went beyond {len(reply.items)}"
+            )
+
+    def _fail(self, failure: Failure) -> NoReturn:
+        __tracebackhide__ = True
+        try:
+            error = raise_able(failure, loaded_exception)
+        except CannotFreeze as misfit:
+            name = self.results.name
+            text = f"the recorded failure of tool {name} cannot be made again: {misfit}; record the test again"
+            self.crossing.problems.append(CannotFreeze(text, path=misfit.path, kind=misfit.kind))
+            raise ReplayDiverged(text) from misfit
+        raise error
+
+    def _changed(self, was: str, now: str) -> NoReturn:
+        self._part(f"it is {now} now, and was {was} when it was recorded: record the test again")
+
+    def _block(self) -> NoReturn:
+        """Hold a thread until the test ends, as the recorded call did; the test's own thread cannot wait for that."""
+        if threading.current_thread() is not threading.main_thread():
+            self.passage.wait_for_end()
+        self._part("it never ended when it was recorded, so there is nothing to give back")
+
+    async def _for_ever(self) -> NoReturn:
+        """Wait to be given up again."""
+        try:
+            await _for_ever()
+        finally:
+            self.passage.finish()
+
+    def _part(self, summary: str) -> NoReturn:
+        divergence = Divergence(Kind.EXTRA, f"tool {self.results.name}: {summary}")
+        kept = self.crossing.gate.latch(divergence, origin(self.crossing.root))
+        raise ReplayDiverged(refusal(divergence), kept)
+
+
+async def _for_ever() -> NoReturn:
+    """Wait until cancelled, in whichever event loop this is."""
+    asyncio, trio = sys.modules.get("asyncio"), sys.modules.get("trio")
+    if asyncio is not None and (loop := asyncio._get_running_loop()) is not None:
+        await loop.create_future()
+    elif trio is not None:
+        await trio.sleep_forever()
+    raise ReplayDiverged("a call that never ended when it was recorded cannot be waited for outside an event loop")

@@ -1,0 +1,45 @@
+"""Where the original bodies of redirected tools lie while a test runs.
+
+The stubs hold none of them. There are two doors: `lend`, for a passage that the gate has forwarded, and `outside`,
+where no test is being recorded or replayed. In a replay neither opens, whatever an agent does with a stub.
+"""
+
+from __future__ import annotations
+
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.boundaries.crossing import current
+from pytest_agentreplay.errors import ReplayDiverged
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.boundaries.crossing import Passage
+
+_BODIES: dict[int, FunctionType] = {}
+
+
+def keep(key: int, function: FunctionType, code: CodeType) -> None:
+    """Lay away what `function` did while it had `code`; it is reached by `key` alone."""
+    body = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    body.__kwdefaults__ = function.__kwdefaults__
+    body.__qualname__ = function.__qualname__
+    _BODIES[key] = body
+
+
+def lend(key: int, passage: Passage) -> FunctionType:
+    """The body, to run for a passage that was forwarded and is not settled yet."""
+    if not passage.forward:
+        raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")
+    return _BODIES[key]
+
+
+def outside(key: int) -> FunctionType:
+    """The body, where no test is recorded or replayed."""
+    if current() is not None:
+        raise ReplayDiverged("refused: a recorded tool is never run past the gate")
+    return _BODIES[key]
+
+
+def empty(key: int) -> CodeType:
+    """Take the body out for good; gives the very code object that was laid away."""
+    return _BODIES.pop(key).__code__
