@@ -10,8 +10,8 @@ from typing import Any
 SMALLEST = 4096
 """Characters from which on base64 is worth a place of its own."""
 
-LARGEST = 256 * 1024 * 1024
-"""Characters that one file may unfold to; a small hostile file could name one blob a million times."""
+LARGEST = 128 * 1024 * 1024
+"""Characters that one body may unfold to; a small hostile file could name one blob a million times."""
 
 COLUMNS = 108
 
@@ -19,7 +19,7 @@ _BLOB = re.compile(r"(data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+)*;base64,|)([A-Za-z0-9
 
 
 class OverBudget(ValueError):
-    """A file that unfolds to more than `LARGEST`."""
+    """A body that unfolds to more than `LARGEST`."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class BlobWriter:
 
     def named(self, text: str) -> dict[str, Any] | None:
         """`{"$blob": name}` for a text that is one big base64 value, with `prefix` for data URLs; else None."""
-        if len(text) < SMALLEST or (found := _BLOB.fullmatch(text)) is None:
+        if not SMALLEST <= len(text) <= LARGEST // 4 or (found := _BLOB.fullmatch(text)) is None:
             return None
         prefix, content = found.groups()
         name = hashlib.sha256(content.encode()).hexdigest()
@@ -41,7 +41,7 @@ class BlobWriter:
 
 @dataclass(slots=True)
 class BlobReader:
-    """Gives the texts of blobs by name, proven by their sha256, within the budget of one file."""
+    """Gives the texts of blobs by name, proven by their sha256, within the budget of one body."""
 
     table: dict[str, Any] = field(default_factory=dict)
     spent: int = 0
@@ -66,7 +66,7 @@ class BlobReader:
         """Count what was unfolded. Raises OverBudget."""
         self.spent += characters
         if self.spent > LARGEST:
-            msg = f"the file unfolds to more than {LARGEST >> 20} MB"
+            msg = f"the content unfolds to more than {LARGEST >> 20} MB"
             raise OverBudget(msg)
 
 

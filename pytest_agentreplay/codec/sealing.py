@@ -41,7 +41,7 @@ def checked(doc: Stored, key: str, text: str, file: str) -> tuple[bool, str]:
 
 def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:
     """Who resealed the file and why, oldest first. Raises SnapshotUnreadable."""
-    found = doc["integrity"].get("revisions", []) if "integrity" in doc else []
+    found = (doc.get("integrity") or {}).get("revisions", [])
     if not (isinstance(found, list) and all(isinstance(revision, dict) for revision in found)):
         raise SnapshotUnreadable("`revisions` must be a list of objects", file=file, place="integrity")
     return tuple(found)
@@ -51,9 +51,9 @@ def edited(doc: Stored, text: str, file: str) -> list[str]:
     """What does not fit its own digest."""
     if checked(doc, "integrity", text, file)[0]:
         return []
-    if "integrity" not in doc:
+    seal = doc.get("integrity")
+    if seal is None:
         return ["the seal is gone"]
-    seal = doc["integrity"]
     now = v1.integrity({"header": {}, **doc, "exchanges": v1.Reading(doc, file).exchanges}, ())
     found = ["header"] if seal.get("header") != now["header"] else []
     before = seal.get("exchanges")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec.styles import Style, guess, style
+from pytest_agentreplay.codec.styles import Style, escapes, guess, style
 from pytest_agentreplay.codec.values import Malformed, TooDeep, marked, protect_text, reveal
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def told(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
     if len(blocks) == 1:
         return None
     rest = blocks.pop()
-    manner = next((guess(block.partition("data: ")[2]) for block in blocks if "data: {" in block), Style())
+    first = next((guess(block.partition("data: ")[2]) for block in blocks if "data: {" in block), Style())
+    manner = Style(first.layout, escapes(text))
     events = [_parsed(block, newline, manner) for block in blocks]
     if 2 * sum(isinstance(event, dict) for event in events) < len(events):
         return None
@@ -185,7 +186,7 @@ def _event(event: dict[str, Any] | str, newline: str, manner: Style, blobs: Blob
 def _filled(template: Any, row: Any, blobs: BlobReader) -> Any:
     match template:
         case {"$hole": int(at), **rest} if not rest:
-            return reveal(row[at] if isinstance(row, list) else row, blobs)
+            return reveal((row if isinstance(row, list) else (row,))[at], blobs)
         case dict() if next(iter(template), "")[:1] != "$" or next(iter(template))[:2] == "$$":
             return {key[1:] if key[:1] == "$" else key: _filled(item, row, blobs) for key, item in template.items()}
         case list():

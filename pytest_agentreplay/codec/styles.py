@@ -89,9 +89,14 @@ def style(code: str) -> Style:
     return Style(found[1], bool(found[2]), bool(found[3]))
 
 
+def escapes(text: str) -> bool:
+    """Whether `text` looks as if its non-ASCII characters were escaped."""
+    return text.isascii() and _ESCAPED.search(text) is not None
+
+
 def guess(text: str) -> Style:
     """The style that `text` is likely written in, judged by its beginning and its end."""
-    escape = text.isascii() and _ESCAPED.search(text) is not None
+    escape = escapes(text)
     newline = text.endswith("\n")
     if indented := _INDENTED.match(text):
         return Style("it" if indented[1] == "\t" else f"i{len(indented[1])}", escape, newline)
