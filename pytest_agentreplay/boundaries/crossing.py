@@ -275,7 +275,9 @@ def origin(root: str) -> str:
     fallback = ""
     while frame is not None:
         name = frame.f_code.co_filename
-        if "site-packages" not in name and not name.startswith(_NOT_THE_AGENT):
+        # A redirected tool's stub has the tool's file, but no line of the agent's; it is marked as tracebacks know it.
+        hidden = "__tracebackhide__" in frame.f_code.co_varnames
+        if not hidden and "site-packages" not in name and not name.startswith(_NOT_THE_AGENT):
             inner = name.removeprefix(root).lstrip("/\\")
             where = f"{inner}:{frame.f_lineno} in {frame.f_code.co_name}"
             if name.startswith(root):
