@@ -31,7 +31,9 @@ def thaw(data: Json, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Any:
     try:
         return _Thawer(codecs).walk(data, hint, None)
     except RecursionError:
-        raise CannotFreeze("at $: the recorded value is nested too deeply", path="$", kind=type(data).__name__) from None
+        raise CannotFreeze(
+            "at $: the recorded value is nested too deeply", path="$", kind=type(data).__name__
+        ) from None
 
 
 def shown(place: Any) -> str:
