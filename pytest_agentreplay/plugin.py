@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay import settings as knobs
-from pytest_agentreplay.errors import AgentReplayError, SettingsError
+from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
-    from pytest_agentreplay.handle import AgentReplay
     from pytest_agentreplay.report.findings import Finding
-    from pytest_agentreplay.scene import Ended, Scene
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
+    from pytest_agentreplay.workflow.handle import AgentReplay
+    from pytest_agentreplay.workflow.scene import Ended, Scene
 
 BASE = pytest.StashKey["Settings"]()
 STORE = pytest.StashKey["Store"]()
 SCENE = pytest.StashKey["Scene | None"]()
 FINDING = pytest.StashKey["Finding"]()
+TMP = pytest.StashKey["Path"]()
 PROVING = pytest.StashKey[bool]()
 WANTED = pytest.StashKey[bool]()
 
@@ -54,6 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
             options=vars(config.option),
             ini={key: config.getini(key) for key, _ in knobs.INI},
             environ=os.environ,
+            written=ini_keys(config),
+            file=str(config.inipath or ""),
         )
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
@@ -65,13 +68,19 @@ def pytest_report_header(config: pytest.Config) -> str:
     return config.stash[BASE].headline()
 
 
+def ini_keys(config: pytest.Config) -> list[str]:
+    """The keys that stand in the ini file; pytest's own complaint about unknown ones comes late and without a hint."""
+    written = vars(config).get("_inicfg")
+    return list(config.inicfg if written is None else written)
+
+
 @pytest.fixture
 def agentreplay(request: pytest.FixtureRequest) -> AgentReplay:
     """Record this test's model and tool calls, or replay them; a handle with .run, .mode, .tool, .secret ..."""
-    from pytest_agentreplay.handle import AgentReplay
+    from pytest_agentreplay.workflow.handle import AgentReplay
 
-    if "tmp_path" in request.fixturenames:
-        request.getfixturevalue("tmp_path")  # its directory is a place, known before the first call
+    if "tmp_path" in request.fixturenames:  # a place that must be known before the first call
+        request.node.stash[TMP] = request.getfixturevalue("tmp_path")
     return AgentReplay(begin(request.node))
 
 
@@ -111,9 +120,9 @@ def begin(item: pytest.Item) -> Scene | None:
         settings = item.config.stash[BASE].for_test(marker, proving=item.stash.get(PROVING, False))
         scene = None
         if settings.mode != "off":
-            from pytest_agentreplay import workflow
+            from pytest_agentreplay.workflow.begin import begin as begin_scene
 
-            scene = workflow.begin(place_of(item, settings), settings, store_of(item.config))
+            scene = begin_scene(place_of(item, settings), settings, store_of(item.config))
             scene.open()
     except AgentReplayError as error:
         item.stash[SCENE] = None
@@ -134,12 +143,31 @@ def store_of(config: pytest.Config) -> Store:
 def place_of(item: pytest.Item, settings: Settings) -> Any:
     """Where the test stands, today's directories included."""
     from pytest_agentreplay.boundaries.places import todays_places
-    from pytest_agentreplay.scene import Place
+    from pytest_agentreplay.workflow.scene import Place
 
     made = getattr(item, "funcargs", None) or {}
     root = item.config.rootpath
-    marks = todays_places(root, tmp=made.get("tmp_path")) if settings.places else {}
+    tmp = item.stash.get(TMP, None) or made.get("tmp_path")
+    marks = todays_places(root, tmp=tmp) if settings.places else {}
     return Place(item.nodeid, store_of(item.config).path_of(item.path, item.nodeid), root, marks, os.environ)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A fixture that crosses the doorstep may be refused there; the finding says it, not a traceback."""
+    try:
+        return (yield)
+    except ReplayDiverged as refused:
+        scene = item.stash.get(SCENE, None)
+        if scene is None:
+            raise
+        from pytest_agentreplay.workflow.scene import Ended
+
+        finding = scene.end_body(Ended(refused))
+        if finding is None:
+            raise
+        item.stash[FINDING] = finding
+        raise failed(item, finding) from None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -150,7 +178,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     scene = begin(item)
     if scene is None:
         return (yield)
-    from pytest_agentreplay.scene import Ended
+    from pytest_agentreplay.workflow.scene import Ended
 
     stamp_coroutine(item, scene)
     result, failure = None, None
@@ -207,7 +235,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         if crash is not None:
             crash.message = finding.headline
     if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
-        report.agentreplay = dict(scene.told)  # type: ignore[attr-defined]  plain data crosses xdist with the report
+        report.__dict__["agentreplay"] = dict(scene.told)  # plain data crosses xdist with the report
     return report
 
 
@@ -234,9 +262,9 @@ def prove(item: pytest.Item, nextitem: pytest.Item | None) -> dict[str, Any]:
     from _pytest.runner import runtestprotocol
 
     recorded = item.stash[SCENE]
-    for key in (SCENE, FINDING):
-        if key in item.stash:
-            del item.stash[key]
+    del item.stash[SCENE]
+    if FINDING in item.stash:
+        del item.stash[FINDING]
     item.stash[PROVING] = True
     try:
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
@@ -247,7 +275,8 @@ def prove(item: pytest.Item, nextitem: pytest.Item | None) -> dict[str, Any]:
     failing = next((report for report in reports if report.failed), None)
     from pytest_agentreplay.report.session import judge
 
-    return judge(recorded.told if recorded else {}, scene.told if scene else {}, finding, failing and failing.longreprtext)
+    failure = failing.longreprtext if failing else None
+    return judge(recorded.told if recorded else {}, scene.told if scene else {}, finding, failure)
 
 
 class SessionLines:

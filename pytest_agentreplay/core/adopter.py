@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Adopter:
-    """Serves by position: the next exchange of the lane at the same endpoint or of the same tool, and keeps the new call.
+    """Serves by position: the next exchange of the lane at the same endpoint or tool, and keeps the new call.
 
     A call more or a call less than recorded is refused: there is no old reply for it, or one would be lost.
     """

@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.demo.script import Ask, Say
@@ -20,6 +19,7 @@ from pytest_agentreplay.errors import AgentReplayError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 FILES = ("shop.py", "test_shop.py", "pytest.ini")
 OLD_LINE, NEW_LINE = "Be brief and kind.", "Be brief and cheerful."
@@ -83,7 +83,9 @@ def run(folder: Path, url: str, *words: str, width: int) -> subprocess.Completed
     environ |= {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "demo-key-not-real", "COLUMNS": str(width)}
     environ |= {"PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "pytest.ini", *words]
-    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(  # noqa: S603  our own words
+        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def tail(done: subprocess.CompletedProcess[str]) -> str:

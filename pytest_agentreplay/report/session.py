@@ -60,7 +60,10 @@ def replay_lines(replayed: list[Told]) -> list[str]:
         line += f"   diverged {codes.total()} [{named}]"
     lines = [line]
     drift = Counter(path for one in replayed for path in one.get("drift", ()))
-    lines += [f"drift     {path} differs in {plural(count, 'test')}; declared as watched" for path, count in sorted(drift.items())]
+    lines += [
+        f"drift     {path} differs in {plural(count, 'test')}; declared as watched"
+        for path, count in sorted(drift.items())
+    ]
     kept = Counter(one["expect"] for one in replayed if one.get("expect"))
     lines += [f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(kept.items())]
     return lines

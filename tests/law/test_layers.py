@@ -15,7 +15,6 @@ PACKAGE = ROOT / "pytest_agentreplay"
 NAME = "pytest_agentreplay"
 
 PURE = ("core", "dialects", "codec", "errors")
-HALL = ("workflow", "scene", "recording", "replaying", "adopting", "accept", "handle")
 WINGS_OF_THE_HALL = ("boundaries", "store", "interchange", "cases", "report")
 LAYERS: dict[str, tuple[str, ...]] = {
     "errors": (),
@@ -29,13 +28,12 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "report": PURE,
     "demo": PURE,
     "settings": ("core", "errors"),
-    "kit": ("core", "dialects", "errors"),
     "hookspec": ("core", "errors", "settings"),
-    **dict.fromkeys(HALL, (*HALL, *PURE, *WINGS_OF_THE_HALL, "settings", "kit", "hookspec")),
+    "workflow": (*PURE, *WINGS_OF_THE_HALL, "settings", "hookspec"),
     "transcript": (*PURE, "cases", "report"),
-    "collect": (*PURE, *HALL, "cases", "report", "settings"),
-    "plugin": (*PURE, *HALL, *WINGS_OF_THE_HALL, "collect", "hookspec", "settings", "transcript"),
-    "cli": (*PURE, *HALL, *WINGS_OF_THE_HALL, "demo", "settings", "kit"),
+    "collect": (*PURE, "workflow", "cases", "report", "settings"),
+    "plugin": (*PURE, "workflow", *WINGS_OF_THE_HALL, "collect", "hookspec", "settings", "transcript"),
+    "cli": (*PURE, "workflow", *WINGS_OF_THE_HALL, "demo", "settings"),
     "__main__": ("cli",),
     "__init__": (*PURE, "cases", "store"),
 }
@@ -44,7 +42,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
 WINGS = (*WINGS_OF_THE_HALL, "demo")
 
 JOINERS: dict[str, str] = {
-    **dict.fromkeys(HALL, "the hall: one test from settings to finding, and what a person takes afterwards"),
+    "workflow": "the hall: one test from settings to finding, and what a person takes afterwards",
     "cli": "door 2: every verb hands over to a wing",
     "transcript": "the extension prints (report) what a test holds (cases)",
     "collect": "pytest items of case files, with their findings",
@@ -68,8 +66,6 @@ WRITERS: dict[str, str] = {
     "cli": "the demo's folder, laid out for the reader to go on by hand",
 }
 
-REMOVERS: dict[str, str] = {"accept": "a pending run or a journal is gone once a person has taken it"}
-"""Who may remove a file, though not write one."""
 
 EXAMPLE = "demo.shop"
 """The demo's project as it is laid out for the reader: an agent and its test, not ours to load."""
@@ -309,7 +305,6 @@ def test_files_are_written_in_one_room():
         for name, tree in TREES.items()
         if room(name) not in WRITERS
         for line, what in writes(tree)
-        if not (what == "unlink" and room(name) in REMOVERS)
     ]
     assert not wrong, "\n".join(wrong)
 

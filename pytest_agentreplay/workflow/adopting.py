@@ -1,0 +1,68 @@
+"""One test run on its old replies, to keep its changed requests: `agentreplay accept FILE --requests`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.core.adopter import Adopter
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.report import findings
+from pytest_agentreplay.workflow.scene import Ended, Place, Scene
+from pytest_agentreplay.workflow.sealing import checked
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.model import JsonObject, Run
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.store.snapshots import Store
+
+
+class Adopting(Scene):
+    """Serves old replies by position and writes the new requests under them, marked so in the header."""
+
+    mode = "adopt"
+
+    def __init__(self, place: Place, settings: Settings, store: Store, snapshot: Snapshot) -> None:
+        """`settings.adopt` is the reason that a person has given."""
+        self.store = store
+        self.adopter = Adopter(snapshot.run, READER)
+        header = snapshot.run.header
+        super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed)
+        self._ended: Ended | None = None
+
+    def guard(self) -> Guard:
+        """Nothing goes live here either."""
+        return Guard("deny", allow_hosts=self.settings.allow_hosts, root=str(self.place.root))
+
+    def run(self) -> Run:
+        """The run as it would be written now."""
+        return self.adopter.adopted()[0]
+
+    def end_body(self, ended: Ended) -> Finding | None:
+        """A call too many has no old reply; then nothing is written."""
+        self._ended = ended
+        if self.adopter.divergence is not None:
+            return findings.of(self.adopter.divergence, self.place.test, self.told)
+        return None
+
+    def end(self) -> Finding | None:
+        """Write the snapshot, or say why not: a call less than recorded, or a test that failed on the old replies."""
+        self.close()
+        self.told["verdict"] = "not written"
+        if self._ended is None or self._ended.failure is not None:
+            return None
+        if (divergence := self.adopter.finish()) is not None:
+            return findings.of(divergence, self.place.test, self.told)
+        run, changed = self.adopter.adopted()
+        mark: JsonObject = {"reason": self.settings.adopt, "requests": changed, "at": f"{datetime.now(UTC):%Y-%m-%d}"}
+        earlier = run.header.kit.get("adopted", [])
+        assert isinstance(earlier, list)
+        kit: JsonObject = run.header.kit | {"adopted": [*earlier, mark]}
+        run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
+        self.store.save(self.place.snapshot, checked(self.redaction, run, str(self.place.snapshot)))
+        self.told["verdict"], self.told["requests"] = "adopted", changed
+        return None

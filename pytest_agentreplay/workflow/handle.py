@@ -1,0 +1,75 @@
+"""What the fixture `agentreplay` gives to a test: a small handle on the scene, or on nothing in mode off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.cases.view import RunView
+    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.workflow.scene import Scene
+
+F = TypeVar("F", bound="Callable[..., Any]")
+T = TypeVar("T")
+
+UNSAID: Any = object()
+
+
+class AgentReplay:
+    """One test's recording or replay, as the test sees it."""
+
+    def __init__(self, scene: Scene | None) -> None:
+        """`scene` is None in mode off; then tools run, nothing is kept, and the run is empty."""
+        self._scene = scene
+
+    @property
+    def mode(self) -> Literal["record", "replay", "off"]:
+        """What happens in this test: "record", "replay" or "off"."""
+        return "off" if self._scene is None else self._scene.mode  # type: ignore[return-value]
+
+    @property
+    def run(self) -> RunView:
+        """The run as far as it has come: a live, read-only view of its turns and tool calls."""
+        if self._scene is None:
+            from pytest_agentreplay.cases.view import RunView
+            from pytest_agentreplay.core.model import Header, Run
+            from pytest_agentreplay.dialects import READER
+
+            return RunView(lambda: Run(Header(test="")), READER)
+        return self._scene.view()
+
+    def tool(
+        self,
+        function: F,
+        *,
+        effects: Literal["read", "write"] = "write",
+        returns: object = UNSAID,
+        name: str | None = None,
+    ) -> F:
+        """Freeze `function` wherever the agent holds it, until the test ends; gives it back, so it also decorates.
+
+        `returns` is the type that its result is restored to where the annotation does not say it, `name` the name
+        shown. Raises CannotRedirect for what cannot be met (a builtin, a class).
+        """
+        if self._scene is None:
+            return function
+        return self._scene.tool(function, effects=effects, returns=returns, name=name)
+
+    def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
+        """Say how values of `kind` become JSON and come back; for classes whose annotation is not enough."""
+        if self._scene is not None:
+            self._scene.codec(kind, freeze, thaw)
+
+    def annotate(self, **facts: Json) -> None:
+        """Keep facts about this run in the snapshot's header: user, tenant, session, feature flags ..."""
+        if self._scene is not None:
+            self._scene.annotations.update(facts)
+
+    def secret(self, value: str) -> str:
+        """Never write `value`, in any encoding; gives it back."""
+        return value if self._scene is None else self._scene.secret(value)
+
+    def __repr__(self) -> str:
+        return f"<agentreplay {self.mode}>"

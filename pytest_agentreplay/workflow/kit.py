@@ -1,0 +1,140 @@
+"""The replay kit: what was around a run, gathered while it is recorded, as plain JSON for the header.
+
+Only recording comes here. Nothing is read from the environment but names on the allow-list.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import platform
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.model import HttpCall, HttpReply, ToolCall
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject
+    from pytest_agentreplay.core.reading import Reader
+
+PACKAGES = (
+    *("openai", "anthropic", "httpx", "httpx2", "pydantic", "litellm", "langchain-core", "langgraph"),
+    *("openai-agents", "pydantic-ai-slim", "mcp", "google-genai", "boto3"),
+)
+MODULES = {
+    "langchain-core": "langchain_core",
+    "openai-agents": "agents",
+    "pydantic-ai-slim": "pydantic_ai",
+    "google-genai": "google.genai",
+}
+
+
+def surroundings(root: Path) -> JsonObject:
+    """Interpreter, platform, versions of the loaded SDKs, commit of the agent's code, current trace."""
+    kit: JsonObject = {
+        "python": platform.python_version(),
+        "platform": sys.platform,
+        "packages": versions(),
+    }
+    if commit := git_state(str(root)):
+        kit["git"] = dict(commit)
+    if trace := trace_context():
+        kit["trace"] = dict(trace)
+    return kit
+
+
+def versions() -> JsonObject:
+    """Versions of the plugin and of those SDKs that are loaded."""
+    found: JsonObject = {}
+    for name in ("frozen-agentreplay", "pytest", *PACKAGES):
+        if name in {"frozen-agentreplay", "pytest"} or MODULES.get(name, name) in sys.modules:
+            try:
+                found[name] = importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                continue
+    return found
+
+
+@functools.cache
+def git_state(root: str) -> tuple[tuple[str, Json], ...]:
+    """Commit of the checkout at `root` and whether it was dirty; empty outside a checkout. Asked once a session."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", root, *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)  # noqa: S603  fixed words
+        return done.stdout.strip()
+
+    try:
+        return (("commit", git("rev-parse", "HEAD")), ("dirty", bool(git("status", "--porcelain", "-uno"))))
+    except (OSError, subprocess.SubprocessError):
+        return ()
+
+
+def trace_context() -> tuple[tuple[str, Json], ...]:
+    """Ids of the current OpenTelemetry span, when that library is loaded and a span is open."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return ()
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return ()
+    return (("trace_id", f"{context.trace_id:032x}"), ("span_id", f"{context.span_id:016x}"))
+
+
+def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
+    """Each model that was asked: requested and served name, provider, operation, host, parameters, fingerprint."""
+    seen: dict[str, Json] = {}
+    for x in exchanges:
+        reading = reader.read_call(x.call)
+        if not isinstance(x.call, HttpCall) or reading.kind != "model":
+            continue
+        reply = reader.read_reply(x.call, x.outcome)
+        entry: JsonObject = {
+            "model": reading.model,
+            "served": reply.model,
+            "provider": reading.provider,
+            "operation": reading.operation,
+            "host": x.call.url.partition("://")[2].partition("/")[0],
+            "parameters": {
+                k: v for k, v in sorted(reading.parameters.items()) if isinstance(v, bool | int | float | str)
+            },
+            "fingerprint": reply.fingerprint,
+        }
+        kept: JsonObject = {k: v for k, v in entry.items() if v not in ("", {}, None)}
+        seen.setdefault(repr(sorted(kept.items(), key=str)), kept)
+    return list(seen.values())
+
+
+def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str) -> list[Json]:
+    """Tools that a model asked for and that ran unseen, with the ini line that would freeze each.
+
+    A tool ran when a later request carries a result under its call's id; it was seen when a recorded tool call bears
+    its name.
+    """
+    known = {x.call.name.rpartition(".")[2] for x in exchanges if isinstance(x.call, ToolCall)}
+    known |= {x.call.name for x in exchanges if isinstance(x.call, ToolCall)}
+    asked: dict[str, str] = {}
+    missed: dict[str, Json] = {}
+    for x in exchanges:
+        if not isinstance(x.call, HttpCall) or x.parent is not None:
+            continue
+        body = x.call.body.data
+        for identity, name in asked.items():
+            if name not in known and name not in missed and identity.encode() in body:
+                missed[name] = {"tool": name, "line": f'agentreplay_tools = ["{guess(name, root)}"]'}
+        if isinstance(x.outcome, HttpReply):
+            asked |= {use.id: use.name for use in reader.read_reply(x.call, x.outcome).tool_uses if use.id}
+    return list(missed.values())
+
+
+def guess(name: str, root: str) -> str:
+    """The import path of the function that likely is tool `name`: one of that name defined below `root`, if any."""
+    for module_name, module in sorted(sys.modules.items()):
+        function = getattr(module, "__dict__", {}).get(name)
+        code = getattr(function, "__code__", None)
+        if code is not None and function.__module__ == module_name and code.co_filename.startswith(root):
+            return f"{module_name}.{name}"
+    return f"your.module.{name}"

@@ -1,0 +1,143 @@
+"""One test recorded: everything runs for real, and is kept when the test is over.
+
+What replaces what: with no snapshot yet, any finished run is written, its outcome with it. A failing run never replaces
+a passing snapshot, and nothing replaces a failure that its test keeps (`expect="reproduces"`): such a run is kept as
+pending. A run that was cut short is never promoted; its journal stays for `agentreplay recover`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import SnapshotMissing
+from pytest_agentreplay.report import findings
+from pytest_agentreplay.workflow import kit
+from pytest_agentreplay.workflow.scene import Ended, Scene
+from pytest_agentreplay.workflow.sealing import checked
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.store.snapshots import Store
+    from pytest_agentreplay.workflow.scene import Place
+
+
+class Recording(Scene):
+    """Forwards every call, and writes the snapshot at the end. An unreadable snapshot is never recorded over."""
+
+    mode = "record"
+
+    def __init__(self, place: Place, settings: Settings, store: Store) -> None:
+        """Raises SnapshotError for a snapshot that is there and unreadable, CannotWrite when nothing can be written."""
+        self.store = store
+        self.previous: Snapshot | None = None
+        try:
+            self.previous = store.load(place.snapshot, place.test)
+        except SnapshotMissing:
+            pass
+        now = time.time_ns()
+        self.header = Header(
+            test=place.test,
+            recorded=datetime.fromtimestamp(now / 1e9, UTC).isoformat(timespec="seconds"),
+            clock=now,
+            seed=settings.seed if settings.seed is not None else seed_of(place.test),
+        )
+        self.journal = store.journal_for(place.test)
+        self.recorder = Recorder(self.journal.write)
+        super().__init__(place, settings, self.recorder, clock=now, seed=self.header.seed)
+        self._ended: Ended | None = None
+        self._body = 0
+
+    def guard(self) -> Guard:
+        """Only listens: what no boundary took is listed at the end."""
+        return Guard(
+            "listen",
+            allow_hosts=self.settings.allow_hosts,
+            allow_subprocess=self.settings.allow_subprocess,
+            root=str(self.place.root),
+        )
+
+    def run(self) -> Run:
+        """What has been recorded so far."""
+        return Run(self.header, self.recorder.exchanges())
+
+    def end_body(self, ended: Ended) -> Finding | None:
+        """A straggler or a value that cannot be frozen fails the test; its own failure is its own."""
+        self._ended = ended
+        self._body = self.recorder.count()
+        if self.crossing.late:
+            return findings.late(self.place.test, self.crossing.late)
+        if self.crossing.problems and ended.failure is None:
+            return findings.cannot_freeze(self.place.test, self.crossing.problems)
+        return None
+
+    def end(self) -> Finding | None:
+        """Seal the run: write it, keep it as pending, or leave the journal; tells which. Raises Leak, CannotWrite."""
+        self.close()
+        exchanges = self.recorder.exchanges()
+        ended = self._ended
+        if ended is None or ended.interrupted or self.crossing.problems:
+            self.journal.close(keep=bool(exchanges) and ended is not None and ended.interrupted)
+            self.told["verdict"] = "not written"
+            return None
+        if not exchanges or ended.skipped:
+            self.journal.close(keep=False)
+            self.told["verdict"] = "nothing crossed"
+            return None
+        run = self._sealed(ended)
+        run = self.redaction.rescan(replace(run, header=self.redaction.header(run.header)))
+        text = checked(self.redaction, run, str(self.place.snapshot))
+        keep_old = self._keeps_old(ended)
+        if keep_old:
+            self.told["pending"] = str(self.store.save_pending(self.place.test, text))
+            self.told["verdict"], self.told["why"] = "pending", keep_old
+        else:
+            self.told["verdict"] = "created" if self.previous is None else "replaced"
+            self.store.save(self.place.snapshot, text)
+        self.journal.close(keep=False)
+        self.told["exchanges"] = len(exchanges)
+        self.told["outcome"] = run.header.outcome["status"]
+        self.told["bytes"] = len(text.encode())
+        return None
+
+    def _keeps_old(self, ended: Ended) -> str:
+        """Why the present snapshot stays, or "" when this run may replace it."""
+        if self.previous is None:
+            return ""
+        if self.settings.expect == "reproduces":
+            return "the test keeps its recorded failure"
+        passed_before = self.previous.run.header.outcome.get("status") == "passed"
+        return "this run failed, the recorded one passed" if passed_before and ended.failure is not None else ""
+
+    def _sealed(self, ended: Ended) -> Run:
+        exchanges = self.recorder.exchanges()
+        gaps = [entry.line() for entry in self.watch.ledger]
+        missed = kit.unfrozen(exchanges, READER, str(self.place.root))
+        self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
+        details: JsonObject = kit.surroundings(self.place.root) | {
+            "models": kit.models(exchanges, READER),
+            "body": self._body,
+            "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
+            "redactions": dict(self.redaction.record),
+            "environment": self.settings.environment(self.place.environ),
+            "annotations": self.annotations,
+            "gaps": list(gaps),
+            "unfrozen": missed,
+        }
+        kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
+        return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
+
+
+def seed_of(test: str) -> int:
+    """The seed of a test that sets none: the same in each recording, so that a new recording differs in little."""
+    return int.from_bytes(hashlib.sha256(test.encode()).digest()[:4])

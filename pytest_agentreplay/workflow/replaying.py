@@ -1,0 +1,182 @@
+"""One test replayed: every call is answered from the snapshot, or refused; nothing goes live."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.core.gate import Moment, Refuse
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.core.turns import turns
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.report import findings
+from pytest_agentreplay.workflow.accept import accepted_rules
+from pytest_agentreplay.workflow.scene import Ended, Scene
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Call, JsonObject, Outcome
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.workflow.scene import Place
+
+
+class Replay(Scene):
+    """Answers from `snapshot`. The gate is the truth: what it latched fails the test, whatever the agent swallowed."""
+
+    mode = "replay"
+
+    def __init__(self, place: Place, settings: Settings, snapshot: Snapshot) -> None:
+        """Index the snapshot; nothing is restored yet."""
+        recorded = snapshot.run
+        matching = Matching(READER, (*RULES, *accepted_rules(place.root), *settings.rules))
+        self.replayer = Replayer(recorded, matching, READER)
+        self.snapshot = snapshot
+        super().__init__(place, settings, self.replayer, clock=recorded.header.clock, seed=recorded.header.seed)
+        body = recorded.header.kit.get("body")
+        self._body = body if isinstance(body, int) else None
+        self._whole = False
+
+    def guard(self) -> Guard:
+        """Denies sockets and child processes, and keeps a ledger of who tried."""
+        return Guard(
+            "deny",
+            allow_hosts=self.settings.allow_hosts,
+            allow_subprocess=self.settings.allow_subprocess,
+            root=str(self.place.root),
+        )
+
+    def run(self) -> Run:
+        """The exchanges that this test has been given so far."""
+        return Run(self.replayer.run.header, self.replayer.replayed())
+
+    def end_body(self, ended: Ended) -> Finding | None:
+        """The first divergence, a refused socket, a straggler, or a failure that is not the recorded one.
+
+        A test that failed by itself tells its own failure; the calls it no longer made are the consequence.
+        """
+        divergence = self.replayer.divergence
+        if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
+            divergence = self.replayer.finish(self._body)
+        if divergence is not None:
+            return self._found(findings.of(divergence, self.place.test, self.snapshot_facts()))
+        if self.watch.ledger:
+            return self._found(findings.network(self.place.test, self.watch.ledger))
+        if self.crossing.late:
+            return self._found(findings.late(self.place.test, self.crossing.late))
+        self._whole = ended.failure is None and not (ended.interrupted or ended.skipped)
+        return self._expected(ended)
+
+    def end(self) -> Finding | None:
+        """Teardown's own part: what it was to ask and did not, or asked and should not have."""
+        self.close()
+        served = self.replayer.replayed()
+        self.told["turns"] = sum(1 for turn in turns(Run(self.replayer.run.header, served), READER) if turn.number)
+        self.told["exchanges"] = len(served)
+        self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
+        self.told["ran_on"] = self.clock.ran_on
+        if not self._whole:
+            return None
+        if (divergence := self.replayer.finish()) is not None:
+            return self._found(findings.of(divergence, self.place.test, self.snapshot_facts()))
+        return None
+
+    def snapshot_facts(self) -> JsonObject:
+        """What a report says about the snapshot: its file, when it was recorded."""
+        return {"file": str(self.place.snapshot), "recorded": self.snapshot.run.header.recorded}
+
+    def reproduced(self, ended: Ended) -> bool:
+        """Whether the test keeps its recorded failure, and failed by it again."""
+        if self.settings.expect != "reproduces" or ended.failure is None:
+            return False
+        now = replace(self.snapshot.run.header, outcome=ended.outcome())
+        return self.snapshot.run.header.outcome == self.redaction.header(now).outcome
+
+    def _expected(self, ended: Ended) -> Finding | None:
+        if self.settings.expect != "reproduces":
+            return None
+        if self.reproduced(ended):
+            self.told["expect"] = "fails as recorded"
+            return None
+        self.told["expect"] = "fails differently" if ended.failure is not None else "no longer fails"
+        return self._found(
+            findings.otherwise(
+                self.place.test, self.snapshot.run.header.outcome, ended.outcome(), self.snapshot_facts()
+            )
+        )
+
+    def _found(self, finding: Finding) -> Finding:
+        self.told["code"] = finding.code
+        return finding
+
+
+class Refusing(Scene):
+    """There is no usable snapshot: the first call is refused, and the test fails there.
+
+    With `at_once` it fails even when nothing is asked: unreadable is never absent.
+    """
+
+    mode = "replay"
+
+    def __init__(self, place: Place, settings: Settings, why: Divergence, *, at_once: bool = False) -> None:
+        """`why` is told at the first call."""
+        self.gate = Closed(why)
+        self.at_once = at_once
+        super().__init__(place, settings, self.gate, clock=time.time_ns(), seed=0)
+
+    def guard(self) -> Guard:
+        """Nothing goes live here either."""
+        return Guard("deny", allow_hosts=self.settings.allow_hosts, allow_subprocess=self.settings.allow_subprocess)
+
+    def run(self) -> Run:
+        """Nothing was recorded."""
+        return Run(Header(self.place.test))
+
+    def end_body(self, ended: Ended) -> Finding | None:
+        """The refusal, if anything was asked."""
+        del ended
+        divergence = self.gate.why if self.at_once else self.gate.divergence
+        if divergence is None:
+            return None
+        self.told["code"] = divergence.kind.code
+        return findings.of(divergence, self.place.test, {"file": str(self.place.snapshot)})
+
+    def end(self) -> Finding | None:
+        """Nothing more to tell."""
+        self.close()
+        return None
+
+
+class Closed:
+    """A gate that refuses every call."""
+
+    def __init__(self, why: Divergence) -> None:
+        """`why` is what each refusal says."""
+        self.why = why
+        self.divergence: Divergence | None = None
+
+    def recognise(self, call: Call) -> bool:
+        """Never."""
+        del call
+        return False
+
+    def ask(self, call: Call, moment: Moment) -> Refuse:
+        """Refuse, whatever it is."""
+        del moment
+        return Refuse(replace(self.why, now=call))
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Never called: nothing is forwarded."""
+        del ticket, outcome, at, first, suspended
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Keep the first refusal."""
+        if self.divergence is None:
+            self.divergence = replace(divergence, origin=origin)
+        return self.divergence

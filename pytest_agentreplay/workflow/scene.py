@@ -1,0 +1,177 @@
+"""One test under the plugin: its doorstep, boundaries, clock, seeds and guard, opened and closed together.
+
+`recording.py` and `replaying.py` are the two kinds; this is what they share. Knows no pytest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries import http_httpx, lanes
+from pytest_agentreplay.boundaries.chance import Chance
+from pytest_agentreplay.boundaries.clock import Clock
+from pytest_agentreplay.boundaries.steps import Steps
+from pytest_agentreplay.boundaries.tool import Tool, find, redirect
+from pytest_agentreplay.cases.view import RunView
+from pytest_agentreplay.core.freeze import Codec
+from pytest_agentreplay.core.places import Places
+from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.secret_names import secret_environment
+from pytest_agentreplay.dialects import READER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from contextvars import Token
+    from pathlib import Path
+
+    from pytest_agentreplay.boundaries.guard import Guard
+    from pytest_agentreplay.core.gate import Gate
+    from pytest_agentreplay.core.model import Json, JsonObject, Run
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.settings import Settings
+
+F = TypeVar("F", bound="Callable[..., Any]")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which test this is and where it stands: node id, snapshot file, root of the project, marks, environment.
+
+    `marks` are today's directories and names by mark ("tmp", "home", ...), `environ` the process environment.
+    """
+
+    test: str
+    snapshot: Path
+    root: Path
+    marks: Mapping[str, str]
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a test body ended: what it raised, or None; whether it was cut short, or skipped itself."""
+
+    failure: BaseException | None = None
+    interrupted: bool = False
+    skipped: bool = False
+
+    def outcome(self) -> JsonObject:
+        """The end as the header keeps it: status, and type and first line of a failure."""
+        if self.failure is None:
+            return {"status": "skipped" if self.skipped else "passed"}
+        kind = type(self.failure)
+        return {
+            "status": "failed",
+            "type": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
+            "message": str(self.failure).strip().partition("\n")[0],
+        }
+
+
+class Scene:
+    """Opened before the test body, closed after teardown. `told` is plain data for the session's lines."""
+
+    mode: ClassVar[str]
+
+    def __init__(self, place: Place, settings: Settings, gate: Gate, *, clock: int, seed: int) -> None:
+        """Prepare without touching the world; `clock` is the wall time at which the run starts, in nanoseconds."""
+        self.place = place
+        self.settings = settings
+        self.annotations: JsonObject = {}
+        self.told: JsonObject = {"mode": self.mode, "test": place.test, "file": str(place.snapshot)}
+        self.redaction = Redaction(Places(place.marks), allow_headers=settings.headers)
+        for category, value in secret_environment(place.environ):
+            self.redaction.learn(category, value)
+        self.clock = Clock(settings.clock, clock)
+        self.crossing = doorstep.Crossing(
+            gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root)
+        )
+        self._codecs: list[Codec] = []
+        self._stack = ExitStack()
+        self._token: Token[lanes.Strand | None] | None = None
+
+    def guard(self) -> Guard:
+        """The network guard that fits the mode."""
+        raise NotImplementedError
+
+    def run(self) -> Run:
+        """The run as far as it has come."""
+        raise NotImplementedError
+
+    def end_body(self, ended: Ended) -> Finding | None:
+        """The test body is over: the finding that the test must fail with, or None."""
+        raise NotImplementedError
+
+    def end(self) -> Finding | None:
+        """Teardown is over too: what it did wrong, or None. The door is closed."""
+        raise NotImplementedError
+
+    def open(self) -> None:
+        """Meet the boundaries. What cannot be met is CannotRedirect, and everything is as before."""
+        with ExitStack() as stack:
+            http_httpx.install()
+            for tool in named_tools(self.settings.tools):
+                stack.callback(redirect(tool, codecs=self._codecs).restore)
+            steps = self.crossing.steps
+            assert isinstance(steps, Steps)
+            steps.start()
+            stack.callback(steps.stop)
+            self.watch = self.guard()
+            self.watch.start(self.crossing)
+            stack.callback(self.watch.stop)
+            doorstep.open_for(self.crossing)
+            stack.callback(doorstep.open_for, None)
+            self._stack = stack.pop_all()
+
+    def close(self) -> None:
+        """Leave everything as it was before `open`. A second call does nothing."""
+        self.crossing.end()
+        self._stack.close()
+
+    def enter_body(self) -> None:
+        """Stamp the test's own thread, so that what it starts carries the stamp on."""
+        self._token = lanes.STRAND.set(self.crossing.main())
+
+    def leave_body(self) -> None:
+        """Take the stamp off, refuse the body's stragglers, and wait a moment for them."""
+        if self._token is not None:
+            lanes.STRAND.reset(self._token)
+            self._token = None
+        self.crossing.end_body()
+
+    def view(self) -> RunView:
+        """The live, read-only view that tests see."""
+        return RunView(self.run, READER)
+
+    def tool(self, function: F, *, effects: str, returns: object, name: str | None) -> F:
+        """Freeze `function` for the rest of the test; gives it back."""
+        shown = name or getattr(function, "__name__", type(function).__name__)
+        met = redirect(Tool(shown, function, effects=effects, returns=returns), codecs=self._codecs)  # type: ignore[arg-type]
+        self._stack.callback(met.restore)
+        return function
+
+    def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
+        """How values of `kind` are frozen and come back."""
+        self._codecs.append(Codec(kind, freeze, thaw))
+
+    def secret(self, value: str) -> str:
+        """Never write `value`; gives it back."""
+        self.redaction.learn("secret", value)
+        return value
+
+
+def named_tools(lines: Iterable[tuple[str, str]]) -> list[Tool]:
+    """The tools of the settings, by their short names as models know them; by their paths where two share one.
+
+    Raises CannotRedirect for a path that leads to nothing.
+    """
+    found = {path: (function, effects) for line, effects in lines for path, function in find(line)}
+    short = Counter(path.rpartition(".")[2] for path in found)
+    return [
+        Tool(name if short[name := path.rpartition(".")[2]] == 1 else path, function, effects=effects)  # type: ignore[arg-type]
+        for path, (function, effects) in found.items()
+    ]

@@ -1,0 +1,152 @@
+"""A project of a user's in a folder of its own, run by pytest in a process of its own, beside a live model server."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.demo.server import ModelServer
+
+AGENT = """
+import json, os, pathlib
+import httpx2
+
+LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
+
+def note(line):
+    with LEDGER.open("a") as ledger:
+        ledger.write(line + "\\n")
+
+def lookup_order(order_id: str) -> dict:
+    note(f"lookup {order_id}")
+    return {"order": order_id, "status": "late"}
+
+def refund(order_id: str, amount: float) -> str:
+    note(f"refund {order_id} {amount}")
+    return f"refunded {amount}"
+
+TOOLS = {"lookup_order": lookup_order, "refund": refund}
+PROMPT = "You help customers.\\nBe brief.\\nBe kind."
+SCHEMAS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}} for name in TOOLS
+]
+
+def ask(messages, **more):
+    reply = httpx2.post(
+        os.environ["MODEL_URL"] + "/v1/chat/completions",
+        json={"model": "m-1", "messages": messages, "tools": SCHEMAS, **more},
+        headers={"authorization": "Bearer " + os.environ.get("MODEL_API_KEY", "")},
+    )
+    return reply.json()["choices"][0]["message"]
+
+def answer(question, **more):
+    messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": question}]
+    while True:
+        reply = ask(messages, **more)
+        if not reply.get("tool_calls"):
+            return reply["content"]
+        messages.append(reply)
+        for call in reply["tool_calls"]:
+            result = TOOLS[call["function"]["name"]](**json.loads(call["function"]["arguments"]))
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result)})
+"""
+
+TEST = """
+import agent
+
+def test_refund(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+    agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
+"""
+
+INI = """
+[pytest]
+pythonpath = .
+agentreplay_tools =
+    agent.lookup_order = read
+    agent.refund
+"""
+
+
+class Project:
+    """Files, and pytest over them. `replay` and `run` give the finished process; `snapshots` what was written."""
+
+    def __init__(self, root: Path, server: ModelServer):
+        self.root = root
+        self.server = server
+        self.environ = {"MODEL_API_KEY": "sk-live-0123456789abcdef", "COLUMNS": "80"}
+        self.plugins = ("pytest_agentreplay.plugin",)
+
+    def write(self, **files):
+        for name, text in files.items():
+            file = self.root / f"{name.replace('__', '/')}.py"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+
+    def edit(self, name, old, new):
+        file = self.root / name
+        text = file.read_text(encoding="utf-8")
+        assert old in text, f"{old!r} is not in {name}"
+        file.write_text(text.replace(old, new), encoding="utf-8")
+
+    def run(self, *words, **environ):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV")) and k != "CI"}
+        kept |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "MODEL_URL": self.server.url}
+        kept |= self.environ | environ
+        loaded = [word for name in self.plugins for word in ("-p", name)]
+        command = [sys.executable, "-m", "pytest", "-W", "error", *loaded, "-p", "no:cacheprovider", *words]
+        return subprocess.run(command, cwd=self.root, env=kept, capture_output=True, text=True, timeout=90)
+
+    def record(self, *words, **environ):
+        return self.run("--snapshot-record", *words, **environ)
+
+    def replay(self, *words, **environ):
+        return self.run("--replay=model", *words, **environ)
+
+    @property
+    def files(self):
+        return sorted(self.root.rglob("__agent_snapshots__/**/*.snapshot.json"))
+
+    @property
+    def snapshots(self):
+        return [codec.loads(file.read_bytes(), file=str(file)) for file in self.files]
+
+    @property
+    def ledger(self):
+        file = self.root / "ledger.txt"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def document(self, number=0):
+        return json.loads(self.files[number].read_text())
+
+
+@pytest.fixture
+def server():
+    with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+def project(tmp_path, server):
+    """The refund agent, its test and its ini, over a script of three replies."""
+    from pytest_agentreplay.demo.server import Ask
+
+    script = {
+        "user": lambda n: Ask("lookup_order", {"order_id": "A-17"}),
+        1: lambda n: Ask("refund", {"order_id": "A-17", "amount": 18.5}),
+        2: lambda n: f"Here is your refund (answer {n}).",
+    }
+
+    def reply(body, number):
+        results = sum(message["role"] == "tool" for message in body["messages"])
+        return script[results or "user"](number)
+
+    server._replies = reply
+    made = Project(tmp_path, server)
+    made.write(agent=AGENT, test_shop=TEST)
+    (tmp_path / "pytest.ini").write_text(INI)
+    return made
