@@ -110,7 +110,12 @@ def _sdk(name: str, found: tuple[Difference, ...]) -> Change:
         "fields that agents seldom set themselves: another version of the SDK sends them, or no longer does. "
         "Compare the versions in the snapshot's kit with those installed"
     )
-    hints = tuple(f"accept it in all snapshots: agentreplay accept --rule {_quoted(one.path)}" for one in found[:2])
+    hints = tuple(
+        f"accept it in all snapshots: agentreplay accept --rule '{one.path}=sent by another SDK version'"
+        if one.path.startswith("$") and "'" not in one.path
+        else ignore_line(one.path, "sent by another SDK version")
+        for one in found[:2]
+    )
     return Change(Kind.SDK, f"{name}: {fields}", cause, hints, found)
 
 
@@ -134,17 +139,16 @@ def _noise(name: str, found: tuple[Difference, ...], names: dict[str, str]) -> C
 
 def ignore_line(path: str, reason: str) -> str:
     """The hint that names the ini line which takes a place out of the comparison."""
-    return f"or compare without it, in the ini file: agentreplay_ignore = {path}  # {reason}"
+    place = f"header:{path.removeprefix('headers.')}" if path.startswith("headers.") else path
+    return f'or do not compare it: agentreplay_ignore = ["{place} = {reason}"]'
 
 
 def _said(one: Difference) -> str:
     """One difference in a few words: where, and the shortest way to say what."""
-    if one.note.endswith((" dropped", " added")) and one.path.startswith("$"):
-        return one.note
     if one.recorded is ABSENT:
-        return f"{one.path} added"
+        return one.note or f"{one.path} added"
     if one.now is ABSENT:
-        return f"{one.path} dropped"
+        return one.note or f"{one.path} dropped"
     if one.note:
         return f"{one.path} changed, {one.note}"
     sides = [texts.shorten(canonical(side), 24) for side in (one.recorded, one.now)]
@@ -156,10 +160,6 @@ def _loud(found: tuple[Difference, ...], names: dict[str, str]) -> tuple[Differe
     return tuple(sorted(found, key=lambda one: one.path in names))
 
 
-def _quoted(path: str) -> str:
-    return f"'{path}'" if "'" not in path else f'"{path}"'
-
-
 _MODEL_CAUSE = "the model, its address or a parameter was set otherwise in your code or configuration"
 _SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
 _PROMPT_CAUSE = "the prompt was edited, or something that is put into it changed"
@@ -167,7 +167,7 @@ _RENDER_CAUSE = (
     "the tool's own result is the recorded one, so your code between the tool and this call writes it otherwise"
 )
 _RESULT_CAUSE = "no recorded call stands behind this result: the tool is not frozen, and gave something else this time"
-_FREEZE = "freeze the tool, in the ini file: agentreplay_tools = your.module.the_tool"
+_FREEZE = 'freeze the tool, in the ini file: agentreplay_tools = ["your.module.the_tool"]'
 _ADVICE = {
     CLOCK: "Let the recorded clock be seen by it: agentreplay_clock = stepped, and record again",
     UUID: "Draw it from Python's uuid or random inside the test, where they are seeded, and record again",

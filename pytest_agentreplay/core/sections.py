@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.address import split
 from pytest_agentreplay.core.content import content
 from pytest_agentreplay.core.diff import diff
-from pytest_agentreplay.core.divergence import ABSENT
+from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.model import Call, Headers, Json
     from pytest_agentreplay.core.reading import CallReading
 
@@ -103,7 +102,10 @@ def differences(recorded: Call, now: Call, *, hidden: Collection[str] = ()) -> t
 def _wire(recorded: HttpCall, now: HttpCall) -> tuple[Difference, ...]:
     found = list(diff(recorded.method, now.method, path="method"))
     found += diff(address(recorded.url), address(now.url), path="url")
-    found += diff(_matched(recorded.headers), _matched(now.headers), path="headers")
+    before, after = _matched(recorded.headers), _matched(now.headers)
+    for name in dict.fromkeys([*before, *after]):
+        if before.get(name) != after.get(name):
+            found.append(Difference(f"headers.{name}", before.get(name, ABSENT), after.get(name, ABSENT)))
     old, new = content(recorded.headers, recorded.body), content(now.headers, now.body)
     if old.kind == new.kind and old.kind != "bytes":
         found += diff(old.tree, new.tree)
@@ -120,7 +122,7 @@ def address(url: str) -> str:
     return f"{parts.scheme}://{'localhost' if parts.loopback else parts.host}{port}{parts.path}{query and '?' + query}"
 
 
-def _matched(headers: Headers) -> dict[str, Json]:
+def _matched(headers: Headers) -> dict[str, str]:
     return {
         name.lower(): value.partition("; boundary=")[0] for name, value in headers if name.lower() in MATCHED_HEADERS
     }

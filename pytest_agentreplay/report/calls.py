@@ -1,0 +1,77 @@
+"""Calls and values as lines for people: whole but bounded, and cut around what changed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core import texts
+from pytest_agentreplay.core.content import content
+from pytest_agentreplay.core.model import HttpCall, ToolCall
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Call, Json
+
+LINES = 80  # of one call
+WIDE = 400  # characters of one line of it
+
+
+def excerpt(recorded: str, now: str, room: int) -> tuple[str, str]:
+    """Two texts in at most `room` characters each, both cut so that the first change is seen at the same place."""
+    at = texts.common_prefix(recorded, now)
+    start = max(0, at - room // 3) if max(len(recorded), len(now)) > room else 0
+    return _cut(recorded, start, room), _cut(now, start, room)
+
+
+def spread(call: Call) -> list[str]:
+    """A call as indented JSON, its middle left out when it is long."""
+    if isinstance(call, ToolCall):
+        return _middle(_json(call.arguments))
+    lines = [f"{call.method} {call.url}", *(f"{name}: {value}" for name, value in call.headers)]
+    return _middle([*lines, *_body(call)])
+
+
+def _body(call: HttpCall) -> list[str]:
+    held = content(call.headers, call.body)
+    if held.kind != "bytes":
+        return _json(_named(held.tree))
+    if not held.data:
+        return []
+    try:
+        return held.data.decode().splitlines()
+    except UnicodeDecodeError:
+        return [f"{len(held.data)} bytes"]
+
+
+def _named(value: Json) -> Json:
+    """The value with its encoded files named rather than spelt out."""
+    match value:
+        case str():
+            return texts.blob(value) or value
+        case list():
+            return [_named(inner) for inner in value]
+        case dict():
+            return {key: _named(inner) for key, inner in value.items()}
+        case _:
+            return value
+
+
+def _json(value: Json) -> list[str]:
+    return [texts.shorten(line, WIDE) for line in json.dumps(value, indent=2, ensure_ascii=False).splitlines()]
+
+
+def _middle(lines: list[str]) -> list[str]:
+    """The head and the longer tail of many lines: what is new stands at the end."""
+    if len(lines) <= LINES:
+        return lines
+    head = LINES // 4
+    tail = LINES - head - 1
+    return [*lines[:head], f"... {len(lines) - head - tail} lines ...", *lines[-tail:]]
+
+
+def _cut(text: str, start: int, room: int) -> str:
+    before = "..." if start else ""
+    rest = text[start:]
+    if len(before) + len(rest) <= room:
+        return before + rest
+    return f"{before}{rest[: max(0, room - len(before) - 3)]}..."

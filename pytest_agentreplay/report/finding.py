@@ -1,0 +1,70 @@
+"""What people are told about one test, as plain data: it survives JSON, so that xdist and any renderer can carry it.
+
+Rules of this room:
+- `headline` is complete by itself; summaries, JUnit and annotations show nothing else.
+- Texts are as they were; whoever shows them passes them through `report.escape`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_agentreplay.core.model import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing to say. With `recorded` and `now` it has two sides; `what` says which kind of line it is.
+
+    "text", "difference", "cause", "next" (`label` says what `text`, typed as it stands, does), "detail" (for those who
+    want all).
+    """
+
+    what: str
+    text: str
+    label: str = ""
+    recorded: str = ""
+    now: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with `test`. `properties` are short facts by name, for machines."""
+
+    test: str
+    code: str
+    headline: str
+    lines: tuple[Line, ...] = ()
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """The finding as JSON takes it; `finding_of` is the way back."""
+        return asdict(self)
+
+
+def finding_of(data: Mapping[str, Any]) -> Finding:
+    """The finding that `plain` gave."""
+    return Finding(**{**data, "lines": tuple(Line(**line) for line in data["lines"])})
+
+
+def quoted(text: str) -> str:
+    """A word of a command line, safe to paste into a POSIX shell; a plain name stays as it is."""
+    if re.fullmatch(r"[\w./:=@%+,-]+", text):
+        return text
+    if not re.search(r'["$`\\!\n]', text):
+        return f'"{text}"'
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def file_of(facts: Mapping[str, Json]) -> str:
+    """The snapshot as people would type it: from the working directory when it is below."""
+    file = str(facts.get("file") or "")
+    near = os.path.relpath(file) if file and Path(file).is_absolute() else file
+    return file if near.startswith("..") else near

@@ -1,0 +1,187 @@
+"""The findings of a run that parted, and the door to all others.
+
+Rules of this room: two sides are called *recorded* and *now*; every finding ends with what to type next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.divergence import Absent, Kind
+from pytest_agentreplay.core.turns import label
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.report.calls import excerpt, spread
+from pytest_agentreplay.report.finding import Finding, Line, file_of, finding_of, quoted
+from pytest_agentreplay.report.notices import FREEZE, cannot_freeze, late, network, otherwise, unfrozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_agentreplay.core.divergence import Difference, Divergence
+    from pytest_agentreplay.core.model import Json
+
+__all__ = [
+    "FREEZE",
+    "Finding",
+    "Line",
+    "cannot_freeze",
+    "compared",
+    "finding_of",
+    "late",
+    "network",
+    "of",
+    "otherwise",
+    "place",
+    "unfrozen",
+]
+
+KEPT = 2000  # characters of one side that a finding carries
+
+REQUESTS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK, Kind.NOISE}
+
+
+def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
+    """The finding of a replay that parted. `facts` may hold the snapshot's "file", and when it was "recorded"."""
+    match divergence.kind:
+        case Kind.NEW:
+            return _new(divergence, test, facts)
+        case Kind.UNREADABLE:
+            return _unreadable(divergence, test, facts)
+        case _:
+            pass
+    lines = [*_course(divergence), *_differences(divergence), *_why(divergence)]
+    file = file_of(facts)
+    if file:
+        when = str(facts.get("recorded") or "")[:10]
+        lines.append(Line("text", f"{file}{when and f', recorded {when}'}", "snapshot"))
+    lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
+    if divergence.kind in REQUESTS and file:
+        why = '--reason "why every reply still holds"'
+        lines.append(Line("next", f"agentreplay accept {quoted(file)} --requests {why}", "keep the recorded replies"))
+    lines.append(Line("next", f"pytest --snapshot-record {quoted(test)}", "keep the new behaviour"))
+    lines.append(Line("next", f"pytest -vv {quoted(test)}", "see all of it"))
+    return _finding(divergence, test, [*lines, *_calls(divergence)])
+
+
+def compared(divergence: Divergence, first: str, second: str) -> Finding:
+    """The finding of two snapshot files that part; `first` is told as recorded, `second` as now."""
+    lines = [*_differences(divergence), *_why(divergence)]
+    turn = f" --turn {divergence.turn}" if divergence.turn else ""
+    lines += [
+        Line("next", f"agentreplay show {quoted(file)}{turn}", f"see {name}")
+        for name, file in (("recorded", first), ("now", second))
+    ]
+    return _finding(divergence, f"{first} .. {second}", [*lines, *_calls(divergence)])
+
+
+def _finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Finding:
+    kind = divergence.kind
+    where = place(divergence)
+    headline = f"[{kind.code}] {where and f'{where}: '}{divergence.summary}"
+    facts = {
+        "code": kind.code,
+        "kind": kind.name.lower(),
+        "layer": kind.layer,
+        "turn": str(divergence.turn),
+        "turns": str(divergence.turns),
+        "lane": divergence.lane,
+        "path": divergence.differences[0].path if divergence.differences else "",
+        "origin": divergence.origin,
+    }
+    return Finding(test, kind.code, headline, tuple(lines), {name: value for name, value in facts.items() if value})
+
+
+def place(divergence: Divergence) -> str:
+    """Where two runs part, as people count: "turn 4/7", "after turn 7/7", "turn 2/3 of lane main.2"."""
+    turn, turns, lane = divergence.turn, divergence.turns, divergence.lane
+    where = f" of lane {lane}" if divergence.lanes > 1 else ""
+    after = divergence.kind is Kind.EXTRA and divergence.recorded is None
+    if turns == 0:
+        if divergence.positions == 0:
+            return ""
+        return f"{'after ' * after}call {divergence.position}/{divergence.positions}{where}"
+    if turn == 0:
+        return f"before turn 1/{turns}{where}"
+    return f"{'after ' * after}turn {turn}/{turns}{where}"
+
+
+def _new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
+    asked = label(divergence.now, READER) if divergence.now is not None else ""
+    lines = [Line("text", asked, "first call")] if asked else []
+    if divergence.origin:
+        lines.append(Line("text", divergence.origin, "called from"))
+    if file := file_of(facts):
+        lines.append(Line("text", file, "looked for"))
+    lines.append(
+        Line("next", f"pytest --snapshot-record {quoted(test)}", "record it, with the model and the tools live")
+    )
+    return _finding(divergence, test, lines)
+
+
+def _unreadable(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
+    summary, *more = divergence.summary.splitlines() or [""]
+    lines = [Line("text", text) for text in more]
+    cause = "a snapshot that cannot be read is never taken for absent, and never recorded over"
+    lines.append(Line("cause", cause))
+    if file := file_of(facts):
+        lines.append(Line("next", f"agentreplay verify {quoted(file)}", "see what is wrong with it"))
+        lines.append(Line("next", f"git restore {quoted(file)}", "take the committed one"))
+    lines.append(Line("next", f"pytest --snapshot-record {quoted(test)}", "or delete it, and record anew"))
+    found = _finding(divergence, test, lines)
+    headline = f"[{divergence.kind.code}] {summary}"
+    return Finding(test, found.code, headline, found.lines, found.properties)
+
+
+def _course(divergence: Divergence) -> list[Line]:
+    """What agreed before, and what was not reached."""
+    turn, turns = divergence.turn, divergence.turns
+    said = []
+    if turn > 1:
+        said.append("turn 1 agrees" if turn == 2 else f"turns 1-{turn - 1} agree")
+    if 0 < turn < turns and divergence.now is not None:
+        said.append(
+            f"turn {turns} was not reached" if turn + 1 == turns else f"turns {turn + 1}-{turns} were not reached"
+        )
+    lines = [Line("text", ", ".join(said))] if said else []
+    if divergence.origin:
+        lines.append(Line("text", divergence.origin, "called from"))
+    return lines
+
+
+def _differences(divergence: Divergence) -> list[Line]:
+    return [Line("difference", one.path, one.note, *_sides(one)) for one in divergence.differences]
+
+
+def _sides(one: Difference) -> tuple[str, str]:
+    recorded, now = (
+        "(absent)"
+        if isinstance(side, Absent)
+        else side
+        if one.path == "call" and isinstance(side, str)
+        else canonical(side)
+        for side in (one.recorded, one.now)
+    )
+    return excerpt(recorded, now, KEPT)
+
+
+def _why(divergence: Divergence) -> list[Line]:
+    lines = [Line("cause", divergence.cause)] if divergence.cause else []
+    return lines + [Line("text", text) for text in divergence.detail]
+
+
+def _calls(divergence: Divergence) -> list[Line]:
+    """Both calls in full, for those who ask for it."""
+    lines: list[Line] = []
+    recorded = divergence.recorded.call if divergence.recorded is not None else None
+    for name, call in (("recorded", recorded), ("now", divergence.now)):
+        if call is not None:
+            lines.append(Line("detail", f"{name}: {label(call, READER)}"))
+            lines += [Line("detail", f"  {text}") for text in spread(call)]
+    return lines
+
+
+def _hint(text: str) -> tuple[str, str]:
+    """A hint is "what it does: what to type"."""
+    name, _, command = text.partition(": ")
+    return (name, command) if command else ("or", name)

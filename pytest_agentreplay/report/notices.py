@@ -1,0 +1,110 @@
+"""Findings that come from no divergence: stragglers, closed doors, tools unseen, values that do not keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.report.finding import Finding, Line, file_of, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_agentreplay.core.model import Json
+
+FREEZE = "AR-FREEZE"
+"""The code of a value that cannot be frozen: a refusal to record, and no way for two runs to part."""
+
+SHOWN = 20  # lines of a ledger or the like
+
+
+class Heard(Protocol):
+    """An entry of the guard's ledger."""
+
+    def line(self) -> str:
+        """What was tried, for people."""
+
+    def allow(self) -> str:
+        """The ini line that lets it through."""
+
+
+def otherwise(test: str, recorded: Mapping[str, Json], now: Mapping[str, Json], facts: Mapping[str, Json]) -> Finding:
+    """A kept failure (`expect="reproduces"`) that did not come back as it was recorded."""
+    passed = now.get("status") == "passed"
+    said = "no longer fails" if passed else "fails differently"
+    if passed:
+        steps = [("it is mended: take expect= off the test's marker, then", f"pytest --snapshot-record {quoted(test)}")]
+    else:
+        steps = [("keep this failure instead (it waits as a pending run)", f"pytest --snapshot-record {quoted(test)}")]
+    lines = [
+        Line("difference", "the end of the test", "", _ending(recorded), _ending(now)),
+        *([Line("text", file, "snapshot")] if (file := file_of(facts)) else []),
+        *(Line("next", text, name) for name, text in steps),
+    ]
+    headline = f"[{Kind.OUTCOME.code}] {said}: recorded {_ending(recorded)}, now {_ending(now)}"
+    return Finding(test, Kind.OUTCOME.code, headline, tuple(lines), {"code": Kind.OUTCOME.code, "kind": "outcome"})
+
+
+def late(test: str, calls: Sequence[str]) -> Finding:
+    """Calls that came after the end of the test that started them."""
+    cause = (
+        "a thread or task that the test started outlived it. It was refused, and given to no other test: "
+        "join the thread or await the task before the test returns"
+    )
+    return _plain(
+        test, Kind.LATE, f"{_count(calls, 'call')} after the test had ended: {calls[0]}", items=calls, cause=cause
+    )
+
+
+def network(test: str, ledger: Sequence[Heard]) -> Finding:
+    """Sockets and child processes that a replay refused, whether or not the agent minded."""
+    tried = [entry.line() for entry in ledger]
+    cause = "a replay is closed: no boundary stands here, so the snapshot holds no answer"
+    steps = [
+        ("answer it from the snapshot: name the function around it", 'agentreplay_tools = ["your.module.function"]')
+    ]
+    steps += [("or let it through, in the ini file", line) for line in dict.fromkeys(entry.allow() for entry in ledger)]
+    return _plain(
+        test, Kind.NETWORK, f"refused in a closed replay: {tried[0]}", items=tried, cause=cause, steps=steps[:4]
+    )
+
+
+def unfrozen(test: str, tools: Sequence[Mapping[str, str]]) -> Finding:
+    """Tools that the model asked for and that ran unseen; each has its name in "tool" and its ini line in "line"."""
+    names = [tool["tool"] for tool in tools]
+    cause = (
+        "the model asked for it and a result went back, but no boundary met the call: in a replay it would run again"
+    )
+    steps = [("freeze it, in the ini file", tool["line"]) for tool in tools]
+    what = f"tool {names[0]} ran unseen" + (f", and {len(names) - 1} more" if len(names) > 1 else "")
+    return _plain(test, Kind.UNFROZEN, what, items=names if len(names) > 1 else (), cause=cause, steps=steps)
+
+
+def cannot_freeze(test: str, problems: Sequence[Exception]) -> Finding:
+    """Values that would not come back as they were; the agent has had its real results, nothing was written."""
+    first, *rest = [str(problem).splitlines() for problem in problems]
+    lines = [Line("text", text) for text in [*first[1:], *(text for problem in rest for text in problem)][:SHOWN]]
+    lines.append(Line("next", f"pytest --snapshot-record {quoted(test)}", "then record again"))
+    return Finding(test, FREEZE, f"[{FREEZE}] {first[0]}", tuple(lines), {"code": FREEZE, "kind": "freeze"})
+
+
+def _plain(
+    test: str, kind: Kind, what: str, *, items: Sequence[str], cause: str, steps: Sequence[tuple[str, str]] = ()
+) -> Finding:
+    """A finding that comes from no divergence."""
+    lines = [Line("text", item) for item in items[:SHOWN]]
+    if len(items) > SHOWN:
+        lines.append(Line("text", f"and {len(items) - SHOWN} more"))
+    lines.append(Line("cause", cause))
+    lines += [Line("next", text, name) for name, text in steps]
+    facts = {"code": kind.code, "kind": kind.name.lower(), "layer": kind.layer}
+    return Finding(test, kind.code, f"[{kind.code}] {what}", tuple(lines), facts)
+
+
+def _ending(outcome: Mapping[str, Json]) -> str:
+    said = f"{outcome.get('type') or ''}: {outcome.get('message') or ''}".strip(": ")
+    return f"{outcome.get('status', '?')}{said and f' ({said})'}"
+
+
+def _count(items: Sequence[str], noun: str) -> str:
+    return f"{len(items)} {noun}{'s' * (len(items) > 1)}"

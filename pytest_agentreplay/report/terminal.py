@@ -1,0 +1,101 @@
+"""A finding as text for a terminal: at most 24 lines unless more is asked for, the same with and without colour.
+
+Rules of this room: the headline comes first; values are cut around what changed, prose is wrapped, commands are never
+cut nor wrapped and come last, so that they can be copied.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.report.calls import excerpt
+from pytest_agentreplay.report.escape import line as on_one_line
+from pytest_agentreplay.report.escape import safe
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.report.finding import Finding, Line
+
+HEIGHT = 24
+NARROW = 40  # a terminal that says less than this does not know its width
+LABEL = 14  # columns of "likely cause" and its kind
+
+
+def text(finding: Finding, *, width: int = 80, verbosity: int = 0) -> str:
+    """The finding in lines of `width` columns, commands apart; at verbosity 2 every difference and both calls."""
+    width = max(NARROW, width)
+    everything = verbosity >= 2
+    head = _wrapped(finding.headline, width, "", "  ")
+    prose = [row for one in finding.lines if one.what == "text" and not one.label for row in _said(one, width)]
+    facts = [row for one in finding.lines if one.what == "text" and one.label for row in _said(one, width)]
+    causes = [row for one in finding.lines if one.what == "cause" for row in _said(one, width)]
+    steps = [row for one in finding.lines if one.what == "next" for row in _step(one, width)]
+    details = [f"  {safe(one.text)}" for one in finding.lines if one.what == "detail"] if everything else []
+    fixed = sum(len(block) + (block is not head) for block in (head, [*causes, *prose], facts, steps) if block)
+    differences = [one for one in finding.lines if one.what == "difference"]
+    shown = _differences(differences, width, HEIGHT * 1000 if everything else HEIGHT - 1 - fixed, everything=everything)
+    blocks = [head, shown, [*causes, *prose], facts, details, steps]
+    rows = [row for block in blocks if block for row in (*block, "")][:-1]
+    if not everything and len(rows) > HEIGHT:
+        rows = [*rows[: HEIGHT - 1 - len(steps)], "  ... -vv shows all", *rows[len(rows) - len(steps) :]]
+    return "\n".join(rows)
+
+
+def _differences(found: list[Line], width: int, height: int, *, everything: bool) -> list[str]:
+    """As many differences as fit in `height` lines, at least one, and how many there are besides."""
+    rows: list[str] = []
+    for number, one in enumerate(found):
+        block = _difference(one, width, everything=everything)
+        left = len(found) - number
+        if rows and len(rows) + len(block) + (left > 1) > height:
+            rows.append(f"  {left} more difference{'s' * (left > 1)}: -vv shows {'them' if left > 1 else 'it'}")
+            break
+        rows += block
+    return rows
+
+
+def _difference(one: Line, width: int, *, everything: bool) -> list[str]:
+    """Its place and note, then its two sides, cut around the change."""
+    place = on_one_line(one.text)
+    note = on_one_line(one.label)
+    # "messages[4..9] dropped" repeats the place.
+    note = note.rpartition(" ")[2] if note.endswith(("] dropped", "] added")) else note
+    head = _wrapped(f"{place}   {note}".rstrip(), width, "  ", "    ")
+    room = width - 4 - len("recorded  ")
+    sides = on_one_line(one.recorded), on_one_line(one.now)
+    if everything:
+        lines = [
+            row
+            for name, side in zip(("recorded  ", "now       "), sides, strict=True)
+            for row in _hard(side, width, f"    {name}")
+        ]
+        return [*head, *lines]
+    recorded, now = excerpt(*sides, room)
+    return [*head, f"    recorded  {recorded}", f"    now       {now}"]
+
+
+def _said(one: Line, width: int) -> list[str]:
+    """A line of prose, behind its label."""
+    name = "likely cause" if one.what == "cause" else one.label
+    if not name:
+        return _wrapped(one.text, width, "  ", "    ")
+    return _wrapped(one.text, width, f"  {name:{LABEL}}", " " * (LABEL + 2))
+
+
+def _step(one: Line, width: int) -> list[str]:
+    """What to type, whole; on a line of its own when it does not fit beside its label."""
+    name, command = on_one_line(one.label), on_one_line(one.text)
+    beside = f"  {name + ':':26} {command}"
+    return [beside] if len(beside) <= width else [f"  {name}:", f"    {command}"]
+
+
+def _wrapped(said: str, width: int, first: str, then: str) -> list[str]:
+    """Prose on several lines; a word that is too long for a line is cut in the middle of the line, never lost."""
+    rows = textwrap.wrap(on_one_line(said), width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
+    return rows or [first.rstrip()]
+
+
+def _hard(said: str, width: int, first: str) -> list[str]:
+    room = width - len(first)
+    pieces = [said[at : at + room] for at in range(0, len(said), room)] or [""]
+    return [(first if number == 0 else " " * len(first)) + piece for number, piece in enumerate(pieces)]
