@@ -8,11 +8,12 @@ no test started has no stamp; it works for the test that is running (`crossing.c
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import ReplayDiverged
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Strand:
-    """One lane of one run. `inside` is the number and boundary of the exchange around us, if any."""
+    """One lane of one run. `inside` is the number and boundary of the exchange around us, if any.
+
+    `children` numbers the lanes that begin here; copies of a strand share it.
+    """
 
     crossing: Crossing
     path: str = "main"
     owner: object = None
-    children: int = 0
+    children: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     inside: tuple[int, str] | None = None
 
 
@@ -60,8 +64,7 @@ def own(strand: Strand) -> Strand:
         strand.owner = me
     if strand.owner == me:
         return strand
-    strand.children += 1
-    mine = Strand(strand.crossing, f"{strand.path}.{strand.children}", me, inside=strand.inside)
+    mine = Strand(strand.crossing, f"{strand.path}.{next(strand.children)}", me, inside=strand.inside)
     STRAND.set(mine)
     return mine
 
@@ -94,7 +97,7 @@ def stamp_threads() -> None:
     """Wrap `Thread.start` and `ThreadPoolExecutor.submit`, once and for good; inactive they cost one look-up."""
     from concurrent.futures import ThreadPoolExecutor  # loads logging and queue, so only when a test needs it
 
-    if getattr(threading.Thread.start, "__agentreplay__", False):
+    if getattr(threading.Thread.start, "__agentreplay__", None) is STRAND:
         return
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
@@ -127,6 +130,6 @@ def stamp_threads() -> None:
         finally:
             STRAND.reset(token)
 
-    stamped_start.__agentreplay__ = True  # type: ignore[attr-defined]
+    stamped_start.__agentreplay__ = STRAND  # type: ignore[attr-defined]
     threading.Thread.start = stamped_start  # type: ignore[method-assign]
     ThreadPoolExecutor.submit = stamped_submit  # type: ignore[method-assign,assignment]

@@ -8,13 +8,14 @@ the last scan (`leaks`) names categories, never values.
 from __future__ import annotations
 
 import hashlib
+import operator
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.core import headers as header_rules
 from pytest_agentreplay.core.deltas import find_joined
 from pytest_agentreplay.core.known import PLACEHOLDER, Known
-from pytest_agentreplay.core.model import HttpCall, HttpReply
+from pytest_agentreplay.core.model import HttpCall, HttpReply, ToolReply
 from pytest_agentreplay.core.remembering import Remembering
 from pytest_agentreplay.core.rewriting import Rewriting
 from pytest_agentreplay.core.spans import disjoint
@@ -73,7 +74,8 @@ class Redaction:
     def call(self, call: Call) -> Call:
         """The call as it may be stored; its headers have been through `headers` already."""
         if not isinstance(call, HttpCall):
-            return self._inward.call(call)
+            veiled = self._veiled(call.arguments)
+            return self._inward.call(call if veiled is call.arguments else replace(call, arguments=veiled))
         if (call.url, call.headers, self._known.generation) in self._clean:
             return self._inward.call_body(call)
         stored = self._inward.call(self._url(call))
@@ -88,6 +90,10 @@ class Redaction:
             for value in header_rules.set_cookies(outcome.headers):
                 self._known.learn("cookie", value)
             outcome = replace(outcome, headers=self._reply_headers(outcome.headers))
+        elif isinstance(outcome, ToolReply):
+            value, items = self._veiled(outcome.value), self._veiled(outcome.items)
+            if value is not outcome.value or items is not outcome.items:
+                outcome = replace(outcome, value=value, items=items)
         return self._inward.outcome(outcome)
 
     def reveal(self, outcome: Outcome) -> Outcome:
@@ -135,6 +141,21 @@ class Redaction:
         self._known.learn(category, value)
         self._note(category)
         return self._known.placeholder(category, value).decode()
+
+    def _veiled(self, tree: Any) -> Any:
+        """A frozen value without what the agent itself calls secret (a SecretStr), however short; the same if none."""
+        if isinstance(tree, list | tuple):
+            items = [self._veiled(item) for item in tree]
+            return type(tree)(items) if any(map(operator.is_not, items, tree)) else tree
+        if not isinstance(tree, dict):
+            return tree
+        match tree:
+            case {"$secret": str(value)}:
+                return {"$secret": self._instead("secret", value)}
+            case {"$secret": {"$bytes": str(value) | [str(value)]}}:  # as text, or as base64
+                return {"$secret": {"$bytes": self._instead("secret", value)}}
+        fields = {name: self._veiled(value) for name, value in tree.items()}
+        return fields if any(fields[name] is not value for name, value in tree.items()) else tree
 
     def _reply_headers(self, headers: Headers) -> Headers:
         kept = []

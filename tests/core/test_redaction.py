@@ -515,3 +515,24 @@ def test_the_environment_is_denied_by_default():
     assert secret_environment(environ) == [("key", KEY), ("key", "correct-horse"), ("key", "shop-token-value")]
     assert allowed_environment(environ, []) == {}
     assert allowed_environment(environ, ["LANG", "SHOP_*", "NONE"]) == {"LANG": "de_DE.UTF-8", "SHOP_REGION": "eu"}
+
+
+def test_what_the_agent_calls_secret_is_never_stored_however_short():
+    from pydantic import SecretBytes, SecretStr
+
+    from pytest_agentreplay.core.freeze import freeze, thaw
+    from pytest_agentreplay.core.model import ToolCall, ToolReply
+
+    scrub = Redaction(Places({}))
+    value = freeze(
+        {"pin": SecretStr("1234"), "raw": SecretBytes(b"ab\xff"), "n": 7}, hint=dict[str, SecretStr | SecretBytes | int]
+    )
+    stored = scrub.outcome(ToolCall("t"), ToolReply(value=[value]))
+    assert "1234" not in str(stored)
+    assert "$secret" in str(stored)
+    back = thaw(stored.value[0], hint=dict[str, SecretStr | SecretBytes | int])
+    assert back["pin"].get_secret_value() == "[[redacted:secret:1]]"
+    assert back["raw"].get_secret_value() == b"[[redacted:secret:2]]"
+    call = scrub.call(ToolCall("t", {"key": {"$secret": "1234"}}))
+    assert call.arguments == {"key": {"$secret": "[[redacted:secret:1]]"}}
+    assert isinstance(thaw({"$secret": "x"}, hint=SecretStr), SecretStr)
