@@ -17,6 +17,7 @@ from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
