@@ -53,13 +53,16 @@ def told(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
     if newline != "\n":
         found["newline"] = newline
     try:
-        found["events"] = _rows(events, templates, blobs)
+        rows = _rows(events, templates, blobs)
         json.dumps(templates, ensure_ascii=False).encode()
     except (TooDeep, UnicodeEncodeError):
         return None
+    if templates:
+        found["templates"] = templates
+    found["events"] = rows
     if rest:
         found["rest"] = protect_text(rest, blobs)
-    return {**found, "templates": templates} if templates else found
+    return found
 
 
 def _parsed(block: str, newline: str, manner: Style) -> Event:

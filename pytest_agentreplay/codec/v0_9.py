@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 VERSION = "0.9"
 SEAL = "seal"
 
+_PLACES = {"http": ("request", "response"), "tool": ("tool", "result")}
+
 _NONE = BlobReader()
 
 
@@ -40,7 +42,7 @@ def run(doc: dict[str, Any], file: str) -> Run:
 def _exchange(flat: dict[str, Any]) -> Exchange:
     """0.9 said `kind` where 1.0 tells it by the key, and kept bodies beside their messages."""
     stored: dict[str, Any] = {"order": [flat["start"], flat["finish"]], "lane": flat.get("lane", "main")}
-    call, answer = ("request", "response") if flat["kind"] == "http" else ("tool", "result")
+    call, answer = _PLACES[flat["kind"]]
     stored[call] = flat["call"]
     if "error" in flat:
         stored["failure"] = flat["error"]

@@ -303,3 +303,63 @@ def test_in_a_journal_the_later_record_counts():
     assert read(data) == (Run(Header("b"), (done,)), 0)
     assert data.count(blob[:108].encode()) > 1
     assert len(data) < 1.3 * len(blob)
+
+
+def test_records_of_a_journal_that_say_nothing_sensible_end_it():
+    import hashlib
+
+    begun = Journal().begin(Header("t"))
+
+    def record(value: object) -> bytes:
+        payload = json.dumps(value).encode()
+        return b"%d %s %s\n" % (len(payload), hashlib.sha256(payload).hexdigest()[:8].encode(), payload)
+
+    def http(body: object, **more: object) -> dict:
+        return {"exchange": {"order": [1, 2], "request": {"method": "GET", "url": "http://a/", "body": body}, **more}}
+
+    fine = record(http({"text": "x"}))
+    assert read(begun + fine)[1] == 0
+    for bad in (
+        [],
+        5,
+        {},
+        {"exchange": 5},
+        {"blobs": 5, **http({"text": "x"})},
+        http({"hex": "00"}),
+        http({"text": 5}),
+        http({"text": "x", "kept": 3}),
+    ):
+        assert read(begun + record(bad) + fine) == (Run(Header("t")), len(record(bad)) + len(fine))
+
+
+def test_a_history_that_lost_its_last_block_says_what_is_gone():
+    blocks = [{"type": "text", "text": f"Part {n} of what was said before, in some words."} for n in range(6)]
+    bodies = [
+        json.dumps({"messages": [{"role": "user", "content": part}]}).encode()
+        for part in (blocks, blocks[:4], [*blocks, blocks[0]])
+    ]
+    run = posts(*bodies)
+    stored = codec.dumps(run)
+    _, shorter, longer = requests(stored)
+    assert shorter["messages"][0]["m1.2"]["edits"] == [
+        {"at": ["content", 5], "gone": True},
+        {"at": ["content", 4], "gone": True},
+    ]
+    assert longer["messages"][0]["m1.3"]["edits"] == [{"at": ["content", 6], "now": blocks[0]}]
+    assert [x.call.body.data for x in codec.loads(stored, file="f").run.exchanges] == bodies
+
+
+def test_a_huge_text_that_changed_in_many_places_is_not_compared_line_by_line():
+    rows = [f"row {n} of the table" for n in range(2000)]
+    other = [f"{row}." if n % 2 else row for n, row in enumerate(rows)]
+    bodies = [json.dumps({"system": "\n".join(lines)}).encode() for lines in (rows, ["head", *other, "tail"])]
+    run = posts(*bodies)
+    assert [x.call.body.data for x in codec.loads(codec.dumps(run), file="f").run.exchanges] == bodies
+
+
+def test_crumbs_of_a_splice_join_the_text_around_them():
+    old = ("alpha, beta; " * 20 + "x y z ") * 3
+    new = old.replace("x y z ", "1 y 2 ")
+    first, second = spliced(old.encode(), new.encode())
+    assert "text" in first
+    assert "1 y 2 " in second["parts"]

@@ -1,0 +1,60 @@
+"""docs/format.md shows a file that is one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.codec import interning, parsing, readings, v1
+from pytest_agentreplay.codec.blobs import COLUMNS, LARGEST
+
+PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text("utf-8")
+EXAMPLE = re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)[1]
+
+
+def test_the_example_is_sealed_and_exactly_what_would_be_written():
+    snapshot = codec.loads(EXAMPLE, file="docs/format.md")
+    assert snapshot.sealed
+    assert codec.dumps(snapshot.run) == EXAMPLE
+    ask, lookup, answer = snapshot.run.exchanges
+    assert json.loads(answer.call.body.data)["messages"][1] == json.loads(ask.call.body.data)["messages"][1]
+    assert len(list(answer.outcome.chunks())) == 8
+    assert lookup.outcome.value == {"status": "shipped"}
+
+
+def test_the_example_shows_ids_a_version_and_a_template():
+    for mark in ('{"m1": ', '{"m1.2": ', '"$like"', '"$text"', '"templates"', '["e1", '):
+        assert mark in EXAMPLE
+
+
+def test_every_key_is_on_the_page():
+    keys = (
+        readings.KEYS | {"schemaVersion", "needs", "header", "exchanges", "blobs", "integrity"} | set(interning.LETTERS)
+    )
+    missing = [key for key in sorted(keys) if f"`{key}`" not in PAGE]
+    assert not missing
+    for mark in (
+        "$text",
+        "$blob",
+        "$utf8",
+        "$float",
+        "$int",
+        "$pairs",
+        "$json",
+        "$raw",
+        "$list",
+        "$item",
+        "$like",
+        "$hole",
+    ):
+        assert f'{{"{mark}"' in PAGE
+
+
+def test_the_figures_on_the_page_are_those_of_the_code():
+    assert f"lines of {COLUMNS} columns" in PAGE
+    assert f"{LARGEST >> 20} MB" in PAGE
+    assert f"{interning.LONG} characters" in PAGE
+    assert v1.FORM in PAGE
+    assert parsing.canonical_digest({k: v for k, v in json.loads(EXAMPLE).items() if k != "integrity"}) in EXAMPLE
