@@ -40,7 +40,7 @@ def test_a_prompt_edit_is_named_at_its_turn(project):
     assert "turn 1/3" in done.stdout
     assert "brief" in done.stdout
     assert "short" in done.stdout
-    assert 'pytest --snapshot-record "test_shop.py::test_refund"' in done.stdout
+    assert "pytest --snapshot-record test_shop.py::test_refund" in done.stdout
     assert len(project.ledger) == 2, "no tool ran"
     assert project.server.hits == 3, "no model was asked"
 
@@ -50,7 +50,7 @@ def test_no_snapshot_fails_at_the_first_crossing(project):
     assert done.returncode == 1
     assert "[AR-NEW]" in done.stdout
     assert "1 failed" in done.stdout
-    assert 'pytest --snapshot-record "test_shop.py::test_refund"' in done.stdout
+    assert "pytest --snapshot-record test_shop.py::test_refund" in done.stdout
     assert project.server.hits == 0
     assert project.ledger == []
 
