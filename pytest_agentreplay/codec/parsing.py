@@ -57,9 +57,7 @@ def parsed(text: str, file: str) -> dict[str, Any]:
         msg = f"not JSON any more ({error.msg}); restore the file from git, or record again with --snapshot-record"
         raise SnapshotUnreadable(msg, file=file, place=f"{error.lineno}:{error.colno}") from None
     except (ValueError, RecursionError):
-        strict(text, file)
-        msg = "the file is nested too deep, or holds a number that JSON does not have"
-        raise SnapshotUnreadable(msg, file=file) from None
+        _refuse_content(text, file)
     if not isinstance(found, dict):
         msg = "a snapshot is a JSON object; this is something else"
         raise SnapshotUnreadable(msg, file=file, place="1:1")
@@ -70,6 +68,12 @@ def _refuse_conflict(text: str, file: str) -> None:
     if found := _CONFLICT.search(text):
         msg = "unresolved merge conflict; take one side (git checkout --ours or --theirs), or record again"
         raise SnapshotUnreadable(msg, file=file, place=_place(text, found.start()))
+
+
+def _refuse_content(text: str, file: str) -> NoReturn:
+    """Name what readers stumbled over, with its place; a stack that was nearly full already has none."""
+    strict(text, file)
+    raise SnapshotUnreadable("nested too deep to be read from here", file=file)
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -92,9 +96,7 @@ def content_digest(doc: dict[str, Any], seal: str, text: str, file: str) -> str:
     try:
         return canonical_digest({key: value for key, value in doc.items() if key != seal})
     except (ValueError, RecursionError):
-        strict(text, file)
-        msg = "the file is nested too deep"
-        raise SnapshotUnreadable(msg, file=file) from None
+        _refuse_content(text, file)
 
 
 @dataclass(slots=True)

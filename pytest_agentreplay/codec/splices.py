@@ -58,7 +58,7 @@ def _parts(old: str, new: str) -> Iterator[tuple[int, int] | str]:
 
 
 def _joined(parts: Iterator[tuple[int, int] | str]) -> list[tuple[int, int] | str]:
-    """Neighbours of one kind as one, empty parts left out."""
+    """Neighbouring texts as one, empty parts left out."""
     found: list[tuple[int, int] | str] = []
     for part in parts:
         last = found[-1] if found else None
@@ -67,8 +67,6 @@ def _joined(parts: Iterator[tuple[int, int] | str]) -> list[tuple[int, int] | st
                 found[-1] = last + part
             elif part:
                 found.append(part)
-        elif isinstance(last, tuple) and last[1] == part[0]:
-            found[-1] = last[0], part[1]
         elif part[0] < part[1]:
             found.append(part)
     return found

@@ -187,6 +187,22 @@ def test_a_damaged_file_is_named_with_its_place(text, place, says):
     assert says in str(error)
 
 
+def test_a_reader_that_runs_out_of_stack_says_so(monkeypatch):
+    def exhausted(*_):
+        raise RecursionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parsing, "_canonical", exhausted)
+        assert "nested too deep" in str(refused(TEXT))
+    monkeypatch.setattr(parsing, "_decoder", type("Decoder", (), {"decode": exhausted}))
+    assert "nested too deep" in str(refused(TEXT))
+
+
+def test_the_strict_look_is_calm_about_any_text():
+    for text in ("]", '{"a": 1}}', '{"a\nb": 1}', "1e", "-", '"\\x"'):
+        parsing.strict(text, "f")
+
+
 def test_a_newer_major_is_refused_with_what_reads_it():
     error = refused('{"schemaVersion": "2.1", "needs": "frozen-agentreplay >= 3.2"}')
     assert isinstance(error, SnapshotTooNew)
