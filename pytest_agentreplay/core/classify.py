@@ -14,7 +14,7 @@ from pytest_agentreplay.core import texts
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
 from pytest_agentreplay.core.model import ToolCall
-from pytest_agentreplay.core.noise import CLOCK, IDENT, ORDER, PLACE, PORT, UUID, noise
+from pytest_agentreplay.core.noise import CLOCK, IDENT, ORDER, PLACE, PORT, UUID, noise, nothing_else
 from pytest_agentreplay.core.sections import Section, message, owner, section, tool_name
 from pytest_agentreplay.core.turns import label
 
@@ -64,8 +64,12 @@ def _model(name: str, readings: Readings, found: tuple[Difference, ...], *, froz
         return Change(
             Kind.REQUEST, f"{name}: the same call, written otherwise", "the bytes differ, what they say does not"
         )
-    first = found[0]
-    match ranked[0][0]:
+    first, where = found[0], ranked[0][0]
+    if where is Section.PROMPT and owner(first, readings) == "user" and any(one.now is ABSENT for one in mine):
+        # Messages went, and what stands in their place reads like an edited one: a summary.
+        first, where = mine[0], Section.HISTORY
+        mine = (*mine, found[0])
+    match where:
         case Section.MODEL:
             return Change(Kind.MODEL, f"{name}: {_said(first)}", _MODEL_CAUSE, (), found)
         case Section.SCHEMA:
@@ -132,9 +136,10 @@ def _request(name: str, found: tuple[Difference, ...]) -> Change:
 
 def _noise(name: str, found: tuple[Difference, ...], names: dict[str, str]) -> Change:
     kinds = " and ".join(dict.fromkeys(part for one in found for part in names[one.path].split(" and ")))
-    cause = f"both sides look like {kinds}, which differs in every run. {_ADVICE[kinds.split(' and ')[0]]}"
-    hint = ignore_line(found[0].path, kinds)
-    return Change(Kind.NOISE, f"{name}: {_said(found[0])}", cause, (hint,), found)
+    cause = f"both sides look like {kinds}: such values differ in every run. {_ADVICE[kinds.split(' and ')[0]]}"
+    # A place that holds more than the noise would hide real changes, too.
+    hints = tuple(ignore_line(one.path, kinds) for one in found[:2] if nothing_else(one))
+    return Change(Kind.NOISE, f"{name}: {found[0].path} differs only in {kinds}", cause, hints, found)
 
 
 def ignore_line(path: str, reason: str) -> str:
@@ -150,7 +155,7 @@ def _said(one: Difference) -> str:
     if one.now is ABSENT:
         return one.note or f"{one.path} dropped"
     if one.note:
-        return f"{one.path} changed, {one.note}"
+        return f"{one.path} changed, {texts.shorten(one.note, 60)}"
     sides = [texts.shorten(canonical(side), 24) for side in (one.recorded, one.now)]
     return f"{one.path} changed, {sides[0]} -> {sides[1]}"
 
@@ -169,7 +174,8 @@ _RENDER_CAUSE = (
 _RESULT_CAUSE = "no recorded call stands behind this result: the tool is not frozen, and gave something else this time"
 _FREEZE = 'freeze the tool, in the ini file: agentreplay_tools = ["your.module.the_tool"]'
 _ADVICE = {
-    CLOCK: "Let the recorded clock be seen by it: agentreplay_clock = stepped, and record again",
+    CLOCK: "Python's clocks are stepped unless agentreplay_clock = real: this time comes from elsewhere, "
+    "or from before the test began",
     UUID: "Draw it from Python's uuid or random inside the test, where they are seeded, and record again",
     IDENT: "Draw it from Python's uuid or random inside the test, where they are seeded, and record again",
     PLACE: "Places are put back only where they are known: use tmp_path, the home or the root directory",

@@ -113,7 +113,9 @@ def _extra(standing: Standing, call: Call, lane: str, pending: list[Exchange], c
     expected = line(following.call, standing.reader) if following else ABSENT
     return standing.divergence(
         Kind.EXTRA,
-        f"{standing.name(call)} called, which is not recorded here" if following else f"{standing.name(call)} called",
+        f"{standing.name(call)} called, which is not recorded here"
+        if following
+        else f"one call more than recorded, {standing.name(call)}",
         where,
         lane=lane,
         recorded=following,
@@ -193,7 +195,8 @@ def _request(standing: Standing, call: HttpCall, lane: str, pending: list[Exchan
 
 
 def _changed(standing: Standing, change: Change, target: Exchange, call: Call, cause: str = "") -> Divergence:
-    source = standing.source(change, target)
+    told = cause.startswith("the model asked")
+    source = "" if told else standing.source(change, target)
     return standing.divergence(
         change.kind,
         change.what,

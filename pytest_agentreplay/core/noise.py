@@ -51,6 +51,12 @@ def noise(difference: Difference) -> str:
     return CLOCK if _epoch(recorded) and _epoch(now) else ""
 
 
+def nothing_else(difference: Difference) -> bool:
+    """Whether the place holds the noise and no other text, so that leaving it out hides nothing."""
+    recorded = difference.recorded
+    return not isinstance(recorded, str) or not any(map(str.isalnum, _SPAN.sub("", recorded)))
+
+
 def _in_texts(recorded: str, now: str) -> str:
     if _SPAN.sub(_mark, recorded) == _SPAN.sub(_mark, now):
         pairs = zip(_SPAN.finditer(recorded), _SPAN.finditer(now), strict=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from functools import lru_cache
 
-# Emoji presentation (fe0e, fe0f) stays: it is common, and shown.
-# C0 but \n and \t, DEL, C1, soft hyphen, bidi and zero-width marks, line separators, annotations, tags, surrogates.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
+# Letters and marks by category, yet not seen: fillers, variation selectors (those of emoji apart) and the like.
+_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]")
+_SUSPECT = re.compile(r"[^\x20-\x7e\n\t]")
 
 
 def safe(text: str) -> str:
@@ -17,7 +16,7 @@ def safe(text: str) -> str:
 
     Newlines and tabs stay; what comes out can be encoded in UTF-8.
     """
-    return _UNSAFE.sub(_escape, text)
+    return text if text.isascii() and text.isprintable() else _SUSPECT.sub(_escape, text)
 
 
 def line(text: str) -> str:
@@ -31,7 +30,15 @@ def github(text: str) -> str:
 
 
 def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+    return _shown(found[0])
+
+
+@lru_cache(maxsize=4096)
+def _shown(char: str) -> str:
+    """The character itself where it is seen and only that, else its escape."""
+    if (char.isprintable() or unicodedata.category(char) == "Zs") and not _UNSEEN.match(char):
+        return char
+    code = ord(char)
     if code < 0x100:
-        return {0x0D: "\\r"}.get(code) or f"\\x{code:02x}"
+        return "\\r" if char == "\r" else f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -5,6 +5,7 @@ Rules of this room: two sides are called *recorded* and *now*; every finding end
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import canonical
@@ -50,11 +51,11 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
             return _unreadable(divergence, test, facts)
         case _:
             pass
-    lines = [*_course(divergence), *_differences(divergence), *_why(divergence)]
+    lines = [*_differences(divergence), *_why(divergence), *_course(divergence)]
     file = file_of(facts)
     if file:
         when = str(facts.get("recorded") or "")[:10]
-        lines.append(Line("text", f"{file}{when and f', recorded {when}'}", "snapshot"))
+        lines.append(Line("text", f"{file}{when and f' (recorded {when})'}", "snapshot"))
     lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
     if divergence.kind in REQUESTS and file:
         why = '--reason "why every reply still holds"'
@@ -120,17 +121,16 @@ def _new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Findin
 
 
 def _unreadable(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
-    summary, *more = divergence.summary.splitlines() or [""]
+    file = str(facts.get("file") or "")
+    summary, *more = divergence.summary.removeprefix(f"{file}: ").splitlines() or [""]
     lines = [Line("text", text) for text in more]
-    cause = "a snapshot that cannot be read is never taken for absent, and never recorded over"
-    lines.append(Line("cause", cause))
+    lines.append(Line("cause", "a snapshot that cannot be read is never taken for absent, and never recorded over"))
     if file := file_of(facts):
+        lines.append(Line("text", file, "snapshot"))
         lines.append(Line("next", f"agentreplay verify {quoted(file)}", "see what is wrong with it"))
         lines.append(Line("next", f"git restore {quoted(file)}", "take the committed one"))
     lines.append(Line("next", f"pytest --snapshot-record {quoted(test)}", "or delete it, and record anew"))
-    found = _finding(divergence, test, lines)
-    headline = f"[{divergence.kind.code}] {summary}"
-    return Finding(test, found.code, headline, found.lines, found.properties)
+    return _finding(replace(divergence, summary=f"the snapshot cannot be used: {summary}"), test, lines)
 
 
 def _course(divergence: Divergence) -> list[Line]:

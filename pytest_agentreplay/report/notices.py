@@ -52,7 +52,11 @@ def late(test: str, calls: Sequence[str]) -> Finding:
         "join the thread or await the task before the test returns"
     )
     return _plain(
-        test, Kind.LATE, f"{_count(calls, 'call')} after the test had ended: {calls[0]}", items=calls, cause=cause
+        test,
+        Kind.LATE,
+        f"{_count(calls, 'call')} after the test had ended: {' '.join(calls[0].split())}",
+        items=calls,
+        cause=cause,
     )
 
 

@@ -6,9 +6,11 @@ cut nor wrapped and come last, so that they can be copied.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.texts import shorten
 from pytest_agentreplay.report.calls import excerpt
 from pytest_agentreplay.report.escape import line as on_one_line
 from pytest_agentreplay.report.escape import safe
@@ -17,8 +19,12 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.finding import Finding, Line
 
 HEIGHT = 24
+ENDLESS = 1_000_000
 NARROW = 40  # a terminal that says less than this does not know its width
+WORD = 200  # characters of a word without a space
 LABEL = 14  # columns of "likely cause" and its kind
+
+_ENDLESS_WORD = re.compile(rf"\S{{{WORD + 1},}}")
 
 
 def text(finding: Finding, *, width: int = 80, verbosity: int = 0) -> str:
@@ -26,18 +32,15 @@ def text(finding: Finding, *, width: int = 80, verbosity: int = 0) -> str:
     width = max(NARROW, width)
     everything = verbosity >= 2
     head = _wrapped(finding.headline, width, "", "  ")
-    prose = [row for one in finding.lines if one.what == "text" and not one.label for row in _said(one, width)]
-    facts = [row for one in finding.lines if one.what == "text" and one.label for row in _said(one, width)]
-    causes = [row for one in finding.lines if one.what == "cause" for row in _said(one, width)]
+    prose = [row for one in finding.lines if one.what in {"text", "cause"} for row in _said(one, width)]
     steps = [row for one in finding.lines if one.what == "next" for row in _step(one, width)]
     details = [f"  {safe(one.text)}" for one in finding.lines if one.what == "detail"] if everything else []
-    fixed = sum(len(block) + (block is not head) for block in (head, [*causes, *prose], facts, steps) if block)
+    fixed = sum(len(block) + 1 for block in (head, prose, steps) if block)
     differences = [one for one in finding.lines if one.what == "difference"]
-    shown = _differences(differences, width, HEIGHT * 1000 if everything else HEIGHT - 1 - fixed, everything=everything)
-    blocks = [head, shown, [*causes, *prose], facts, details, steps]
-    rows = [row for block in blocks if block for row in (*block, "")][:-1]
+    shown = _differences(differences, width, ENDLESS if everything else HEIGHT - fixed, everything=everything)
+    rows = [row for block in (head, shown, prose, details, steps) if block for row in (*block, "")][:-1]
     if not everything and len(rows) > HEIGHT:
-        rows = [*rows[: HEIGHT - 1 - len(steps)], "  ... -vv shows all", *rows[len(rows) - len(steps) :]]
+        rows = [*rows[: HEIGHT - 2 - len(steps)], "  ... -vv shows all", "", *rows[len(rows) - len(steps) :]]
     return "\n".join(rows)
 
 
@@ -55,21 +58,16 @@ def _differences(found: list[Line], width: int, height: int, *, everything: bool
 
 
 def _difference(one: Line, width: int, *, everything: bool) -> list[str]:
-    """Its place and note, then its two sides, cut around the change."""
-    place = on_one_line(one.text)
-    note = on_one_line(one.label)
-    # "messages[4..9] dropped" repeats the place.
-    note = note.rpartition(" ")[2] if note.endswith(("] dropped", "] added")) else note
-    head = _wrapped(f"{place}   {note}".rstrip(), width, "  ", "    ")
-    room = width - 4 - len("recorded  ")
+    """Its place, a note where the sides do not say it themselves, then the two sides, cut around the change."""
+    place, note = on_one_line(one.text), on_one_line(one.label)
     sides = on_one_line(one.recorded), on_one_line(one.now)
+    room = width - 4 - len("recorded  ")
+    if note.endswith(("] dropped", "] added")) or (max(map(len, sides)) <= room and " -> " in note):
+        note = ""
+    head = _wrapped(f"{place}   {note}".rstrip(), width, "  ", "    ")
     if everything:
-        lines = [
-            row
-            for name, side in zip(("recorded  ", "now       "), sides, strict=True)
-            for row in _hard(side, width, f"    {name}")
-        ]
-        return [*head, *lines]
+        named = zip(("recorded  ", "now       "), sides, strict=True)
+        return [*head, *(row for name, side in named for row in _hard(side, width, f"    {name}"))]
     recorded, now = excerpt(*sides, room)
     return [*head, f"    recorded  {recorded}", f"    now       {now}"]
 
@@ -90,9 +88,12 @@ def _step(one: Line, width: int) -> list[str]:
 
 
 def _wrapped(said: str, width: int, first: str, then: str) -> list[str]:
-    """Prose on several lines; a word that is too long for a line is cut in the middle of the line, never lost."""
-    rows = textwrap.wrap(on_one_line(said), width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
-    return rows or [first.rstrip()]
+    """Prose on several lines; a path that is too long for one stays whole, unless it has no end."""
+    wrap = textwrap.TextWrapper(
+        width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False, break_long_words=False
+    )
+    bounded = _ENDLESS_WORD.sub(lambda found: shorten(found[0], WORD), on_one_line(said))
+    return wrap.wrap(bounded) or [first.rstrip()]
 
 
 def _hard(said: str, width: int, first: str) -> list[str]:

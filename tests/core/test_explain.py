@@ -79,7 +79,7 @@ def test_an_edited_user_message_and_one_more(shop, writing):
         (
             {"url": "https://api.other.test/v1/chat/completions"},
             Kind.MODEL,
-            "url changed, https://api.openai.com/v1/chat/completions -> ",
+            "url changed, https://api.openai.com/v1/",
         ),
         ({"prompt_cache_retention": "24h"}, Kind.SDK, "$.prompt_cache_retention added"),
         (
@@ -185,8 +185,8 @@ def test_what_changes_in_every_run_is_called_noise(writing, recorded, now, name)
     book.model([{"role": "user", "content": recorded}])
     found = explain.miss(book.run(), READER, (), writing.chat([{"role": "user", "content": now}]), "main")
     assert found.kind is Kind.NOISE
-    assert f"look like {name}," in found.cause
-    assert 'agentreplay_ignore = ["$.messages[0].content = ' in found.hints[0]
+    assert f"look like {name}:" in found.cause
+    assert found.hints == ()
 
 
 def test_noise_in_arguments(writing):
@@ -196,6 +196,7 @@ def test_noise_in_arguments(writing):
     found = explain.miss(book.run(), READER, (), call, "main")
     assert found.kind is Kind.NOISE
     assert "a clock and the order of a set" in found.cause
+    assert found.hints[0] == 'or do not compare it: agentreplay_ignore = ["$.at = a clock and the order of a set"]'
     real = explain.miss(book.run(), READER, (), ToolCall("log", {"at": 1763661600.25, "tags": ["c"]}), "main")
     assert (real.kind, paths(real)[0]) == (Kind.ARGS, "$.tags[0]")
 
