@@ -19,7 +19,7 @@ import time
 import weakref
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
@@ -114,7 +114,7 @@ class Passage:
 
     def finish(self) -> None:
         """Replaying: the outcome has been handed over whole; the clock moves on."""
-        if self.outcome is not None:
+        if not self.forward and self.at:
             self._crossing.moved(self._strand, self.at)
 
     def wait_for_end(self, timeout: float | None = None) -> bool:
@@ -234,7 +234,7 @@ def current() -> Crossing | None:
     The stamp of the task or thread comes first, so that a straggler of an ended test finds its own, closed door.
     """
     stamped = lanes.STRAND.get()
-    return stamped.crossing if stamped is not None else _running
+    return cast("Crossing", stamped.crossing) if stamped is not None else _running
 
 
 def open_for(crossing: Crossing | None) -> None:

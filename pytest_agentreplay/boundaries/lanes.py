@@ -14,14 +14,22 @@ import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from weakref import WeakSet
 
-    from pytest_agentreplay.boundaries.crossing import Crossing
+
+class Door(Protocol):
+    """The crossing, as far as a lane knows it."""
+
+    threads: WeakSet[threading.Thread]
+
+    def over(self) -> bool:
+        """Whether the test has ended for whoever carries its stamp."""
 
 
 @dataclass(slots=True)
@@ -31,7 +39,7 @@ class Strand:
     `children` numbers the lanes that begin here; copies of a strand share it.
     """
 
-    crossing: Crossing
+    crossing: Door
     path: str = "main"
     owner: object = None
     children: Iterator[int] = field(default_factory=lambda: itertools.count(1))

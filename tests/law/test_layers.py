@@ -55,11 +55,6 @@ PYTEST_ROOMS = {"plugin", "collect", "transcript", "hookspec"}
 HOST_LIBRARIES = {"pytest", "_pytest", "pluggy", "syrupy"}
 """Libraries that are pytest, or load it."""
 
-TYPE_ONLY_CIRCLES: dict[tuple[str, str], str] = {
-    ("boundaries.lanes", "boundaries.crossing"): "a strand carries the crossing that makes it; lanes never calls it",
-}
-"""Imports under TYPE_CHECKING that would close a circle, each with its reason. Nothing of them happens at run time."""
-
 WRITERS: dict[str, str] = {
     "store": "the only room that opens files for writing",
     "demo": "its refund tool writes the ledger that the demo shows to be untouched",
@@ -210,8 +205,6 @@ def test_no_circle():
         target = ours(found)
         if target not in MODULES or found.by in (target, "__init__"):
             continue
-        if found.typing and (found.by, target) in TYPE_ONLY_CIRCLES:
-            continue
         edges[found.by].add(target)
     assert (circle := first_circle(edges)) is None, " -> ".join(circle or ())
 
@@ -236,11 +229,6 @@ def first_circle(edges: dict[str, set[str]]) -> list[str] | None:
 def test_the_circle_search_sees_circles():
     assert first_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
     assert first_circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None
-
-
-def test_every_exempted_circle_is_still_needed():
-    type_only = {(found.by, ours(found)) for found in IMPORTS if found.typing}
-    assert set(TYPE_ONLY_CIRCLES) <= type_only
 
 
 @pytest.mark.parametrize("word", ["utils", "helpers", "common", "manager", "misc"])
