@@ -7,16 +7,15 @@ one family, so a failure recorded through one comes back through the other.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.boundaries.loaded import loaded_exception
 from pytest_agentreplay.core.model import Failure
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 FAMILY = frozenset({"httpx", "httpx2"})
-RUNNERS = frozenset({"_pytest", "pytest", "unittest"})
 _ROOTS = frozenset({"builtins.Exception", "builtins.BaseException"})
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -39,15 +38,18 @@ def dotted(kind: type) -> str:
 
 def thawed(failure: Failure, library: ModuleType) -> BaseException:
     """The exception to raise in `library` (httpx or httpx2): of the same class, else a stand-in of the same name."""
-    kind = found(failure.type, library) or stand_in(failure, library)
+    kind: type[BaseException] = found(failure.type, library) or stand_in(failure, library)
     args = failure.args or (failure.message,)
-    try:
-        return kind(*args)
-    except Exception:
-        # A constructor of its own: the class and the text are what agents look at.
-        error = kind.__new__(kind)
-        error.args = args
-        return error
+    if kind.__module__.partition(".")[0] in FAMILY:
+        try:
+            return kind(*args)  # sets what the library reads later, such as `.request`
+        except Exception:
+            pass
+    # No constructor of a class that a file names is ever run; OSError takes its errno in __new__.
+    builtin = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    error: BaseException = builtin.__new__(kind, *args)
+    error.args = args
+    return error
 
 
 def stand_in(failure: Failure, library: ModuleType) -> type[BaseException]:
@@ -65,9 +67,5 @@ def stand_in(failure: Failure, library: ModuleType) -> type[BaseException]:
 def found(path: str, library: ModuleType) -> type[Exception] | None:
     """The loaded Exception class at the dotted `path`, httpx's and httpx2's being those of `library`."""
     name, _, kind = path.rpartition(".")
-    module = library if name in FAMILY else sys.modules.get(name)
-    # Not getattr: a module's own __getattr__ may import or warn.
-    value = vars(module).get(kind) if module is not None else None
-    if not isinstance(value, type) or not issubclass(value, Exception) or value.__name__ != kind:
-        return None
-    return None if any(base.__module__.partition(".")[0] in RUNNERS for base in value.__mro__) else value
+    value = loaded_exception(f"{library.__name__ if name in FAMILY else name}.{kind}")
+    return value if value is not None and issubclass(value, Exception) else None

@@ -1,4 +1,7 @@
-"""A class by its dotted name, among what is loaded already: data never imports, and never runs a module's code."""
+"""A class by its dotted name, among what is loaded already: data never imports, and never runs a module's code.
+
+Nor may a file name a signal of a test runner: it could skip a test or end the session.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import sys
 from typing import Any
 
 from pytest_agentreplay.core.hints import named
+
+
+RUNNERS = frozenset({"_pytest", "pytest", "unittest"})
 
 
 def loaded_exception(path: str) -> type | None:
@@ -17,5 +23,11 @@ def loaded_exception(path: str) -> type | None:
             # Not getattr: a module's own __getattr__ may import or warn.
             found = getattr(found, "__dict__", {}).get(name)
         if isinstance(found, type) and issubclass(found, BaseException):
-            return found
-    return named(BaseException, path)
+            return None if is_signal(found) else found
+    found = named(BaseException, path)
+    return None if found is None or is_signal(found) else found
+
+
+def is_signal(kind: type) -> bool:
+    """Whether a class is, or derives from, a test runner's own."""
+    return any(base.__module__.partition(".")[0] in RUNNERS for base in kind.__mro__)

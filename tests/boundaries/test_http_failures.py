@@ -59,3 +59,13 @@ def test_a_broken_text_is_no_reason_to_lose_the_exchange():
             raise ValueError
 
     assert frozen(Broken(1)).message == ""
+
+
+def test_a_file_cannot_name_a_signal_of_a_test_runner():
+    from pytest_agentreplay.boundaries.loaded import loaded_exception
+
+    for path in ("_pytest.outcomes.Exit", "_pytest.outcomes.Skipped", "unittest.case.SkipTest"):
+        assert loaded_exception(path) is None
+        name = path.rpartition(".")[2]
+        back = thawed(Failure(path, "now", ("now",), ("builtins.Exception",)), httpx)
+        assert (type(back).__name__, type(back).__mro__[1]) == (name, RuntimeError)
