@@ -22,7 +22,7 @@ from pytest_agentreplay.core.local import lanes, minted, renamed
 from pytest_agentreplay.core.model import Body, HttpCall, ToolCall
 from pytest_agentreplay.core.pairing import align, moves, unordered
 from pytest_agentreplay.core.recall import Recall
-from pytest_agentreplay.core.sections import below, message_indexes, owner
+from pytest_agentreplay.core.sections import below, message_indexes, owner, role
 from pytest_agentreplay.core.standing import Standing, arguments_cause, line
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class _Comparison:
 
     def pair(self, x: Item, y: Item, state: _State) -> Divergence | None:
         """Two exchanges that stand for each other."""
-        if x.sort != y.sort or (x.sort == "tool" and x.name != y.name):
+        if x.sort == "tool" and x.name != y.name:
             state.results = True
             return None if state.reply else self.other(x, y)
         if x.sort != "model":
@@ -124,6 +124,8 @@ class _Comparison:
 
     def request(self, x: Item, y: Item, state: _State) -> Divergence | None:
         """The new difference of two model calls; None when they only carry earlier ones along."""
+        if state.reply and _follows(x, y):
+            return None
         call = self.translated(x, y)
         found = self.recorded.differences(x.exchange.call, call)
         mine = tuple(one for one in found if not _inherited(one, x, y, state))
@@ -274,6 +276,19 @@ class _State:
     reply: bool = False
     results: bool = False
     parted: bool = False
+
+
+def _follows(x: Item, y: Item) -> bool:
+    """Whether two model calls differ only in words of the model and results of tools: the quick way to see it."""
+    assert x.reading is not None
+    assert y.reading is not None
+    if x.dropped or y.dropped or len(x.new) != len(y.new):
+        return False
+    if any(x.sections.get(name) != y.sections.get(name) for name in x.changed | y.changed):
+        return False
+    changed = [(i, j) for i, j in zip(x.new, y.new, strict=True) if x.messages[i] != y.messages[j]]
+    sent = [x.reading.messages[i] for i, _ in changed] + [y.reading.messages[j] for _, j in changed]
+    return bool(changed) and all(role(message) in {"assistant", "tool"} for message in sent)
 
 
 def _inherited(one: Difference, x: Item, y: Item, state: _State) -> bool:

@@ -61,9 +61,7 @@ def _model(name: str, readings: Readings, found: tuple[Difference, ...], *, froz
     mine = tuple(found[at] for where, at in ranked if where is Section.HISTORY)
     found = tuple(found[at] for _, at in ranked)
     if not found:
-        return Change(
-            Kind.REQUEST, f"{name}: the same call, written otherwise", "the bytes differ, what they say does not"
-        )
+        return Change(Kind.REQUEST, f"{name}: the same call, written otherwise", _SAME_CAUSE)
     first, where = found[0], ranked[0][0]
     if where is Section.PROMPT and owner(first, readings) == "user" and any(one.now is ABSENT for one in mine):
         # Messages went, and what stands in their place reads like an edited one: a summary.
@@ -165,6 +163,7 @@ def _loud(found: tuple[Difference, ...], names: dict[str, str]) -> tuple[Differe
     return tuple(sorted(found, key=lambda one: one.path in names))
 
 
+_SAME_CAUSE = "what it says is the same; its bytes differ, or an id that the client made ties it to another call"
 _MODEL_CAUSE = "the model, its address or a parameter was set otherwise in your code or configuration"
 _SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
 _PROMPT_CAUSE = "the prompt was edited, or something that is put into it changed"

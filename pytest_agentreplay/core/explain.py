@@ -160,7 +160,8 @@ def _tool(standing: Standing, call: ToolCall, lane: str, pending: list[Exchange]
         cause = "your code chose another tool than it did when recorded"
         if turn[0].call.boundary == "tool" and standing.name(turn[0].call).removeprefix("tool ") in asked:
             cause = (
-                f"the model asked for {', '.join(asked)}, and its reply is frozen: your code maps it to another tool"
+                f"the model asked for {', '.join(asked)}, and its reply is the recorded one: "
+                "your code maps it to another tool"
             )
         return standing.divergence(
             Kind.TOOL,

@@ -64,7 +64,8 @@ class Replayer:
                 return Refuse(self.divergence)
             found = self._find(call, moment.lane)
             if found is None:
-                return Refuse(explain.miss(self.run, self._reader, self.served.keys(), call, moment.lane))
+                served = self.served.keys()
+                return Refuse(explain.miss(self.run, self._reader, served, call, moment.lane, matching=self._matching))
             if self._front < bisect_left(self._finishes, found.start):
                 return Refuse(explain.order(self.run, self._reader, self.served.keys(), call, found))
             self._serve(found, call)

@@ -216,7 +216,7 @@ def arguments_cause(standing: Standing, target: Exchange, call: ToolCall) -> str
     wanted = {canonical(standing.arguments(use)) for use in asked}
     if isinstance(target.call, ToolCall) and canonical(target.call.arguments) in wanted:
         return (
-            "the model asked for the recorded arguments, and its reply is frozen: "
+            "the model asked for the recorded arguments, and its reply is the recorded one: "
             "your code between that reply and this call changes them"
         )
     if canonical(call.arguments) in wanted:

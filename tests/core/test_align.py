@@ -243,6 +243,65 @@ def test_the_end_of_the_test_comes_last(talk, writing):
     assert divergences(a, replace(a, header=replace(a.header, outcome={})), READER) == ()
 
 
+def test_an_answer_that_failed_or_never_came(writing):
+    def run(outcome):
+        book = writing.Book()
+        book.add(writing.chat([{"role": "user", "content": "hi"}]), outcome, finish=None if outcome is None else 1)
+        return book.run()
+
+    answers = [
+        writing.completion("ok"),
+        HttpReply(429, headers=writing.JSON, body=type(writing.chat([]).body)(b'{"error": {"message": "slow down"}}')),
+        Failure("httpx2.ReadTimeout", "too late"),
+        None,
+    ]
+    for one in answers:
+        for other in answers:
+            assert [x.kind for x in divergences(run(one), run(other), READER)] == [Kind.REPLY] * (one is not other)
+
+
+def test_items_and_what_broke_them_off(writing):
+    def run(reply):
+        book = writing.Book()
+        book.add(ToolCall("rows"), reply)
+        return book.run()
+
+    whole, broken = ToolReply(items=(1, 2)), ToolReply(items=(1, 2), failure=Failure("ValueError", "bad row"))
+    (one,) = divergences(run(whole), run(broken), READER)
+    assert [(x.path, x.now) for x in one.differences] == [("$.raised", "ValueError: bad row")]
+
+
+def test_what_follows_from_another_reply_is_not_told(talk):
+    b = talk(
+        20, words=lambda i: f"schritt {i}", result=lambda i: {"x": i}, asked=lambda i: ("refund", {"id": -i}), ids="b"
+    )
+    assert kinds(talk(20), b) == [(Kind.REPLY, 1)]
+    b = talk(20, words=lambda i: f"schritt {i}", fields=lambda i: {"top_p": 1} if i > 9 else {}, ids="b")
+    assert kinds(talk(20), b) == [(Kind.REPLY, 1), (Kind.MODEL, 10)]
+
+
+def test_a_call_that_moved_and_overlapped_is_no_divergence(writing):
+    def run(*names, together=()):
+        book = writing.Book()
+        book.together(*((ToolCall(name), ToolReply(name)) for name in together))
+        for name in names:
+            book.tool(name, name)
+        return book.run()
+
+    assert divergences(run(together=("a", "b", "c")), run("c", "a", "b"), READER) == ()
+    assert kinds(run("a", "b", "c"), run("c", "a", "b")) == [(Kind.ORDER, 0)]
+
+
+def test_calls_of_very_many_equal_steps(writing):
+    def run(count):
+        book = writing.Book()
+        for _ in range(count):
+            book.tool("poll", "no")
+        return book.run()
+
+    assert [x.kind for x in divergences(run(700), run(702), READER)] == [Kind.EXTRA] * 2
+
+
 # Lanes.
 
 

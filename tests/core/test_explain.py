@@ -467,3 +467,47 @@ def test_openai_responses(writing):
     book.add(responses([*items, results[0]]), HttpReply(200))
     found = explain.miss(book.run(), READER, (), responses([*items, results[1]]), "main")
     assert (found.kind, [x.path for x in found.differences]) == (Kind.RESULT, ["$.input[2].output"])
+
+
+def test_where_a_text_came_from(writing):
+    book = writing.Book()
+    book.model([ASK], writing.completion("The parcel left Hamburg at noon", [("call_0001", "rows", {"q": "left"})]))
+    book.tool("rows", ["Hamburg harbour", {"at": "noon"}], q="left")
+    history = [ASK, {"role": "assistant", "content": "The parcel left Hamburg at noon"}]
+    book.model([*history, {"role": "user", "content": "see Hamburg harbour, 7"}])
+    run = book.run()
+
+    def told(*messages):
+        return explain.miss(run, READER, {0, 2}, writing.chat([*messages]), "main").detail
+
+    (line,) = told(
+        ASK,
+        history[1] | {"content": "The parcel left Bremen at noon"},
+        {"role": "user", "content": "see Hamburg harbour, 7"},
+    )
+    assert line == 'the recorded text "Hamburg" came from model gpt-x (turn 1, call 1)'
+    # A short word of a prompt may stand anywhere.
+    assert told(*history, {"role": "user", "content": "see Bremen harbour, 7"}) == ()
+    assert told(*history, {"role": "user", "content": "see Hamburg harbour, 8"}) == ()
+    book.exchanges[2] = replace(
+        run.exchanges[2], call=writing.chat([ASK, history[1] | {"content": "from the harbour"}])
+    )
+    changed = writing.chat([ASK, history[1] | {"content": "from the station"}])
+    found = explain.miss(book.run(), READER, {0, 2}, changed, "main")
+    assert found.detail == ('the recorded text "harbour" came from tool rows (turn 1, call 2)',)
+    assert explain.miss(run, READER, {0}, ToolCall("rows", {"q": "right"}), "main").detail == ()
+
+
+def test_a_call_that_only_ids_tell_apart(writing):
+    def call(number):
+        body = {"jsonrpc": "2.0", "id": number, "method": "tools/list"}
+        return HttpCall("POST", "https://mcp.test/mcp", writing.JSON, Body(json.dumps(body).encode()))
+
+    book = writing.Book()
+    book.add(call(1), HttpReply(200))
+    found = explain.miss(book.run(), READER, (), call(2), "main")
+    assert (found.kind, found.summary) == (Kind.REQUEST, "POST mcp.test/mcp: the same request, written otherwise")
+    book = writing.Book()
+    book.model([ASK])
+    fragment = writing.chat([ASK], url=writing.URL + "#x")
+    assert "the same call, written otherwise" in explain.miss(book.run(), READER, (), fragment, "main").summary
