@@ -29,7 +29,7 @@ BASE = pytest.StashKey["Settings"]()
 STORE = pytest.StashKey["Store"]()
 SCENE = pytest.StashKey["Scene | None"]()
 FINDING = pytest.StashKey["Finding"]()
-TMP = pytest.StashKey["Path"]()
+TMP: pytest.StashKey[Path] = pytest.StashKey()
 PROVING = pytest.StashKey[bool]()
 WANTED = pytest.StashKey[bool]()
 
@@ -40,10 +40,12 @@ MARKER = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the flags and ini keys of `settings`."""
+    """Add the flags and ini keys of `settings`. A flag that another plugin has already is left to it."""
+    taken = {name for group in parser._groups for option in group.options for name in option.names()}
     group = parser.getgroup("agentreplay", "frozen agent runs")
     for flag, options in knobs.OPTIONS:
-        group.addoption(flag, **options)
+        if flag not in taken:
+            group.addoption(flag, **options)
     for key, options in knobs.INI:
         parser.addini(key, **options)
 
@@ -64,9 +66,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SessionLines(), "agentreplay-session")
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    """One line: the whole matrix."""
-    return config.stash[BASE].headline()
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """One line: the whole matrix; a second one when --replay went to another plugin."""
+    lines = [config.stash[BASE].headline()]
+    if "agentreplay_replay" not in config.option:
+        lines.append("agentreplay: another plugin has --replay here; say --agentreplay-mode=model")
+    return lines
 
 
 def ini_keys(config: pytest.Config) -> list[str]:

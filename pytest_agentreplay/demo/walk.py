@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-FILES = ("shop.py", "test_shop.py", "pytest.ini")
+FILES = ("shop.py", "test_shop.py", "conftest.py", "pytest.ini")
 OLD_LINE, NEW_LINE = "Be brief and kind.", "Be brief and cheerful."
 SCRIPT = (
     Ask("lookup_order", {"order_id": "A-17"}),

@@ -92,9 +92,12 @@ def recording_lines(one: Told, root: str) -> list[str]:
             lines.append(f"recorded  nothing: {one['test']} made no call that a boundary knows")
         case _:
             lines.append(f"recorded  nothing: {one['test']} was cut short or could not be frozen")
+    if one.get("large"):
+        lines.append(f"large     {file} holds {one['large']} bytes, more than agentreplay_max_bytes")
     lines += [f"not recorded: {gap}" for gap in one.get("gaps", ())]
     for tool in one.get("unfrozen", ()):
-        lines.append(f"[AR-UNFROZEN] tool {tool['tool']} ran unseen and will run again in replay; add   {tool['line']}")
+        lines.append(f"[AR-UNFROZEN] tool {tool['tool']} ran unseen and will run again in a replay")
+        lines.append(f"          add to agentreplay_tools:   {tool['path']}")
     return lines
 
 

@@ -124,7 +124,8 @@ def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str) -> list
         body = x.call.body.data
         for identity, name in asked.items():
             if name not in known and name not in missed and identity.encode() in body:
-                missed[name] = {"tool": name, "line": f'agentreplay_tools = ["{guess(name, root)}"]'}
+                path = guess(name, root)
+                missed[name] = {"tool": name, "path": path, "line": f'agentreplay_tools = ["{path}"]'}
         if isinstance(x.outcome, HttpReply):
             asked |= {use.id: use.name for use in reader.read_reply(x.call, x.outcome).tool_uses if use.id}
     return list(missed.values())

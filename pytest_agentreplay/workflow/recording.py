@@ -107,7 +107,8 @@ class Recording(Scene):
         self.journal.close(keep=False)
         self.told["exchanges"] = len(exchanges)
         self.told["outcome"] = run.header.outcome["status"]
-        self.told["bytes"] = len(text.encode())
+        size = len(text.encode())
+        self.told["large"] = size if 0 < self.settings.max_bytes < size else 0
         return None
 
     def _keeps_old(self, ended: Ended) -> str:

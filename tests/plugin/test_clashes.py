@@ -1,0 +1,43 @@
+"""Other plugins own names that we would like: each clash ends in something readable."""
+
+from __future__ import annotations
+
+OTHER = """
+def pytest_addoption(parser):
+    parser.getgroup("replay").addoption("--replay", dest="replay", default=None)
+"""
+
+
+def test_a_flag_that_another_plugin_has_is_left_to_it(project):
+    project.write(other_replay=OTHER)
+    project.plugins = ("other_replay", *project.plugins)
+    done = project.run("--agentreplay-mode=record", PYTHONPATH=str(project.root))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "another plugin has --replay here; say --agentreplay-mode=model" in done.stdout
+    project.server.stop()
+    replayed = project.run("--agentreplay-mode=model", "--replay=anything", PYTHONPATH=str(project.root))
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    assert "model frozen" in replayed.stdout
+
+
+def test_nothing_is_said_where_nobody_else_has_it(project):
+    assert "another plugin" not in project.run("--co", "-q").stdout
+
+
+def test_without_syrupy_everything_but_its_fixture_works(project):
+    project.plugins += ("no:syrupy", "no:time_machine")
+    assert project.record().returncode == 0
+    assert project.replay().returncode == 0
+
+
+def test_a_snapshot_larger_than_wanted_is_told(project):
+    with (project.root / "pytest.ini").open("a") as ini:
+        ini.write("agentreplay_max_bytes = 500\n")
+    assert "more than agentreplay_max_bytes" in project.record().stdout
+
+
+def test_a_tool_that_ran_unseen_is_told_with_what_to_add(project):
+    project.edit("pytest.ini", "    agent.refund\n", "")
+    done = project.record("--agentreplay-no-prove")
+    assert "[AR-UNFROZEN] tool refund ran unseen" in done.stdout
+    assert "add to agentreplay_tools:   agent.refund" in done.stdout
