@@ -1,7 +1,8 @@
 """The text of the recording journal: one record a line, appended while a test runs, so that a kill loses little.
 
-A record is `length sha256[:8] json` and a newline; the length counts the bytes of the JSON. A request body says how
-many bytes at its head and tail are those of the previous one of its lane, so that a long conversation stays linear.
+A record is `length sha256[:8] json` and a newline; the length counts the bytes of the JSON. A request body is told in
+`parts`: what it keeps of the one before it in its lane, `[from, to]` in bytes, and what is new, so that a long
+conversation stays linear.
 Whoever appends these bytes decides when they reach the disk.
 """
 
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec.blobs import BlobReader, BlobWriter
 from pytest_agentreplay.codec.exchanges import exchange_out, header_out
-from pytest_agentreplay.codec.overlap import head, tail
+from pytest_agentreplay.codec.overlap import parts
 from pytest_agentreplay.codec.readings import exchange_in, header_in
 from pytest_agentreplay.codec.values import Malformed, reveal_text, unbase64
 from pytest_agentreplay.core.model import Body, Run
@@ -38,13 +39,10 @@ class _Written:
 
     def request(self, number: int, lane: str, body: Body) -> dict[str, Any]:  # noqa: ARG002  a journal numbers nothing
         earlier, self._last[lane] = self._last.get(lane, b""), body.data
-        top = head(earlier, body.data)
-        end = tail(earlier, body.data, min(len(earlier), len(body.data)) - top)
-        new = _bytes_out(body.data[top : len(body.data) - end])
-        return {"kept": [top, end], **new} if top or end else new
+        return {"parts": [part if isinstance(part, tuple) else _bytes_out(part) for part in parts(earlier, body.data)]}
 
     def reply(self, number: int, body: Body) -> dict[str, Any]:  # noqa: ARG002  a journal numbers nothing
-        return {"size": len(body.data), **_bytes_out(body.data)}
+        return {"size": len(body.data), "parts": [_bytes_out(body.data)]}
 
     def new_blobs(self) -> dict[str, Any]:
         """The blobs that no record holds yet."""
@@ -117,28 +115,29 @@ class _Read:
         lane = reveal_text(stored.get("lane", "main"), self.blobs)
 
         def body(place: str, content: dict[str, Any]) -> Body:
-            data = _bytes_in(content)
+            earlier = self._last.get(lane, b"")
+            data = b"".join(_bytes_in(part, earlier) for part in content["parts"])
             if place == "request":
-                top, end = content.get("kept", (0, 0))
-                earlier = self._last.get(lane, b"")
-                data = self._last[lane] = earlier[:top] + data + earlier[len(earlier) - end :]
+                self._last[lane] = data
             return Body(data)
 
         return exchange_in(stored, body, self.blobs)
 
 
-def _bytes_out(data: bytes) -> dict[str, Any]:
+def _bytes_out(data: bytes) -> str | dict[str, str]:
     try:
-        return {"text": data.decode()}
+        return data.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def _bytes_in(content: dict[str, Any]) -> bytes:
-    match content:
-        case {"text": str(text)}:
-            return text.encode()
+def _bytes_in(part: Any, earlier: bytes) -> bytes:
+    match part:
+        case str():
+            return part.encode()
         case {"base64": str(text)}:
             return unbase64(text)
+        case [int(begin), int(end)]:
+            return earlier[begin:end]
         case _:
-            raise Malformed("a body must be text or base64")
+            raise Malformed("a part of a body must be text, base64, or what it keeps")

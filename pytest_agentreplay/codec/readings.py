@@ -148,20 +148,16 @@ def _timing(stored: dict[str, Any]) -> Timing:
         return Timing(_integer(start, "ns"), _maybe(first), _maybe(end))
     if "ms" not in stored:
         return _NO_TIME
-    start, first, end = (_ns(reading) for reading in _three(stored["ms"]))
-    if start is None:
-        _wrong("ms", "a list that begins with a number")
-    return Timing(start, first, end)
+    start, first, end = _three(stored["ms"])
+    return Timing(_ns(start), None if first is None else _ns(first), None if end is None else _ns(end))
 
 
 def _three(value: Any) -> list[Any]:
     return value if isinstance(value, list) and len(value) == 3 else _wrong("timing", "three readings")
 
 
-def _ns(ms: Any) -> int | None:
-    if ms is None:
-        return None
-    return nanoseconds(ms) if type(ms) in {int, float} else _wrong("ms", "a list of numbers")
+def _ns(ms: Any) -> int:
+    return nanoseconds(ms) if type(ms) is float or type(ms) is int else _wrong("ms", "a list of numbers")
 
 
 def _maybe(value: Any) -> int | None:

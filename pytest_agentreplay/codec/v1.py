@@ -139,9 +139,8 @@ class Reading:
         stored = self.exchanges[number - 1]
         self.bodies.blobs.spent = 0
         try:
-            unknown = sorted(stored.keys() - KEYS)
-            if unknown and self.doc["schemaVersion"] == VERSION:
-                raise ValueError(f"unknown key {unknown[0]!r:.40}")
+            if not KEYS.issuperset(stored) and self.doc["schemaVersion"] == VERSION:
+                raise ValueError(f"unknown key {min(stored.keys() - KEYS)!r:.40}")
             exchange = exchange_in(stored, lambda place, body: self._body(number, place, body), self.bodies.blobs)
         except _DAMAGE as error:
             raise self.unreadable(_told(error), f"exchange {number}") from None

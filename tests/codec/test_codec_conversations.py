@@ -138,6 +138,17 @@ def test_a_moving_cache_mark_leaves_short_runs_of_newest_versions(conversation):
 
 
 @pytest.mark.parametrize(
+    "change", [clock, window, summary, memory, mark_last, mark_last_string], ids=lambda f: f.__name__
+)
+def test_the_journal_of_such_a_history_is_linear_too(conversation, change):
+    run = http_only(conversation(60, change=change))
+    journal = Journal()
+    data = journal.begin(run.header) + b"".join(map(journal.exchange, run.exchanges))
+    assert read(data) == (run, 0)
+    assert len(data) < 9 * len(http_only(conversation(60)).exchanges[-1].call.body)
+
+
+@pytest.mark.parametrize(
     "dump",
     [
         lambda v: json.dumps(v).encode(),
@@ -317,17 +328,19 @@ def test_records_of_a_journal_that_say_nothing_sensible_end_it():
     def http(body: object, **more: object) -> dict:
         return {"exchange": {"order": [1, 2], "request": {"method": "GET", "url": "http://a/", "body": body}, **more}}
 
-    fine = record(http({"text": "x"}))
+    fine = record(http({"parts": ["x"]}))
     assert read(begun + fine)[1] == 0
     for bad in (
         [],
         5,
         {},
         {"exchange": 5},
-        {"blobs": 5, **http({"text": "x"})},
-        http({"hex": "00"}),
-        http({"text": 5}),
-        http({"text": "x", "kept": 3}),
+        {"blobs": 5, **http({"parts": ["x"]})},
+        http({"text": "x"}),
+        http({"parts": 5}),
+        http({"parts": [5]}),
+        http({"parts": [["x", 1]]}),
+        http({"parts": [{"hex": "00"}]}),
     ):
         assert read(begun + record(bad) + fine) == (Run(Header("t")), len(record(bad)) + len(fine))
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec.journal import Journal, read
+from pytest_agentreplay.codec.overlap import parts
 from pytest_agentreplay.core.model import (
     EMPTY,
     Body,
@@ -168,6 +169,18 @@ def test_every_run_comes_back_from_its_journal_in_whatever_order_it_settled(run,
     assert found == Run(run.header, tuple(unique[start] for start in sorted(unique)))
     assert found is not None
     assert bodies(found) == bodies(Run(run.header, tuple(unique[start] for start in sorted(unique))))
+
+
+piece = st.integers(0, 12).map(lambda n: (b'{"n":"' + bytes([n]) * 300 + b'"},') if n % 5 else b"line %d\n" % n * 90)
+pieces = st.lists(piece | st.sampled_from([b"x", b"},", b""]), max_size=24).map(b"".join)
+
+
+@CALM
+@given(pieces, pieces)
+def test_what_a_text_keeps_of_another_makes_it_again(old, new):
+    found = list(parts(old, new))
+    assert b"".join(old[part[0] : part[1]] if isinstance(part, tuple) else part for part in found) == new
+    assert b"" not in found
 
 
 def test_numbers_that_json_cannot_hold_come_back():
