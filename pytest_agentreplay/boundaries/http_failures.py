@@ -7,7 +7,7 @@ one family, so a failure recorded through one comes back through the other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.loaded import loaded_exception
 from pytest_agentreplay.core.model import Failure
@@ -43,10 +43,10 @@ def thawed(failure: Failure, library: ModuleType) -> BaseException:
     if kind.__module__.partition(".")[0] in FAMILY:
         try:
             return kind(*args)  # sets what the library reads later, such as `.request`
-        except Exception:
+        except Exception:  # noqa: S110  then it is built without its constructor, below
             pass
     # No constructor of a class that a file names is ever run; OSError takes its errno in __new__.
-    builtin = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    builtin: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
     error: BaseException = builtin.__new__(kind, *args)
     error.args = args
     return error

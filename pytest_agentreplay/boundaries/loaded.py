@@ -10,7 +10,6 @@ from typing import Any
 
 from pytest_agentreplay.core.hints import named
 
-
 RUNNERS = frozenset({"_pytest", "pytest", "unittest"})
 
 
