@@ -6,6 +6,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import CannotWrite
+from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,4 +26,4 @@ def cannot_write(path: Path, error: OSError) -> CannotWrite:
     """The error for people: which file, what the system said, what to do."""
     words = (error.strerror or str(error)).lower()
     advice = ADVICE.get(error.errno or 0, "whatever stood there before is intact; record again")
-    return CannotWrite(f"{path}: cannot be written: {words}.\n{advice[0].upper()}{advice[1:]}.")
+    return CannotWrite(f"{shown(path)}: cannot be written: {words}.\n{advice[0].upper()}{advice[1:]}.")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import CannotWrite, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store.advice import cannot_write
+from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,18 +41,18 @@ def read(path: Path) -> bytes:
     """The bytes of a plain file. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise SnapshotUnreadable("is not a plain file; links, folders and pipes are not followed", file=str(path))
+            raise SnapshotUnreadable("is not a plain file; links, folders and pipes are not followed", file=shown(path))
         handle = os.open(path, os.O_RDONLY | NOFOLLOW | os.O_NONBLOCK if os.name == "posix" else os.O_RDONLY | BINARY)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise SnapshotUnreadable("is not a plain file", file=str(path))
+                raise SnapshotUnreadable("is not a plain file", file=shown(path))
             return read_bounded(handle, path)
         finally:
             os.close(handle)
     except FileNotFoundError:
-        raise SnapshotMissing("there is no such file", file=str(path)) from None
+        raise SnapshotMissing("there is no such file", file=shown(path)) from None
     except OSError as error:
-        raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+        raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=shown(path)) from None
 
 
 def read_bounded(handle: int, path: Path) -> bytes:
@@ -61,7 +62,7 @@ def read_bounded(handle: int, path: Path) -> bytes:
     while part := os.read(handle, 1 << 20):
         size += len(part)
         if size > LARGEST:
-            raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=str(path), place=f"offset {LARGEST}")
+            raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=shown(path), place=f"offset {LARGEST}")
         parts.append(part)
     return b"".join(parts)
 
@@ -100,7 +101,7 @@ def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> N
         with locked(path):
             if sha256_of(path) != expected:
                 raise CannotWrite(
-                    f"{path}: changed underneath this recording, so nothing was written. "
+                    f"{shown(path)}: changed underneath this recording, so nothing was written. "
                     "Another run records the same test; let one of them record it again."
                 )
             write_whole(path, text)
@@ -128,7 +129,9 @@ def locked(path: Path) -> Iterator[None]:
             if older_than(lock, LOCK_STALE):
                 remove(lock)
             elif time.monotonic() > deadline:
-                raise CannotWrite(f"{path}: another process is writing it; record again, or remove {lock}") from None
+                raise CannotWrite(
+                    f"{shown(path)}: another process is writing it; record again, or remove {shown(lock)}"
+                ) from None
             else:
                 time.sleep(0.02)
         else:

@@ -14,6 +14,7 @@ from pytest_agentreplay.codec import journal as journal_codec
 from pytest_agentreplay.core.model import Header
 from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Exchange, Run
@@ -42,21 +43,21 @@ class Store:
         except SnapshotMissing:
             self._read[path] = None
             message = f'no snapshot is recorded for this test; record it: pytest --snapshot-record "{nodeid}"'
-            raise SnapshotMissing(message, file=str(path)) from None
+            raise SnapshotMissing(message, file=shown(path)) from None
         self._read[path] = hashlib.sha256(data).hexdigest()
-        snapshot = codec.loads(data, file=str(path))
+        snapshot = codec.loads(data, file=shown(path))
         if snapshot.run.header.test != nodeid:
             message = (
                 f"belongs to {snapshot.run.header.test}, not to {nodeid}.\n"
                 "Was the test renamed? Rename it back, or remove this file and record: "
                 f'pytest --snapshot-record "{nodeid}"'
             )
-            raise SnapshotMisplaced(message, file=str(path))
+            raise SnapshotMisplaced(message, file=shown(path))
         return snapshot
 
     def edited(self, path: Path) -> list[str]:
         """What in the file at `path` is not what was sealed: "exchange 3", "header"."""
-        return codec.edited(files.read(path), file=str(path))
+        return codec.edited(files.read(path), file=shown(path))
 
     def save(self, path: Path, text: str) -> None:
         """Write a snapshot, unless the file has changed since `load`. Raises CannotWrite."""
@@ -76,15 +77,15 @@ class Store:
 
     def pending_of(self, path: Path) -> Path:
         """Where the pending run of the test whose snapshot is at `path` would lie."""
-        return layout.pending_path(self.root, codec.loads(files.read(path), file=str(path)).run.header.test)
+        return layout.pending_path(self.root, codec.loads(files.read(path), file=shown(path)).run.header.test)
 
     def home_of(self, pending: Path) -> Path:
         """Where the pending run at `pending` belongs. Raises SnapshotUnreadable for a test outside the project."""
-        nodeid = codec.loads(files.read(pending), file=str(pending)).run.header.test
+        nodeid = codec.loads(files.read(pending), file=shown(pending)).run.header.test
         module = PurePosixPath(nodeid.partition("::")[0])
         if module.is_absolute() or ".." in module.parts or "\\" in nodeid.partition("::")[0] or ":" in str(module):
             message = f"belongs to {nodeid}, which lies outside of {self.root}"
-            raise SnapshotUnreadable(message, file=str(pending), place="header")
+            raise SnapshotUnreadable(message, file=shown(pending), place="header")
         return layout.snapshot_path(self.root, Path(module), nodeid, self.directory)
 
     def journal_for(self, nodeid: str) -> Journal:
