@@ -228,7 +228,6 @@ class _Comparison:
             recorded=x.exchange,
             now=y.exchange.call,
             cause="the code makes its calls in another order; nothing else about this call differs",
-            hints=('if their order means nothing: @pytest.mark.agentreplay(order="loose")',),
         )
 
     def told(self, change: Change, x: Item, y: Item) -> Divergence:

@@ -67,7 +67,6 @@ def order(run: Run, reader: Reader, served: Collection[int], call: Call, found: 
         differences=sides,
         cause=f"the recording has {standing.name(skipped.call)} (in {same}) answered before this call began; "
         "your code now makes them the other way round, or at once",
-        hints=('if their order means nothing: @pytest.mark.agentreplay(order="loose")',),
     )
 
 
