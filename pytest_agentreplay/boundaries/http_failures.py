@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FAMILY = frozenset({"httpx", "httpx2"})
+STAND_IN = "__agentreplay_stand_in__"
 _ROOTS = frozenset({"builtins.Exception", "builtins.BaseException"})
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -61,11 +62,11 @@ def stand_in(failure: Failure, library: ModuleType) -> type[BaseException]:
     near = (found(base, library) for base in failure.bases if base not in _ROOTS)
     base = next((kind for kind in near if kind is not None), RuntimeError if ordinary else BaseException)
     module, _, name = failure.type.rpartition(".")
-    return type(name, (base,), {"__module__": module})
+    return type(name, (base,), {"__module__": module, STAND_IN: True})
 
 
 def found(path: str, library: ModuleType) -> type[Exception] | None:
     """The loaded Exception class at the dotted `path`, httpx's and httpx2's being those of `library`."""
     name, _, kind = path.rpartition(".")
     value = loaded_exception(f"{library.__name__ if name in FAMILY else name}.{kind}")
-    return value if value is not None and issubclass(value, Exception) else None
+    return value if value is not None and issubclass(value, Exception) and not hasattr(value, STAND_IN) else None
