@@ -219,7 +219,9 @@ def do_accept(options: argparse.Namespace) -> int:
             say(f"agentreplay accept {file}")
         return SAME if pending else complain(AgentReplayError("no run is pending here"), NOTHING)
     if options.requests:
-        return run_pytest(read(options.what).run.header.test, f"--agentreplay-adopt={options.reason or 'accepted'}")
+        return run_pytest(
+            "-q", read(options.what).run.header.test, f"--agentreplay-adopt={options.reason or 'accepted'}"
+        )
     say(accept.take(Path.cwd(), options.what))
     return SAME
 

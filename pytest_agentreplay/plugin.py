@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay import settings as knobs
-from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError
+from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError, SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 BASE = pytest.StashKey["Settings"]()
 STORE = pytest.StashKey["Store"]()
 SCENE = pytest.StashKey["Scene | None"]()
+OPEN = pytest.StashKey["Scene | None"]()
 FINDING = pytest.StashKey["Finding"]()
 TMP: pytest.StashKey[Path] = pytest.StashKey()
 PROVING = pytest.StashKey[bool]()
 WANTED = pytest.StashKey[bool]()
+
+SHARED = {"--replay"}
+"""Flags that other plugins have as well."""
 
 MARKER = (
     "agentreplay(mode=None, tools=None, expect=None, ...): record this test's model and tool calls, or replay them; "
@@ -40,14 +44,27 @@ MARKER = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the flags and ini keys of `settings`. A flag that another plugin has already is left to it."""
-    taken = {name for group in parser._groups for option in group.options for name in option.names()}
-    group = parser.getgroup("agentreplay", "frozen agent runs")
-    for flag, options in knobs.OPTIONS:
-        if flag not in taken:
-            group.addoption(flag, **options)
+    """Add the flags and ini keys of `settings`."""
+    add_flags(parser, shared=False)
     for key, options in knobs.INI:
         parser.addini(key, **options)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None]:
+    """Only now do all plugins and conftests have their flags: whoever came after us would have died of a second one."""
+    yield
+    add_flags(parser, shared=True)
+
+
+def add_flags(parser: pytest.Parser, *, shared: bool) -> None:
+    """Add our own flags, or those that other plugins are known to have too; one that is taken is left to them."""
+    groups = [*getattr(parser, "_groups", ()), getattr(parser, "_anonymous", None)]
+    taken = {name for group in groups if group is not None for option in group.options for name in option.names()}
+    group = parser.getgroup("agentreplay", "frozen agent runs")
+    for flag, options in knobs.OPTIONS:
+        if (flag in SHARED) is shared and flag not in taken:
+            group.addoption(flag, **options)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -132,9 +149,19 @@ def begin(item: pytest.Item) -> Scene | None:
             scene.open()
     except AgentReplayError as error:
         item.stash[SCENE] = None
-        pytest.fail(str(error), pytrace=False)
-    item.stash[SCENE] = scene
+        raise unfit(item, error) from None
+    item.stash[SCENE] = item.config.stash[OPEN] = scene
     return scene
+
+
+def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
+    """The exception that fails a test which cannot be recorded or replayed as it stands."""
+    if isinstance(error, SnapshotError):
+        from pytest_agentreplay.workflow.begin import refused
+
+        item.stash[FINDING] = refused(error, item.nodeid)
+        return failed(item, item.stash[FINDING])
+    return pytest.fail.Exception(str(error), pytrace=False)
 
 
 def store_of(config: pytest.Config) -> Store:
@@ -215,16 +242,18 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     """Close the scene when all fixtures are down; a recording is sealed here."""
+    finding, broken = None, None
     try:
         result = yield
     finally:
-        scene = item.stash.get(SCENE, None)
-        finding = None
-        if scene is not None:
+        item.config.stash[OPEN] = None
+        if (scene := item.stash.get(SCENE, None)) is not None:
             try:
                 finding = scene.end()
             except AgentReplayError as error:
-                pytest.fail(str(error), pytrace=False)
+                broken = error
+    if broken is not None:
+        raise unfit(item, broken)
     if finding is not None and FINDING not in item.stash:
         item.stash[FINDING] = finding
         raise failed(item, finding)
@@ -256,7 +285,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
     told = getattr(reports[-1], "agentreplay", None)
     if told is not None and told.get("verdict") in {"created", "replaced"} and item.config.stash[BASE].prove:
-        told["proof"] = prove(item, nextitem)
+        # A tool that ran unseen would run a second time: that may have been a payment.
+        told["proof"] = {"skipped": True} if told.get("unfrozen") else prove(item, nextitem)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -297,13 +327,25 @@ class SessionLines:
         if told is not None:
             self.told.append(told)
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """An interrupt leaves a test without its teardown: what it opened is closed, what it saw is kept aside."""
+        scene = session.config.stash.get(OPEN, None)
+        if scene is None:
+            return
+        from pytest_agentreplay.workflow.scene import Ended
+
+        scene.end_body(Ended(interrupted=True))
+        scene.end()
+        self.told.append(scene.told)
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         """The footer: only when there is something to say."""
         if not self.told:
             return
         from pytest_agentreplay.report.session import footer
 
-        lines = footer(self.told, verbosity=config.get_verbosity(), root=str(config.rootpath))
+        lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
         if not lines:
             return
         if config.get_verbosity() >= 0:

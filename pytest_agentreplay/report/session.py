@@ -6,6 +6,8 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.report.finding import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -29,8 +31,11 @@ def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str 
     return {"replays": True, "why": moved}
 
 
-def footer(told: Iterable[Told], *, verbosity: int, root: str) -> list[str]:
-    """The lines at the end of a session: replays counted, recordings with their proof, gaps, tools that ran unseen."""
+def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
+    """The lines at the end of a session: replays counted, recordings with their proof, gaps, tools that ran unseen.
+
+    Files are told from `here`, the directory in which pytest was started.
+    """
     everything = list(told)
     replayed = [one for one in everything if one["mode"] == "replay"]
     recorded = [one for one in everything if one["mode"] == "record"]
@@ -39,9 +44,23 @@ def footer(told: Iterable[Told], *, verbosity: int, root: str) -> list[str]:
         lines += replay_lines(replayed)
     elif replayed and verbosity >= 0:
         lines.append(replay_count(replayed))
+    for one in replayed:
+        lines += edited_lines(one, here)
+    for one in everything:
+        if one["mode"] == "adopt":
+            lines += adopted_lines(one, here)
     for one in recorded:
-        lines += recording_lines(one, root)
+        lines += recording_lines(one, here)
+    lines += [adopting_line(one, root) for one in everything if one["mode"] == "adopt"]
     return lines
+
+
+def adopting_line(one: Told, root: str) -> str:
+    """What became of the changed requests of one test."""
+    file = os.path.relpath(one["file"], root)
+    if one.get("verdict") == "adopted":
+        return f"accepted  {file} ({plural(one['requests'], 'changed request')}, every reply as it was)"
+    return f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"
 
 
 def replay_count(replayed: list[Told]) -> str:
@@ -69,36 +88,75 @@ def replay_lines(replayed: list[Told]) -> list[str]:
     return lines
 
 
-def recording_lines(one: Told, root: str) -> list[str]:
+def edited_lines(one: Told, here: str) -> list[str]:
+    """A snapshot that was edited by hand and not sealed again: served as it stands, and told each time."""
+    if not one.get("edited"):
+        return []
+    file = near(one["file"], here)
+    return [
+        f"edited    {file}: {', '.join(one['edited'])} differs from what was sealed; refused under CI and --replay=model",
+        f"          if the edit is meant:   agentreplay reseal {quoted(file)} --reason WHY",
+    ]
+
+
+def adopted_lines(one: Told, here: str) -> list[str]:
+    """What became of a wish to keep the recorded replies."""
+    file = near(one["file"], here)
+    if one.get("verdict") != "adopted":
+        return [f"adopted   nothing: {file} is as it was"]
+    return [f"adopted   {file}: {plural(one['requests'], 'changed request')} under the recorded replies"]
+
+
+def near(file: str, here: str) -> str:
+    """A file as people would type it in the directory `here`."""
+    try:
+        found = os.path.relpath(file, here)
+    except ValueError:  # another drive
+        return file
+    return found if len(found) < len(file) else file
+
+
+def recording_lines(one: Told, here: str) -> list[str]:
     """What became of one recording."""
-    file = os.path.relpath(one["file"], root) if one.get("file") else ""
+    file = near(one["file"], here)
     lines: list[str] = []
     match one.get("verdict"):
         case "created" | "replaced" as verdict:
             line = f"recorded  {file} ({verdict}, {plural(one['exchanges'], 'call')}, test {one['outcome']})"
             proof = one.get("proof")
             if proof is not None:
-                line += "   replays" if proof["replays"] else "   does not replay"
-                if proof["why"]:
-                    line += f": {proof['why']}"
+                line += proof_words(proof)
             lines.append(line)
         case "pending":
-            pending = os.path.relpath(one["pending"], root)
+            pending = near(one["pending"], here)
             lines += [
                 f"pending   {one['test']}: {one['why']}; {file} is as it was",
-                f"          to take the new run:   agentreplay accept {pending}",
+                f"          to take the new run:   agentreplay accept {quoted(pending)}",
             ]
         case "nothing crossed":
             lines.append(f"recorded  nothing: {one['test']} made no call that a boundary knows")
         case _:
-            lines.append(f"recorded  nothing: {one['test']} was cut short or could not be frozen")
+            first, *more = str(one.get("why", "")).splitlines() or [""]
+            lines += [f"recorded  nothing of {one['test']}: {first}", *(f"          {text}" for text in more)]
+            if one.get("journal"):
+                lines.append(
+                    f"          to keep what it saw:   agentreplay recover {quoted(near(one['journal'], here))}"
+                )
     if one.get("large"):
-        lines.append(f"large     {file} holds {one['large']} bytes, more than agentreplay_max_bytes")
+        lines.append(f"large     {file} holds {one['large']:,} bytes, more than agentreplay_max_bytes")
+        lines.append("          give the test smaller inputs, or keep such files in git-lfs")
     lines += [f"not recorded: {gap}" for gap in one.get("gaps", ())]
     for tool in one.get("unfrozen", ()):
         lines.append(f"[AR-UNFROZEN] tool {tool['tool']} ran unseen and will run again in a replay")
         lines.append(f"          add to agentreplay_tools:   {tool['path']}")
     return lines
+
+
+def proof_words(proof: Told) -> str:
+    """What the replay of a new recording has shown, at the end of its line."""
+    if proof.get("skipped"):
+        return "   not replayed: a tool would run again"
+    return ("   replays" if proof["replays"] else "   does not replay") + (f": {proof['why']}" if proof["why"] else "")
 
 
 def plural(count: int, noun: str) -> str:

@@ -41,3 +41,23 @@ def test_a_tool_that_ran_unseen_is_told_with_what_to_add(project):
     done = project.record("--agentreplay-no-prove")
     assert "[AR-UNFROZEN] tool refund ran unseen" in done.stdout
     assert "add to agentreplay_tools:   agent.refund" in done.stdout
+
+
+def test_no_proof_runs_an_unseen_tool_a_second_time(project):
+    project.edit("pytest.ini", "    agent.refund\n", "")
+    done = project.record()
+    assert "not replayed: a tool would run again" in done.stdout
+    assert project.ledger == ["lookup A-17", "refund A-17 18.5"]
+
+
+def test_accepted_requests_are_told(project):
+    project.record()
+    project.edit("agent.py", "Be brief.", "Be short.")
+    done = project.run("-q", "--agentreplay-adopt=tone only")
+    assert done.returncode == 0, done.stdout
+    assert "(3 changed requests, every reply as it was)" in done.stdout
+    assert project.replay().returncode == 0
+    project.edit("test_shop.py", '"refund" in', '"never" in')
+    failed = project.run("-q", "--agentreplay-adopt=tone only")
+    assert failed.returncode == 1
+    assert "accepted  nothing" in failed.stdout
