@@ -163,9 +163,12 @@ def do_show(options: argparse.Namespace) -> int:
 def parted(first: Path, second: Path) -> tuple[Divergence, ...]:
     """Every divergence between two snapshots."""
     from pytest_agentreplay.core.align import divergences
-    from pytest_agentreplay.dialects import READER
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.dialects import READER, RULES
+    from pytest_agentreplay.workflow.accept import accepted_rules
 
-    return divergences(read(first).run, read(second).run, READER)
+    matching = Matching(READER, (*RULES, *accepted_rules(Path.cwd())))
+    return divergences(read(first).run, read(second).run, READER, matching=matching)
 
 
 def do_diff(options: argparse.Namespace) -> int:

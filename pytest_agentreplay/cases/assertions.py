@@ -13,9 +13,10 @@ from pytest_agentreplay.cases.turn import ToolCallView, clip, short
 from pytest_agentreplay.core import align
 from pytest_agentreplay.core.content import content
 from pytest_agentreplay.core.divergence import ABSENT
+from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import HttpCall, Run
 from pytest_agentreplay.core.texts import brief
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.dialects import READER, RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,7 +48,7 @@ def run_of(value: Run | HoldsRun) -> Run:
 
 def first_divergence(a: Run | HoldsRun, b: Run | HoldsRun) -> Divergence | None:
     """The first place where run `b` parts from run `a`, None when they behave alike. Pure."""
-    return align.first_divergence(run_of(a), run_of(b), READER)
+    return align.first_divergence(run_of(a), run_of(b), READER, matching=Matching(READER, RULES))
 
 
 def assert_same_run(a: Run | HoldsRun, b: Run | HoldsRun) -> None:

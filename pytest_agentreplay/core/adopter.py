@@ -13,6 +13,7 @@ from pytest_agentreplay.core.model import HttpCall
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
 
@@ -23,9 +24,10 @@ class Adopter:
     A call more or a call less than recorded is refused: there is no old reply for it, or one would be lost.
     """
 
-    def __init__(self, run: Run, reader: Reader) -> None:
+    def __init__(self, run: Run, reader: Reader, matching: Matching) -> None:
         """`run` is the recorded one."""
         self.run = run
+        self._matching = matching
         self.divergence: Divergence | None = None
         self._reader = reader
         self._lock = threading.Lock()
@@ -47,7 +49,8 @@ class Adopter:
                 return Refuse(self.divergence)
             queue = self._queues[moment.lane, endpoint(call)]
             if not queue:
-                return Refuse(explain.miss(self.run, self._reader, self._calls.keys(), call, moment.lane))
+                served, lane = self._calls.keys(), moment.lane
+                return Refuse(explain.miss(self.run, self._reader, served, call, lane, matching=self._matching))
             x = queue.popleft()
             self._calls[x.start] = call
             return Answer(x, len(self._calls))

@@ -41,11 +41,12 @@ class Body:
     @property
     def data(self) -> bytes:
         """The bytes. Whatever `restore` raises (a damaged file) comes out here."""
-        if self._data is None:
+        data = self._data
+        if data is None:
+            # Another thread may be restoring too: both get the same bytes, and neither takes the way from the other.
             assert self._restore is not None
-            self._data = self._restore()
-            self._restore = None
-        return self._data
+            data = self._data = self._restore()
+        return data
 
     @property
     def sha256(self) -> str:

@@ -88,10 +88,10 @@ class _Comparison:
             return False
         try:
             waiting = {member: member for member in b}
-        except TypeError:
-            waiting = {}
-        if len(waiting) == len(b) and all(member in waiting and self.same(member, waiting[member]) for member in a):
-            return True
+            if all(member in waiting and self.same(member, waiting[member]) for member in a):
+                return True
+        except TypeError:  # an item of a dict may hold what has no hash, on either side
+            pass
         left = list(b)
         for member in a:
             for i, other in enumerate(left):

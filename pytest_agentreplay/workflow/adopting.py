@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.core.adopter import Adopter
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.report import findings
+from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.scene import Ended, Place, Scene
 from pytest_agentreplay.workflow.sealing import checked
 
@@ -29,7 +31,7 @@ class Adopting(Scene):
     def __init__(self, place: Place, settings: Settings, store: Store, snapshot: Snapshot) -> None:
         """`settings.adopt` is the reason that a person has given."""
         self.store = store
-        self.adopter = Adopter(snapshot.run, READER)
+        self.adopter = Adopter(snapshot.run, READER, Matching(READER, RULES))
         header = snapshot.run.header
         super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed)
         self._ended: Ended | None = None
@@ -63,6 +65,6 @@ class Adopting(Scene):
         assert isinstance(earlier, list)
         kit: JsonObject = run.header.kit | {"adopted": [*earlier, mark]}
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
-        self.store.save(self.place.snapshot, checked(self.redaction, run, str(self.place.snapshot)))
+        self.store.save(self.place.snapshot, checked(self.redaction, run, shown(self.place.snapshot)))
         self.told["verdict"], self.told["requests"] = "adopted", changed
         return None

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMissing
+from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
+from pytest_agentreplay.report import findings
+from pytest_agentreplay.report.finding import quoted
+from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.adopting import Adopting
 from pytest_agentreplay.workflow.recording import Recording
 from pytest_agentreplay.workflow.replaying import Refusing, Replay
 
 if TYPE_CHECKING:
+    from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
     from pytest_agentreplay.workflow.scene import Place, Scene
@@ -25,13 +29,38 @@ def begin(place: Place, settings: Settings, store: Store) -> Scene:
         return Recording(place, settings, store)
     try:
         snapshot = store.load(place.snapshot, place.test)
-        if not snapshot.sealed and settings.strict:
-            edited = ", ".join(store.edited(place.snapshot)) or "the header"
-            raise SnapshotEdited(f"{edited} differs from what was sealed", file=str(place.snapshot))
+        edited = [] if snapshot.sealed else store.edited(place.snapshot)
+        if edited and (settings.strict or settings.adopt):
+            said = f"{', '.join(edited)} was edited after it was sealed"
+            raise SnapshotEdited(said, file=shown(place.snapshot))
     except SnapshotMissing:
         return Refusing(place, settings, Divergence(Kind.NEW, "no snapshot is recorded for this test"))
     except SnapshotError as error:
-        return Refusing(place, settings, Divergence(Kind.UNREADABLE, str(error)), at_once=True)
+        return Refusing(place, settings, unusable(error), at_once=True)
     if settings.adopt:
         return Adopting(place, settings, store, snapshot)
-    return Replay(place, settings, snapshot)
+    return Replay(place, settings, snapshot, edited)
+
+
+def unusable(error: SnapshotError) -> Divergence:
+    """What is told of a snapshot that is there and cannot be used, with what helps."""
+    said = str(error).removeprefix(f"{error.file}: ")
+    file = quoted(error.file)
+    match error:
+        case SnapshotEdited():
+            hints = (
+                f"if the edit is meant: agentreplay reseal {file} --reason WHY",
+                f"else take the committed one: git restore {file}",
+            )
+        case SnapshotMisplaced():
+            hints = (
+                f'renamed test: set "test" in the file\'s header, then: agentreplay reseal {file} --reason renamed',
+            )
+        case _:
+            hints = ()
+    return Divergence(Kind.UNREADABLE, said, hints=hints)
+
+
+def refused(error: SnapshotError, test: str) -> Finding:
+    """The finding of a test that cannot be recorded, because what stands in its snapshot's place is no snapshot of it."""
+    return findings.of(unusable(error), test, {"file": error.file})

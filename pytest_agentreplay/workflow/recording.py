@@ -17,8 +17,10 @@ from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.errors import SnapshotMissing
+from pytest_agentreplay.errors import AgentReplayError, CannotWrite, SnapshotMissing
 from pytest_agentreplay.report import findings
+from pytest_agentreplay.store import files
+from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import kit
 from pytest_agentreplay.workflow.scene import Ended, Scene
 from pytest_agentreplay.workflow.sealing import checked
@@ -52,7 +54,7 @@ class Recording(Scene):
             clock=now,
             seed=settings.seed if settings.seed is not None else seed_of(place.test),
         )
-        self.journal = store.journal_for(place.test)
+        self.journal = store.journal_for(self.header)
         self.recorder = Recorder(self.journal.write)
         super().__init__(place, settings, self.recorder, clock=now, seed=self.header.seed)
         self._ended: Ended | None = None
@@ -84,32 +86,54 @@ class Recording(Scene):
     def end(self) -> Finding | None:
         """Seal the run: write it, keep it as pending, or leave the journal; tells which. Raises Leak, CannotWrite."""
         self.close()
-        exchanges = self.recorder.exchanges()
+        self.told["verdict"] = "not written"
         ended = self._ended
-        if ended is None or ended.interrupted or self.crossing.problems:
-            self.journal.close(keep=bool(exchanges) and ended is not None and ended.interrupted)
-            self.told["verdict"] = "not written"
-            return None
-        if not exchanges or ended.skipped:
-            self.journal.close(keep=False)
+        if ended is None or ended.interrupted:
+            self.told["why"] = "its set-up failed" if ended is None else "it was cut short"
+            self._keep_journal(ended is not None)
+        elif self.crossing.problems:
+            self.told["why"] = str(self.crossing.problems[0])
+            self._keep_journal(False)
+        elif ended.skipped or not self.recorder.count():
             self.told["verdict"] = "nothing crossed"
-            return None
-        run = self._sealed(ended)
+            self._keep_journal(False)
+        else:
+            try:
+                self._write(self._sealed(ended), self._keeps_old(ended))
+            except AgentReplayError as error:
+                self.told["why"] = str(error).partition("\n")[0]
+                self._keep_journal(isinstance(error, CannotWrite))
+                raise
+            self._keep_journal(False)
+        return None
+
+    def _write(self, run: Run, keep_old: str) -> None:
+        """Put `run` in its place, or beside it when the old one is kept, and tell which."""
         run = self.redaction.rescan(replace(run, header=self.redaction.header(run.header)))
-        text = checked(self.redaction, run, str(self.place.snapshot))
-        keep_old = self._keeps_old(ended)
+        text = checked(self.redaction, run, shown(self.place.snapshot))
         if keep_old:
             self.told["pending"] = str(self.store.save_pending(self.place.test, text))
             self.told["verdict"], self.told["why"] = "pending", keep_old
         else:
-            self.told["verdict"] = "created" if self.previous is None else "replaced"
             self.store.save(self.place.snapshot, text)
-        self.journal.close(keep=False)
-        self.told["exchanges"] = len(exchanges)
+            self.told["verdict"] = "created" if self.previous is None else "replaced"
+        self.told["exchanges"] = len(run.exchanges)
         self.told["outcome"] = run.header.outcome["status"]
         size = len(text.encode())
         self.told["large"] = size if 0 < self.settings.max_bytes < size else 0
-        return None
+
+    def _keep_journal(self, keep: bool) -> None:
+        """End the journal. One that is kept holds nothing that became known as a secret after it was written."""
+        keep = keep and any(x.outcome is not None for x in self.recorder.exchanges())
+        self.journal.close(keep=keep)
+        if not keep:
+            return
+        if self.redaction.leaks(files.read(self.journal.path)):
+            try:
+                self.journal.restate(self.redaction.rescan(Run(self.header, self.recorder.exchanges())))
+            except CannotWrite:
+                return
+        self.told["journal"] = str(self.journal.path)
 
     def _keeps_old(self, ended: Ended) -> str:
         """Why the present snapshot stays, or "" when this run may replace it."""

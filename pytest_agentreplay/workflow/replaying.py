@@ -19,6 +19,8 @@ from pytest_agentreplay.workflow.accept import accepted_rules
 from pytest_agentreplay.workflow.scene import Ended, Scene
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, JsonObject, Outcome
@@ -32,8 +34,8 @@ class Replay(Scene):
 
     mode = "replay"
 
-    def __init__(self, place: Place, settings: Settings, snapshot: Snapshot) -> None:
-        """Index the snapshot; nothing is restored yet."""
+    def __init__(self, place: Place, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
+        """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
         matching = Matching(READER, (*RULES, *accepted_rules(place.root), *settings.rules))
         self.replayer = Replayer(recorded, matching, READER)
@@ -42,6 +44,8 @@ class Replay(Scene):
         body = recorded.header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         self._whole = False
+        if edited:
+            self.told["edited"] = list(edited)
 
     def guard(self) -> Guard:
         """Denies sockets and child processes, and keeps a ledger of who tried."""

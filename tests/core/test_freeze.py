@@ -683,3 +683,9 @@ def test_same_ends_on_values_inside_themselves():
     a.append(a)
     b.append(b)
     assert same(a, b)
+
+
+def test_dicts_of_which_one_holds_what_has_no_hash():
+    assert not same({"": []}, {1: None})
+    assert not same({1: None}, {"": []})
+    assert same({"a": [], "b": 1}, {"b": 1, "a": []})
