@@ -62,6 +62,7 @@ class Passage:
     """One call at the doorstep: `forward` says to go to the world, else `outcome` is what to give back.
 
     `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
+    `suspended` is a replayed call during which others ran: an async boundary lets them run here too.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
     """
 
@@ -74,6 +75,7 @@ class Passage:
         "forward",
         "outcome",
         "partial",
+        "suspended",
         "ticket",
         "unfinished",
     )
@@ -87,6 +89,7 @@ class Passage:
         self.ticket = ticket
         self.forward = False
         self.unfinished = False
+        self.suspended = False
         self.outcome: Outcome | None = None
         self.partial: Callable[[], Outcome] | None = None
         self.at = 0
@@ -185,6 +188,7 @@ class Crossing:
             case Answer(exchange, ticket):
                 passage = Passage(self, strand, call, ticket)
                 passage.at = exchange.timing.end or exchange.timing.start
+                passage.suspended = exchange.suspended
                 if exchange.abandoned or exchange.outcome is None:
                     passage.unfinished = True
                 else:

@@ -2,13 +2,12 @@
 
 A call is looked up three times at most: by its exact bytes in its lane, by them in any lane, and by its canonical key
 (what the rules drop removed, client-made ids renumbered). Queues are first in, first out by `start`; each exchange is
-served once. A call that is recorded but comes before a call that had ended before it began is out of order.
+served once. A call that is recorded but comes before one that must precede it (`precedence`) is out of order.
 """
 
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
 from collections import defaultdict, deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.matching import ClientIds, Matching
+from pytest_agentreplay.core.precedence import Precedence
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -46,12 +46,7 @@ class Replayer:
             self._enqueue(self._exact, matching.fingerprint(x.call), x)
         self._keyed: Queues | None = None
         self._recorded_ids, self._live_ids = ClientIds(), ClientIds()
-        # Calls that the caller gave up may or may not come again; they bind nobody's order.
-        ended = sorted((x.finish, x.start) for x in self._top if x.finish is not None and not x.abandoned)
-        self._finishes = [finish for finish, _ in ended]
-        self._rank = {start: rank for rank, (_, start) in enumerate(ended)}
-        self._done = [False] * len(ended)
-        self._front = 0
+        self._precedence = Precedence(self._top)
 
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
@@ -66,8 +61,10 @@ class Replayer:
             if found is None:
                 served = self.served.keys()
                 return Refuse(explain.miss(self.run, self._reader, served, call, moment.lane, matching=self._matching))
-            if self._front < bisect_left(self._finishes, found.start):
-                return Refuse(explain.order(self.run, self._reader, self.served.keys(), call, found))
+            if self._precedence.early(found):
+                binding = {x.start for x in self._precedence.binding(found)}
+                free = {x.start for x in self._top} - binding - {found.start}
+                return Refuse(explain.order(self.run, self._reader, self.served.keys() | free, call, found))
             self._serve(found, call)
             self._tickets += 1
             return Answer(found, self._tickets)
@@ -138,8 +135,4 @@ class Replayer:
 
     def _serve(self, x: Exchange, call: Call) -> None:
         self.served[x.start] = call
-        rank = self._rank.get(x.start)
-        if rank is not None:
-            self._done[rank] = True
-            while self._front < len(self._done) and self._done[self._front]:
-                self._front += 1
+        self._precedence.answer(x)

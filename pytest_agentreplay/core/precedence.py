@@ -1,0 +1,85 @@
+"""What must have been answered before a recorded call may come: the order of a run as a replay has to keep it.
+
+Inside a lane the order is strict. A lane that another one began comes after whatever that one had been answered by
+then. Between lanes nothing else binds: that one call was over when another began may be chance (a pool of few workers,
+two agents side by side), and a replay, which waits for no network, throws those dice anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.model import Exchange
+
+
+class Precedence:
+    """Keeps track of what was answered; constant work per call. Calls that their caller gave up bind nobody."""
+
+    def __init__(self, exchanges: Iterable[Exchange]) -> None:
+        """Take the top-level exchanges of a run."""
+        self._exchanges = tuple(exchanges)
+        ended: dict[str, list[Exchange]] = {}
+        self._began: dict[str, int] = {}
+        for x in self._exchanges:
+            for lane in (x.lane, *above(x.lane)):
+                self._began[lane] = min(self._began.get(lane, x.start), x.start)
+            if x.finish is not None and not x.abandoned:
+                ended.setdefault(x.lane, []).append(x)
+        self._lanes = {lane: _Lane(theirs) for lane, theirs in ended.items()}
+
+    def answer(self, x: Exchange) -> None:
+        """`x` is answered now."""
+        if x.lane in self._lanes:
+            self._lanes[x.lane].answer(x)
+
+    def early(self, x: Exchange) -> bool:
+        """Whether a call that must come before `x` was not answered yet."""
+        return any(
+            lane in self._lanes and not self._lanes[lane].answered_until(moment) for lane, moment in self._bounds(x)
+        )
+
+    def binding(self, x: Exchange) -> list[Exchange]:
+        """All calls that must come before `x`, answered or not."""
+        bounds = dict(self._bounds(x))
+        return [
+            y for y in self._exchanges if y.finish is not None and not y.abandoned and y.finish < bounds.get(y.lane, 0)
+        ]
+
+    def _bounds(self, x: Exchange) -> list[tuple[str, int]]:
+        """Lane by lane, the moment before which its ended calls must have been answered when `x` comes."""
+        lanes = (x.lane, *above(x.lane))
+        return [(x.lane, x.start), *((lane, self._began[branch]) for branch, lane in pairwise(lanes))]
+
+
+def above(lane: str) -> list[str]:
+    """The lanes that led to this one, the nearest first: "main.2.1" -> "main.2", "main"."""
+    parts = lane.split(".")
+    return [".".join(parts[:depth]) for depth in range(len(parts) - 1, 0, -1)]
+
+
+class _Lane:
+    """The ended calls of one lane, and how many of them were answered without a gap."""
+
+    __slots__ = ("_done", "_finishes", "_front", "_rank")
+
+    def __init__(self, exchanges: Iterable[Exchange]) -> None:
+        ended = sorted((x.finish or 0, x.start) for x in exchanges)
+        self._finishes = [finish for finish, _ in ended]
+        self._rank = {start: rank for rank, (_, start) in enumerate(ended)}
+        self._done = [False] * len(ended)
+        self._front = 0
+
+    def answer(self, x: Exchange) -> None:
+        rank = self._rank.get(x.start)
+        if rank is not None:
+            self._done[rank] = True
+            while self._front < len(self._done) and self._done[self._front]:
+                self._front += 1
+
+    def answered_until(self, moment: int) -> bool:
+        return self._front >= bisect_left(self._finishes, moment)

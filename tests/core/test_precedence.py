@@ -1,0 +1,94 @@
+"""What must precede a recorded call: strict in a lane, after its beginner in a begun lane, and free between lanes."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.model import Exchange, Failure, ToolCall, ToolReply
+from pytest_agentreplay.core.precedence import Precedence, above
+
+
+DONE = ToolReply()
+
+
+def call(lane, start, finish, outcome=DONE):
+    return Exchange(ToolCall("t", {}), outcome, start, finish, lane=lane)
+
+
+def test_inside_a_lane_the_order_is_strict():
+    first, second = call("main", 1, 2), call("main", 3, 4)
+    order = Precedence([first, second])
+    assert order.early(second)
+    order.answer(first)
+    assert not order.early(second)
+
+
+def test_agents_side_by_side_are_free_of_each_other():
+    a1, b1, a2 = call("main.1", 1, 4), call("main.2", 2, 3), call("main.1", 5, 6)
+    order = Precedence([a1, b1, a2])
+    order.answer(a1)
+    assert not order.early(a2), "main.2 had answered before a2 began, by chance"
+
+
+def test_jobs_of_a_small_pool_are_free_of_each_other():
+    jobs = [call(f"main.{n}", 2 * n, 2 * n + 1) for n in range(1, 5)]
+    assert not any(Precedence(jobs).early(job) for job in jobs)
+
+
+def test_a_begun_lane_comes_after_what_its_beginner_had_by_then():
+    plan, inner, meanwhile, later = call("main", 1, 2), call("main.1.1", 3, 6), call("main", 4, 5), call("main.1", 7, 8)
+    order = Precedence([plan, inner, meanwhile, later])
+    assert order.early(inner)
+    assert order.early(later)
+    assert order.binding(later) == [plan], "what its beginner did meanwhile does not bind"
+    order.answer(plan)
+    assert not order.early(inner)
+    assert order.early(meanwhile) is False
+    assert not order.early(later)
+
+
+def test_calls_that_were_given_up_bind_nobody():
+    gone = call("main", 1, 2, Failure("asyncio.exceptions.CancelledError"))
+    never = call("main", 3, None, None)
+    assert not Precedence([gone, never, last := call("main", 4, 5)]).early(last)
+
+
+def test_the_lanes_above():
+    assert above("main.2.11") == ["main.2", "main"]
+    assert above("main") == []
+
+
+LANES = ["main", "main.1", "main.2", "main.1.1", "main.10"]
+
+
+@st.composite
+def runs(draw):
+    """Calls with distinct starts and finishes on one counter, in any lanes, some never ended."""
+    count = draw(st.integers(1, 8))
+    moments = draw(st.permutations(range(1, 2 * count + 1)))
+    calls = []
+    for n in range(count):
+        start, finish = sorted(moments[2 * n : 2 * n + 2])
+        calls.append(call(draw(st.sampled_from(LANES)), start, draw(st.sampled_from([finish, finish, None]))))
+    return sorted(calls, key=lambda x: x.start)
+
+
+@settings(derandomize=True, max_examples=200)
+@given(runs(), st.randoms(use_true_random=False))
+def test_the_quick_answer_is_the_plain_one(calls, chance):
+    order, answered = Precedence(calls), []
+    for x in chance.sample(calls, len(calls)):
+        assert order.early(x) == any(y not in answered for y in order.binding(x))
+        for y in order.binding(x):
+            assert y.finish < x.start
+            assert y.lane == x.lane or y.lane in above(x.lane)
+        order.answer(x)
+        answered.append(x)
+
+
+@settings(derandomize=True, max_examples=200)
+@given(runs())
+def test_the_recorded_order_is_always_legal(calls):
+    order = Precedence(calls)
+    for x in calls:
+        assert not order.early(x)
+        order.answer(x)
