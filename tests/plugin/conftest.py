@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,17 @@ def project(tmp_path, server):
     made.write(agent=AGENT, test_shop=TEST)
     (tmp_path / "pytest.ini").write_text(INI)
     return made
+
+
+@pytest.fixture(scope="module")
+def shared_project(tmp_path_factory):
+    """Makes projects that the tests of a module share, each beside a server of its own that says what `script` says."""
+    with ExitStack() as stack:
+
+        def make(script=None, *, environ=None):
+            server = stack.enter_context(ModelServer(script))
+            made = Project(tmp_path_factory.mktemp("project"), server)
+            made.environ |= environ or {}
+            return made
+
+        yield make
