@@ -1,0 +1,127 @@
+"""The figures of a snapshot file: its size, its load, the git diff of one more turn. One conversation of 200 turns."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import ours
+import theirs
+import world
+from measuring import MS, Row, cpu, middle, say
+
+TURNS = 200
+SIZE_MB = 0.7
+LOAD_MS = 15
+DIFF_LINES, LONGEST = 130, 120
+
+
+def snapshots(rows, rounds=15):
+    """Size and load of the same conversation as a snapshot and as a cassette."""
+    script = world.conversation(TURNS)
+    unique = sum(len(m["content"]) for m in script.messages[-1]) / 1000
+    with tempfile.TemporaryDirectory() as folder:
+        project, cassette = ours.Project(folder), theirs.Cassette(folder)
+        size, theirs_size = project.record(script) / 1e6, cassette.record(script) / 1e6
+        lines = len(project.snapshot.read_text().splitlines())
+        rows.append(
+            Row(
+                "4 file",
+                f"{TURNS} turns, {unique:.0f} kB of unique text",
+                vcrpy=f"{theirs_size:.1f} MB",
+                ours=f"{size:.2f} MB, {lines} lines",
+                bound=f"{SIZE_MB} MB",
+                holds=size < SIZE_MB,
+            )
+        )
+        loads, first = [], []
+        for _ in range(rounds):
+            began, scene = cpu(opened, project)
+            loads.append(began)
+            first.append(cpu(answered, scene, script)[0])
+        their_loads = [cpu(loaded, cassette, script)[0] for _ in range(2)]
+    took = middle(loads) * MS
+    rows.append(
+        Row(
+            "5 load of that file",
+            "until the first call can be served; in brackets: with that call",
+            vcrpy=f"{middle(their_loads) * MS:.0f} ms with that call",
+            ours=f"{took:.1f} ms ({took + middle(first) * MS:.1f})",
+            bound=f"{LOAD_MS} ms",
+            holds=took < LOAD_MS,
+        )
+    )
+    for row in rows[-2:]:
+        say(f"{row.figure}: {row.ours}, vcrpy {row.vcrpy}")
+
+
+def opened(project):
+    """A scene that could serve a call: snapshot read, proven, indexed; boundaries met."""
+    scene = project.scene("replay")
+    scene.open()
+    return scene
+
+
+def answered(scene, script):
+    """Serve one call, and leave."""
+    scene.enter_body()
+    script.ask(0)
+    scene.leave_body()
+    scene.close()
+
+
+def loaded(cassette, script):
+    """A cassette loaded, and one call served from it."""
+    with cassette.use(theirs.BODY, "none"):
+        script.ask(0)
+
+
+def diff(rows):
+    """What git shows when the conversation is one turn longer: the run as it was, and recorded anew with the same clock."""
+    from pytest_agentreplay import codec
+
+    longer = world.conversation(TURNS)
+    with tempfile.TemporaryDirectory() as folder:
+        project = ours.Project(folder)
+        project.record(longer)
+        run = codec.loads(project.snapshot.read_bytes(), file="").run
+        shorter = replace(run, exchanges=run.exchanges[:-1])
+        before, after = Path(folder, "before.json"), Path(folder, "after.json")
+        before.write_text(codec.dumps(shorter))
+        after.write_text(codec.dumps(run))
+        lines, longest = numstat(before, after)
+        theirs_lines = cassette_diff(longer, folder)
+    rows.append(
+        Row(
+            "6 git diff of one more turn",
+            f"turn {TURNS}; lines added and removed",
+            vcrpy=f"{theirs_lines[0]} lines, the longest {theirs_lines[1]}",
+            ours=f"{lines} lines, the longest {longest}",
+            bound=f"about 100, short ({DIFF_LINES}, {LONGEST})",
+            holds=lines <= DIFF_LINES and longest <= LONGEST,
+        )
+    )
+    say(f"{rows[-1].figure}: {rows[-1].ours}, vcrpy {rows[-1].vcrpy}")
+
+
+def cassette_diff(longer, folder):
+    """The same for vcrpy: the cassette of one call less, against the whole one."""
+    whole = theirs.Cassette(folder)
+    whole.record(longer)
+    shorter = Path(folder, "shorter.yaml")
+    text = whole.path.read_text()
+    begins = [at for at, line in enumerate(text.splitlines()) if line.startswith("- request:")]
+    lines = text.splitlines(keepends=True)
+    tail = next(at for at, line in enumerate(lines) if line.startswith("version:"))
+    shorter.write_text("".join([*lines[: begins[-1]], *lines[tail:]]))
+    return numstat(shorter, whole.path)
+
+
+def numstat(before, after):
+    """Lines that git shows as added or removed, and the length of the longest of them."""
+    words = ["git", "diff", "--no-index", "--no-color", "--unified=0", str(before), str(after)]
+    shown = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
+    changed = [line[1:] for line in shown if line[:1] in "+-" and line[:4] not in {"+++ ", "--- "}]
+    return len(changed), max(map(len, changed), default=0)

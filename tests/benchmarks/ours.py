@@ -1,0 +1,65 @@
+"""Our side, by the way that the plugin goes: settings, store, `workflow.begin`, open, body, end. Only pytest is missing."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+
+from pytest_agentreplay.boundaries.places import todays_places
+from pytest_agentreplay.settings import Settings
+from pytest_agentreplay.store.snapshots import Store
+from pytest_agentreplay.workflow.begin import begin
+from pytest_agentreplay.workflow.scene import Ended, Place
+
+TEST = "tests/test_orders.py::test_conversation"
+SECRETS = {
+    "OPENAI_API_KEY": "sk-live-Zk3v9Qw7Lr2Xc8Tn5Bm1",
+    "ANTHROPIC_API_KEY": "sk-ant-Kp4s8Vd2Hy6Wf0Jg3Ra9",
+    "DATABASE_PASSWORD": "correct-horse-battery-staple",
+    "GITHUB_TOKEN": "ghp_u7Nq2Ze5Ow8Ei1Ya4Sx6Dc9Fv3Gb0Hn",
+}
+
+
+class Project:
+    """A user's project in `root`, with one test that records or replays."""
+
+    def __init__(self, root):
+        self.root = Path(root)
+        self.environ = {"PATH": os.defpath, "LANG": "C.UTF-8"} | SECRETS
+
+    def scene(self, mode):
+        """A scene, not yet open. The store is new each time, as in a new session."""
+        store = Store(self.root)
+        module = self.root / "tests/test_orders.py"
+        marks = todays_places(self.root, tmp=self.root / "tmp")
+        place = Place(TEST, store.path_of(module, TEST), self.root, marks, self.environ)
+        return begin(place, Settings(mode=mode), store)
+
+    @property
+    def snapshot(self):
+        """The one snapshot."""
+        return next(self.root.rglob("*.snapshot.json"))
+
+    @contextmanager
+    def body(self, mode):
+        """The body of the test, with its scene opened before and ended after; a finding is a failed benchmark."""
+        scene = self.scene(mode)
+        scene.open()
+        scene.enter_body()
+        try:
+            yield scene
+        except BaseException:
+            scene.leave_body()
+            scene.close()
+            raise
+        scene.leave_body()
+        finding = scene.end_body(Ended()) or scene.end()
+        assert finding is None, finding
+
+    def record(self, script):
+        """Record `script`; gives the size of the snapshot."""
+        script.world.rewind()
+        with self.body("record"):
+            script.run()
+        return self.snapshot.stat().st_size
