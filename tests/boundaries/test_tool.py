@@ -1154,7 +1154,8 @@ def test_under_a_tracer_and_a_debugger_that_reads_locals():
 
 
 def test_coverage_counts_the_body_when_it_runs_and_only_the_def_line_when_it_does_not(tmp_path):
-    coverage = pytest.importorskip("coverage")
+    import coverage
+
     file = tmp_path / "covered_tool.py"
     file.write_text("def tool(n):\n    m = n + 1\n    return m\n\n\nasync def ag(n):\n    yield n\n    yield n\n")
     namespace = {"__name__": "covered_tool"}

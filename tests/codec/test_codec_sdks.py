@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
+import httpx2
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
-
-httpx2 = pytest.importorskip("httpx2")
 
 QUESTION = "Wo ist meine Bestellung? 😀 </script> \u2028 " * 8
 SCHEMA = {"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]}
@@ -41,7 +39,8 @@ def stored(exchanges: list[Exchange]) -> list[dict]:
 
 
 def test_openai_chat_and_responses():
-    openai = pytest.importorskip("openai")
+    import openai
+
     chat = {"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-5", "choices": []}
     http, kept = captured(chat)
     client = openai.OpenAI(api_key="none", base_url="http://a/v1", http_client=http)
@@ -59,7 +58,8 @@ def test_openai_chat_and_responses():
 
 
 def test_anthropic_messages_and_their_stream():
-    anthropic = pytest.importorskip("anthropic")
+    import anthropic
+
     message = {
         "id": "m",
         "type": "message",

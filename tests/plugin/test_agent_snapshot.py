@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("syrupy")
-
 CONFTEST = """
 import pytest
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
