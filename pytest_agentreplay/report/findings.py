@@ -127,6 +127,9 @@ def _unreadable(divergence: Divergence, test: str, facts: Mapping[str, Json]) ->
     lines.append(Line("cause", "a snapshot that cannot be read is never taken for absent, and never recorded over"))
     if file := file_of(facts):
         lines.append(Line("text", file, "snapshot"))
+    if divergence.hints:
+        lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
+    elif file:
         lines.append(Line("next", f"agentreplay verify {quoted(file)}", "see what is wrong with it"))
         lines.append(Line("next", f"git restore {quoted(file)}", "take the committed one"))
     lines.append(Line("next", f"pytest --snapshot-record {quoted(test)}", "or delete it, and record anew"))

@@ -46,18 +46,15 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines.append(replay_count(replayed))
     for one in replayed:
         lines += edited_lines(one, here)
-    for one in everything:
-        if one["mode"] == "adopt":
-            lines += adopted_lines(one, here)
     for one in recorded:
         lines += recording_lines(one, here)
-    lines += [adopting_line(one, root) for one in everything if one["mode"] == "adopt"]
+    lines += [adopting_line(one, here) for one in everything if one["mode"] == "adopt"]
     return lines
 
 
-def adopting_line(one: Told, root: str) -> str:
+def adopting_line(one: Told, here: str) -> str:
     """What became of the changed requests of one test."""
-    file = os.path.relpath(one["file"], root)
+    file = near(one["file"], here)
     if one.get("verdict") == "adopted":
         return f"accepted  {file} ({plural(one['requests'], 'changed request')}, every reply as it was)"
     return f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"
@@ -94,17 +91,9 @@ def edited_lines(one: Told, here: str) -> list[str]:
         return []
     file = near(one["file"], here)
     return [
-        f"edited    {file}: {', '.join(one['edited'])} differs from what was sealed; refused under CI and --replay=model",
-        f"          if the edit is meant:   agentreplay reseal {quoted(file)} --reason WHY",
+        f"edited    {file}: {', '.join(one['edited'])} was edited after it was sealed",
+        f"          if that is meant (CI refuses it till then):   agentreplay reseal {quoted(file)} --reason WHY",
     ]
-
-
-def adopted_lines(one: Told, here: str) -> list[str]:
-    """What became of a wish to keep the recorded replies."""
-    file = near(one["file"], here)
-    if one.get("verdict") != "adopted":
-        return [f"adopted   nothing: {file} is as it was"]
-    return [f"adopted   {file}: {plural(one['requests'], 'changed request')} under the recorded replies"]
 
 
 def near(file: str, here: str) -> str:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal as journal_codec
-from pytest_agentreplay.core.model import Header
 from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Exchange, Run
+    from pytest_agentreplay.core.model import Exchange, Header, Run
 
 
 class Store:
@@ -47,11 +46,7 @@ class Store:
         self._read[path] = hashlib.sha256(data).hexdigest()
         snapshot = codec.loads(data, file=shown(path))
         if snapshot.run.header.test != nodeid:
-            message = (
-                f"belongs to {snapshot.run.header.test}, not to {nodeid}.\n"
-                "Was the test renamed? Rename it back, or remove this file and record: "
-                f'pytest --snapshot-record "{nodeid}"'
-            )
+            message = f"belongs to {snapshot.run.header.test}, not to {nodeid}; was the test renamed?"
             raise SnapshotMisplaced(message, file=shown(path))
         return snapshot
 
@@ -88,11 +83,11 @@ class Store:
             raise SnapshotUnreadable(message, file=shown(pending), place="header")
         return layout.snapshot_path(self.root, Path(module), nodeid, self.directory)
 
-    def journal_for(self, nodeid: str) -> Journal:
+    def journal_for(self, header: Header) -> Journal:
         """The journal of a recording that begins now. Raises CannotWrite where nothing can be written."""
         files.private(layout.private_folder(self.root))
         token = f"{os.getpid()}-{secrets.token_hex(3)}"
-        return Journal(layout.journal_path(self.root, nodeid, token), nodeid)
+        return Journal(layout.journal_path(self.root, header.test, token), header)
 
     def journals(self) -> list[tuple[Path, Run | None, int]]:
         """What interrupted recordings have left: file, the run in it if any, bytes of a torn end."""
@@ -105,13 +100,17 @@ class Store:
 class Journal:
     """What one recording has seen so far, on disk as soon as it is settled. Safe from any thread."""
 
-    def __init__(self, path: Path, nodeid: str) -> None:
-        """Create the file. Raises CannotWrite."""
+    def __init__(self, path: Path, header: Header) -> None:
+        """Create the file. Raises CannotWrite, and leaves none."""
         self.path = path
         self._codec = journal_codec.Journal()
         self._lock = Lock()
         self._file = files.Appending(path)
-        self._file.append(self._codec.begin(Header(test=nodeid)))
+        try:
+            self._file.append(self._codec.begin(header))
+        except CannotWrite:
+            self._file.close(keep=False)
+            raise
 
     def write(self, exchange: Exchange) -> None:
         """Add an exchange. A full disk ends the journal and not the agent's call: the seal will tell it."""
@@ -125,3 +124,12 @@ class Journal:
         """End it: kept for `agentreplay recover`, or removed because the run is sealed or not wanted."""
         with self._lock:
             self._file.close(keep=keep)
+
+    def restate(self, run: Run) -> None:
+        """Write the kept journal anew, as `run` tells it. Raises CannotWrite; then there is none."""
+        text = journal_codec.Journal()
+        try:
+            files.write_whole(self.path, b"".join([text.begin(run.header), *map(text.exchange, run.exchanges)]))
+        except CannotWrite:
+            files.remove(self.path)
+            raise

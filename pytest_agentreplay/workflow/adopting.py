@@ -55,7 +55,8 @@ class Adopting(Scene):
         """Write the snapshot, or say why not: a call less than recorded, or a test that failed on the old replies."""
         self.close()
         self.told["verdict"] = "not written"
-        if self._ended is None or self._ended.failure is not None:
+        ended = self._ended
+        if ended is None or ended.failure is not None or ended.interrupted or ended.skipped:
             return None
         if (divergence := self.adopter.finish()) is not None:
             return findings.of(divergence, self.place.test, self.told)

@@ -48,7 +48,7 @@ def unusable(error: SnapshotError) -> Divergence:
     file = quoted(error.file)
     match error:
         case SnapshotEdited():
-            hints = (
+            hints: tuple[str, ...] = (
                 f"if the edit is meant: agentreplay reseal {file} --reason WHY",
                 f"else take the committed one: git restore {file}",
             )
@@ -62,5 +62,5 @@ def unusable(error: SnapshotError) -> Divergence:
 
 
 def refused(error: SnapshotError, test: str) -> Finding:
-    """The finding of a test that cannot be recorded, because what stands in its snapshot's place is no snapshot of it."""
+    """The finding of a test that cannot be recorded: what stands in its snapshot's place would be lost."""
     return findings.of(unusable(error), test, {"file": error.file})
