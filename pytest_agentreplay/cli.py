@@ -210,6 +210,7 @@ def run_pytest(*words: str) -> int:
 
 def do_accept(options: argparse.Namespace) -> int:
     """`agentreplay accept ...`."""
+    from pytest_agentreplay.store.shown import shown
     from pytest_agentreplay.workflow import accept
 
     if options.rule is not None:
@@ -219,7 +220,7 @@ def do_accept(options: argparse.Namespace) -> int:
     if options.what is None:
         pending = accept.pending(Path.cwd())
         for file in pending:
-            say(f"agentreplay accept {file}")
+            say(f"agentreplay accept {shown(file)}")
         return SAME if pending else complain(AgentReplayError("no run is pending here"), NOTHING)
     if options.requests:
         return run_pytest(

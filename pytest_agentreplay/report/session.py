@@ -21,7 +21,7 @@ def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str 
     if finding is not None:
         return {"replays": False, "why": finding.headline}
     if recorded.get("outcome") == "failed":
-        if failure is None:
+        if failure is None and replayed.get("expect") != "fails as recorded":
             return {"replays": False, "why": "the test failed when it was recorded and passes offline"}
         return {"replays": True, "why": "fails as recorded"}
     if failure is not None:

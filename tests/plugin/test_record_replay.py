@@ -88,7 +88,7 @@ def test_a_kept_failure_is_green_while_it_recurs(project):
             "    raise ValueError(agent.answer('Where is A-17?')[:24] + '\\nmore')\n"
         )
     )
-    project.record("test_kept.py")
+    assert "replays: fails as recorded" in project.record("test_kept.py").stdout
     assert project.snapshots[0].run.header.outcome["message"].startswith("Here is your refund")
     again = project.replay("test_kept.py", "-v")
     assert again.returncode == 0, again.stdout
