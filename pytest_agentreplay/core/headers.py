@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 from pytest_agentreplay.core.secret_names import CATEGORY, looks_secret, names
@@ -32,12 +32,15 @@ NEVER = frozenset(("set-cookie", "set-cookie2", "cookie", "authorization", "prox
 DIGESTS = names("etag content-md5 digest content-digest repr-digest x-amz-content-sha256")
 CREDENTIALS = names("authorization proxy-authorization x-api-key api-key x-goog-api-key x-auth-token")
 COOKIE_SHORTEST = 16
+Use: TypeAlias = Literal["keep", "learn", "drop"]
 AWS_PART = re.compile(r"(?:Signature|Credential)=([^,/\s]+)")
 
 
-def kept_in_request(name: str, extra: frozenset[str]) -> bool:
-    """Whether a request header is stored; `name` in lower case."""
-    return (name in REQUEST or name in extra or name.startswith(PREFIXES)) and not secret_header(name)
+def use(name: str, extra: frozenset[str]) -> Use:
+    """What is done with a request header: it is stored, a credential to learn, or left out; `name` in lower case."""
+    if secret_header(name):
+        return "learn"
+    return "keep" if name in REQUEST or name in extra or name.startswith(PREFIXES) else "drop"
 
 
 def kept_in_reply(name: str, extra: frozenset[str]) -> bool:
@@ -51,15 +54,17 @@ def secret_header(name: str) -> bool:
     return name in CREDENTIALS or name in NEVER or (looks_secret(name) and "ratelimit" not in name)
 
 
-def credentials(headers: Headers) -> Iterator[tuple[str, str]]:
-    """(category, value) of every credential in request headers: schemes stripped, Basic opened, cookies split."""
-    for name, value in headers:
-        lower = name.lower()
-        if lower in {"authorization", "proxy-authorization"}:
+def credentials(name: str, value: str) -> Iterator[tuple[str, str]]:
+    """(category, value) of every credential in a header for which `use` says "learn".
+
+    Schemes are stripped, Basic is opened, cookies are split.
+    """
+    match name.lower():
+        case "authorization" | "proxy-authorization":
             yield from ((CATEGORY, part) for part in authorization(value))
-        elif lower == "cookie":
+        case "cookie":
             yield from (("cookie", part) for part in cookie_values(value.split(";")))
-        elif secret_header(lower):
+        case _:
             yield CATEGORY, value.partition(" ")[2].strip() or value.strip()
 
 

@@ -45,7 +45,8 @@ class Redaction:
         self._places = places
         self._known = Known()
         self._extra = frozenset(name.lower() for name in allow_headers)
-        self._headers_seen: dict[Headers, Headers] = {}
+        self._uses: dict[str, header_rules.Use] = {}
+        self._learnt: set[tuple[str, str]] = set()
         self._remembering = Remembering(self._both)
         self._clean: set[tuple[str, Headers, int]] = set()
         self._began: int | None = None
@@ -60,16 +61,17 @@ class Redaction:
 
     def headers(self, headers: Headers) -> Headers:
         """Learn the credentials in request headers, and keep those on the allow-list, in order, case kept."""
-        kept = self._headers_seen.get(headers)
-        if kept is not None:
-            return kept
-        for category, value in header_rules.credentials(headers):
-            self._known.learn(category, value)
-        kept = tuple(pair for pair in headers if header_rules.kept_in_request(pair[0].lower(), self._extra))
-        if len(self._headers_seen) >= MEMO:
-            self._headers_seen.clear()
-        self._headers_seen[headers] = kept
-        return kept
+        kept = []
+        for pair in headers:
+            name = pair[0]
+            use = self._uses.get(name) or self._uses.setdefault(name, header_rules.use(name.lower(), self._extra))
+            if use == "keep":
+                kept.append(pair)
+            elif use == "learn" and pair not in self._learnt:
+                for category, value in header_rules.credentials(*pair):
+                    self._known.learn(category, value)
+                self._learnt.add(pair)
+        return tuple(kept)
 
     def call(self, call: Call) -> Call:
         """The call as it may be stored; its headers have been through `headers` already."""
