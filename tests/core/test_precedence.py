@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from pytest_agentreplay.core.model import Exchange, Failure, ToolCall, ToolReply
 from pytest_agentreplay.core.precedence import Precedence, above
 
-
 DONE = ToolReply()
 
 
