@@ -95,12 +95,24 @@ class Project:
         file.write_text(text.replace(old, new), encoding="utf-8")
 
     def run(self, *words, **environ):
+        return self.child("pytest", *self.options, *words, **environ)
+
+    def command(self, *words, **environ):
+        """The command `agentreplay`; the pytest that it starts loads what `run` loads."""
+        environ = {"PYTEST_ADDOPTS": " ".join(self.options)} | environ
+        return self.child("pytest_agentreplay", *words, **environ)
+
+    @property
+    def options(self):
+        loaded = [word for name in self.plugins for word in ("-p", name)]
+        return ["-W", "error", *loaded, "-p", "no:cacheprovider"]
+
+    def child(self, module, *words, cwd=None, **environ):
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV")) and k != "CI"}
         kept |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "MODEL_URL": self.server.url}
         kept |= self.environ | environ
-        loaded = [word for name in self.plugins for word in ("-p", name)]
-        command = [sys.executable, "-m", "pytest", "-W", "error", *loaded, "-p", "no:cacheprovider", *words]
-        return subprocess.run(command, cwd=self.root, env=kept, capture_output=True, text=True, timeout=90)
+        command = [sys.executable, "-m", module, *map(str, words)]
+        return subprocess.run(command, cwd=cwd or self.root, env=kept, capture_output=True, text=True, timeout=90)
 
     def record(self, *words, **environ):
         return self.run("--snapshot-record", *words, **environ)
