@@ -132,6 +132,7 @@ def resolve(
     on_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
     if mode == "record" and on_ci and not table["agentreplay_ci_record"]:
         raise SettingsError(NOT_ON_CI)
+    adopt = adopt_of(options.get("agentreplay_adopt"), mode, refused=on_ci and not table["agentreplay_ci_record"])
     refuse_unknown("--replay-tools", options.get("agentreplay_replay_tools") or "frozen", ("frozen",))
     return Settings(
         mode=mode,
@@ -150,7 +151,7 @@ def resolve(
         ignored=ignored_of(table["agentreplay_ignore"], f"{where}agentreplay_ignore"),
         places=bool(table["agentreplay_places"]),
         max_bytes=number(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes") or 0,
-        adopt=str(options.get("agentreplay_adopt") or ""),
+        adopt=adopt,
     )
 
 
@@ -188,6 +189,24 @@ def mode_of(
         refuse_unknown(f"{where}agentreplay_mode", word, ("model", "off"), live_by_word(word))
         return MODES[word], False
     return "replay", False
+
+
+def adopt_of(reason: str | None, mode: Mode, *, refused: bool) -> str:
+    """Why every recorded reply still holds under changed requests, or "" when nobody says so."""
+    if reason is None:
+        return ""
+    if refused:
+        raise SettingsError(
+            "accepting changed requests is refused because CI is set: nobody looks at what is blessed there.\n"
+            "Accept on your machine and commit the snapshot."
+        )
+    if mode != "replay":
+        raise SettingsError(
+            f"--agentreplay-adopt serves the recorded replies, but the mode is {mode}: take one of them"
+        )
+    if not reason.strip():
+        raise SettingsError("--agentreplay-adopt: say why every recorded reply still holds")
+    return reason.strip()
 
 
 def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:

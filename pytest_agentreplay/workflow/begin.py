@@ -53,9 +53,8 @@ def unusable(error: SnapshotError) -> Divergence:
                 f"else take the committed one: git restore {file}",
             )
         case SnapshotMisplaced():
-            hints = (
-                f'renamed test: set "test" in the file\'s header, then: agentreplay reseal {file} --reason renamed',
-            )
+            named = 'if it was renamed, write its new name into the header ("test")'
+            hints = (f"{named}, and: agentreplay reseal {file} --reason renamed",)
         case _:
             hints = ()
     return Divergence(Kind.UNREADABLE, said, hints=hints)
