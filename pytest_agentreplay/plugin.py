@@ -359,7 +359,7 @@ def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
     function = getattr(item, "obj", None)
     if not inspect.iscoroutinefunction(function) or hasattr(function, "__agentreplay__"):
         return
-    from pytest_agentreplay.boundaries.lanes import STRAND
+    from pytest_agentreplay.boundaries.lanes import STRAND, runner
 
     strand = scene.crossing.main()
 
@@ -367,6 +367,7 @@ def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
     async def stamped(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         token = STRAND.set(strand)
+        strand.owner = runner()
         try:
             return await function(*args, **kwargs)
         finally:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.boundaries import hush, lanes
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import HttpCall
 from pytest_agentreplay.errors import ReplayDiverged
@@ -152,11 +152,17 @@ class Crossing:
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self._counts: dict[str, int] = {}
         self._strand = lanes.Strand(self)
+        self._guests: dict[object, lanes.Strand] = {}
 
     def strand(self) -> lanes.Strand:
-        """The strand that runs here: the stamped one, or the test's main one."""
+        """The strand that runs here: the stamped one, else that of a fixture or of a thread that no test started."""
         stamped = lanes.STRAND.get()
-        return lanes.own(stamped if stamped is not None and stamped.crossing is self else self._strand)
+        if stamped is not None and stamped.crossing is self:
+            return lanes.own(stamped)
+        # No stamp here: a thread that is older than the test will work for the next one too.
+        me = lanes.runner()
+        guest = self._guests[me] = lanes.strand_of(me, self._guests.get(me, self._strand))
+        return guest
 
     def main(self) -> lanes.Strand:
         """The test's first strand, to stamp the test's own thread or task with."""
@@ -247,6 +253,7 @@ def open_for(crossing: Crossing | None) -> None:
     _running = crossing
     if crossing is not None:
         lanes.stamp_threads()
+        hush.install()
 
 
 def within_http() -> bool:

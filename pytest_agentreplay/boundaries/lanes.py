@@ -16,8 +16,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_agentreplay.errors import ReplayDiverged
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from weakref import WeakSet
@@ -36,12 +34,15 @@ class Door(Protocol):
 class Strand:
     """One lane of one run. `inside` is the number and boundary of the exchange around us, if any.
 
+    `owner` is the task or thread that runs it now. `thread` is the ident of the thread whose own course it is: code
+    outside any task, and the root tasks of the event loops that it runs one after the other; None for a task's strand.
     `children` numbers the lanes that begin here; copies of a strand share it.
     """
 
     crossing: Door
     path: str = "main"
     owner: object = None
+    thread: int | None = field(default_factory=threading.get_ident)
     children: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     inside: tuple[int, str] | None = None
 
@@ -66,15 +67,39 @@ def runner() -> object:
 
 
 def own(strand: Strand) -> Strand:
-    """The strand of the running task or thread: `strand` itself, or a child of it made now."""
-    me = runner()
-    if strand.owner is None:
-        strand.owner = me
+    """The strand of the running task or thread: `strand` itself, or a child of it made and stamped now."""
+    mine = strand_of(runner(), strand)
+    if mine is not strand:
+        STRAND.set(mine)
+    return mine
+
+
+def strand_of(me: object, strand: Strand) -> Strand:
+    """The strand of `me`, which runs here: `strand` when it is its own, else a child of it made now."""
     if strand.owner == me:
         return strand
-    mine = Strand(strand.crossing, f"{strand.path}.{next(strand.children)}", me, inside=strand.inside)
-    STRAND.set(mine)
-    return mine
+    here = threading.get_ident() if me == threading.get_ident() or is_root(me) else None
+    if here is not None and strand.thread == here:
+        strand.owner = me
+        return strand
+    return Strand(strand.crossing, f"{strand.path}.{next(strand.children)}", me, here, inside=strand.inside)
+
+
+def is_root(task: object) -> bool:
+    """Whether the thread waits for `task`: `asyncio.run` and its like stand on the stack with it, or `trio.run` does.
+
+    A loop in C shows no such frame; its root task then has a lane of its own.
+    """
+    trio = sys.modules.get("trio")
+    if trio is not None and isinstance(task, trio.lowlevel.Task):
+        nursery = task.parent_nursery
+        return nursery is not None and nursery.parent_task is trio.lowlevel.current_root_task()
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "run_until_complete":
+            return frame.f_locals.get("future") is task
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 @contextmanager
@@ -88,7 +113,7 @@ def inside(strand: Strand, ticket: int, boundary: str) -> Iterator[None]:
 
 
 def carry(strand: Strand | None, work: Callable[..., Any]) -> Callable[..., Any]:
-    """`work` as it is to run in another thread: stamped with `strand`, silent about a latched divergence."""
+    """`work` as it is to run in another thread: stamped with `strand`."""
 
     @functools.wraps(work)
     def stamped(*args: Any, **kwargs: Any) -> Any:
@@ -113,16 +138,7 @@ def stamp_threads() -> None:
     def stamped_start(self: threading.Thread) -> None:
         strand = STRAND.get()
         if strand is not None:
-            run = carry(strand, self.run)
-
-            def quiet() -> None:
-                # The gate has latched it; the interpreter's thread report would say it a second time, worse.
-                try:
-                    run()
-                except ReplayDiverged:
-                    pass
-
-            self.run = quiet  # type: ignore[method-assign]
+            self.run = carry(strand, self.run)  # type: ignore[method-assign]
             strand.crossing.threads.add(self)
         start(self)
 
