@@ -282,7 +282,7 @@ def test_a_coded_body_stays_coded_chunk_by_chunk(coding, complete):
     assert knowing().outcome(POST, untouched) == untouched
 
 
-@pytest.mark.parametrize("data", [b"not gzip at all", gzip.compress(b"x") + b"trailing"])
+@pytest.mark.parametrize("data", [b"not gzip at all", gzip.compress(b"x", mtime=0) + b"trailing"])
 def test_a_body_that_cannot_be_read_is_replaced_not_passed(data):
     redaction = knowing()
     kept = stored(redaction, data, (*TEXT, ("Content-Encoding", "gzip"), ("Content-Length", str(len(data)))))
