@@ -1,8 +1,8 @@
 """Where files lie: pure paths. Different tests get different files, on file systems that fold case too.
 
     <test dir>/__agent_snapshots__/<module>/<slug>.snapshot.json
-    <rootdir>/.pytest_agentreplay/pending/<slug>-<hash>.snapshot.json
-    <rootdir>/.pytest_agentreplay/journal/<slug>-<hash>.<token>.jsonl
+    <rootdir>/.pytest_agentreplay/pending/<the snapshot's path below rootdir>
+    <rootdir>/.pytest_agentreplay/journal/<the same>.<token>.jsonl
 
 A slug holds what is safe everywhere (Windows' reserved names and trailing dots included); it gets a short hash of the
 whole id whenever making it lost something, and whenever folding case could make two ids one.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = "__agent_snapshots__"
 PRIVATE = ".pytest_agentreplay"
+OUTSIDE = "_outside"
 SUFFIX = ".snapshot.json"
 SLUG_LENGTH = 60
 MODULE_LENGTH = 40
@@ -72,11 +73,32 @@ def journal_folder(root: Path) -> Path:
     return private_folder(root) / "journal"
 
 
-def pending_path(root: Path, nodeid: str) -> Path:
-    """The pending run of a test; there is one, the latest."""
-    return pending_folder(root) / (hashed(nodeid.rpartition("/")[2], nodeid, SLUG_LENGTH) + SUFFIX)
+def pending_path(root: Path, snapshot: Path) -> Path:
+    """The pending run that may take the place of `snapshot`; there is one, the latest."""
+    return pending_folder(root) / below(root, snapshot)
 
 
-def journal_path(root: Path, nodeid: str, token: str) -> Path:
-    """The journal of one recording of a test; `token` tells it from other recordings of the same test."""
-    return journal_folder(root) / f"{hashed(nodeid.rpartition('/')[2], nodeid, SLUG_LENGTH)}.{token}.jsonl"
+def journal_path(root: Path, snapshot: Path, token: str) -> Path:
+    """The journal of one recording for `snapshot`; `token` tells it from other recordings of the same test."""
+    place = journal_folder(root) / below(root, snapshot)
+    return place.with_name(f"{place.name.removesuffix(SUFFIX)}.{token}.jsonl")
+
+
+def below(root: Path, snapshot: Path) -> Path:
+    """The path of `snapshot` from `root`; a name of its own for one that lies outside."""
+    if snapshot.is_relative_to(root):
+        return snapshot.relative_to(root)
+    return type(root)(OUTSIDE) / (hashed(snapshot.name.removesuffix(SUFFIX), str(snapshot), SLUG_LENGTH) + SUFFIX)
+
+
+def home_path(file: Path) -> Path | None:
+    """Where the snapshot belongs whose pending run or journal is `file` (absolute); None for any other file."""
+    folder = next((up for up in file.parents if up.name == PRIVATE), None)
+    if folder is None:
+        return None
+    kind, *middle, name = file.relative_to(folder).parts if file.parent != folder else ("", "")
+    if kind == "journal" and name.endswith(".jsonl"):
+        name = name.removesuffix(".jsonl").rpartition(".")[0] + SUFFIX
+    if kind not in {"pending", "journal"} or not name.endswith(SUFFIX) or middle[:1] == [OUTSIDE]:
+        return None
+    return folder.parent.joinpath(*middle, name)

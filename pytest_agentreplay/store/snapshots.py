@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal as journal_codec
-from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_agentreplay.core.model import Exchange, Header, Run
 
 
@@ -63,38 +64,18 @@ class Store:
             files.write_whole(path, text)
         self._read[path] = hashlib.sha256(text.encode()).hexdigest()
 
-    def save_pending(self, nodeid: str, text: str) -> Path:
-        """Keep a run that waits for a person; gives where. Raises CannotWrite."""
+    def save_pending(self, path: Path, text: str) -> Path:
+        """Keep a run that waits for a person to put it at `path`; gives where. Raises CannotWrite."""
         files.private(layout.private_folder(self.root))
-        path = layout.pending_path(self.root, nodeid)
-        files.write_whole(path, text)
-        return path
+        pending = layout.pending_path(self.root, path)
+        files.write_whole(pending, text)
+        return pending
 
-    def pending_of(self, path: Path) -> Path:
-        """Where the pending run of the test whose snapshot is at `path` would lie."""
-        return layout.pending_path(self.root, codec.loads(files.read(path), file=shown(path)).run.header.test)
-
-    def home_of(self, pending: Path) -> Path:
-        """Where the pending run at `pending` belongs. Raises SnapshotUnreadable for a test outside the project."""
-        nodeid = codec.loads(files.read(pending), file=shown(pending)).run.header.test
-        module = PurePosixPath(nodeid.partition("::")[0])
-        if module.is_absolute() or ".." in module.parts or "\\" in nodeid.partition("::")[0] or ":" in str(module):
-            message = f"belongs to {nodeid}, which lies outside of {self.root}"
-            raise SnapshotUnreadable(message, file=shown(pending), place="header")
-        return layout.snapshot_path(self.root, Path(module), nodeid, self.directory)
-
-    def journal_for(self, header: Header) -> Journal:
-        """The journal of a recording that begins now. Raises CannotWrite where nothing can be written."""
+    def journal_for(self, path: Path, header: Header) -> Journal:
+        """The journal of a recording for `path` that begins now. Raises CannotWrite where nothing can be written."""
         files.private(layout.private_folder(self.root))
         token = f"{os.getpid()}-{secrets.token_hex(3)}"
-        return Journal(layout.journal_path(self.root, header.test, token), header)
-
-    def journals(self) -> list[tuple[Path, Run | None, int]]:
-        """What interrupted recordings have left: file, the run in it if any, bytes of a torn end."""
-        return [
-            (path, *journal_codec.read(files.read(path)))
-            for path in sorted(layout.journal_folder(self.root).glob("*.jsonl"))
-        ]
+        return Journal(layout.journal_path(self.root, path, token), header)
 
 
 class Journal:

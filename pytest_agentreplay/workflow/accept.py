@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
@@ -11,8 +12,10 @@ from pytest_agentreplay.core.places import Places
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.core.secret_names import secret_environment
-from pytest_agentreplay.errors import SettingsError, SnapshotMissing
+from pytest_agentreplay.errors import SettingsError, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.report.finding import quoted
 from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.workflow.sealing import checked
 
@@ -31,9 +34,9 @@ def accepted_rules(root: Path) -> tuple[Rule, ...]:
     try:
         rows = json.loads(files.read(file))
         return tuple(Rule("http", "body", row["path"], "watch", row["reason"], RULES_FILE) for row in rows)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, SettingsError) as error:
         wanted = '[{"path": "$.store", "reason": "why"}]'
-        raise SettingsError(f"{file}: is not a list of rules like {wanted} ({error})") from None
+        raise SettingsError(f"{shown(file)}: is not a list of rules like {wanted} ({error})") from None
 
 
 def rule(root: Path, path: str, reason: str) -> str:
@@ -41,45 +44,77 @@ def rule(root: Path, path: str, reason: str) -> str:
     accepted = [r for r in accepted_rules(root) if r.path != path]
     accepted.append(Rule("http", "body", path, "watch", reason, RULES_FILE))
     rows = [{"path": r.path, "reason": r.reason} for r in sorted(accepted, key=lambda r: r.path)]
-    files.write_whole(root / RULES_FILE, json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
-    return f"{RULES_FILE}: {path} is told as drift and no longer compared: {reason}"
+    file = root / RULES_FILE
+    files.write_whole(file, json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+    return f"{shown(file)}: {path} is told as drift and no longer compared: {reason}"
 
 
 def pending(root: Path) -> list[Path]:
     """The pending runs below `root`."""
-    return sorted(layout.pending_folder(root).glob("*.snapshot.json"))
+    return sorted(layout.pending_folder(root).rglob(f"*{layout.SUFFIX}"))
 
 
-def take(root: Path, what: Path) -> str:
-    """Put a pending run in its snapshot's place. `what` is either file. Gives the line to print."""
-    store = Store(root)
-    run = what if what in pending(root) or "pending" in what.parts else store.pending_of(what)
-    if not run.exists():
-        raise SnapshotMissing("no run is pending for this snapshot; pytest --snapshot-record makes one", file=str(what))
+def take(what: Path) -> str:
+    """Put a pending run in its snapshot's place. `what` is either file, absolute. Gives the line to print.
+
+    Raises SnapshotMissing where nothing is pending.
+    """
+    run, home = what, layout.home_path(what)
+    if home is None:
+        waiting = (layout.pending_path(up, what) for up in what.parents)
+        run, home = next((file for file in waiting if file.is_file()), what), what
+    if run == home:
+        raise SnapshotMissing(
+            "no run is pending for this snapshot; pytest --snapshot-record makes one where the old one has to stay",
+            file=shown(what),
+        )
     text = files.read(run)
-    snapshot = codec.loads(text, file=str(run))
-    home = store.home_of(run)
+    test = codec.loads(text, file=shown(run)).run.header.test
     files.write_whole(home, text)
     files.remove(run)
-    return f"{home}: taken from the pending run of {snapshot.run.header.recorded} ({snapshot.run.header.test})"
+    return f"{shown(home)}: taken for {test}"
 
 
 def journals(root: Path) -> list[str]:
     """A line for each journal that an interrupted recording has left."""
     lines = []
-    for file, run, torn in Store(root).journals():
-        what = f"{run.header.test}, {len(run.exchanges)} calls" if run else "nothing readable"
-        lines.append(f"agentreplay recover {file}   # {what}, {torn} bytes torn off")
+    for file in sorted(layout.journal_folder(root).rglob("*.jsonl")):
+        run, torn = journal.read(files.read(file))
+        what = f"{run.header.test}, {count(len(run.exchanges))}" if run else "nothing readable"
+        lines.append(f"agentreplay recover {quoted(shown(file))}   # {what}{torn_off(torn)}")
     return lines
 
 
-def recover(root: Path, file: Path, environ: Mapping[str, str]) -> str:
-    """Make a pending run of a journal, redacted again; it is never promoted by itself. Gives the lines to print."""
+def recover(file: Path, environ: Mapping[str, str]) -> str:
+    """Make a pending run of the journal `file` (absolute), redacted again; it is never promoted by itself.
+
+    Gives the lines to print. Raises SnapshotUnreadable for what is no journal of ours.
+    """
     run, torn = journal.read(files.read(file))
-    if run is None:
-        raise SettingsError(f"{file}: holds no complete record")
+    home = layout.home_path(file)
+    if run is None or home is None:
+        wrong = (
+            "holds no complete record" if home is not None else "is no journal: they lie in .pytest_agentreplay/journal"
+        )
+        raise SnapshotUnreadable(wrong, file=shown(file))
     redaction = Redaction(Places({}))
     for category, value in secret_environment(environ):
         redaction.learn(category, value)
-    path = Store(root).save_pending(run.header.test, checked(redaction, redaction.rescan(run), str(file)))
-    return f"{path}: {len(run.exchanges)} calls recovered, {torn} bytes torn off\nagentreplay accept {path}"
+    run = redaction.rescan(replace(run, header=replace(run.header, outcome={"status": "interrupted"})))
+    root = next(up for up in file.parents if up.name == layout.PRIVATE).parent
+    path = Store(root).save_pending(home, checked(redaction, run, shown(home)))
+    files.remove(file)
+    return (
+        f"{shown(path)}: {count(len(run.exchanges))} recovered{torn_off(torn)}\n"
+        f"agentreplay accept {quoted(shown(path))}"
+    )
+
+
+def count(calls: int) -> str:
+    """So many calls, in words."""
+    return f"{calls} call{'s' * (calls != 1)}"
+
+
+def torn_off(torn: int) -> str:
+    """What a kill has cost, if anything."""
+    return f", {torn} bytes of an unfinished record dropped" if torn else ""

@@ -54,7 +54,7 @@ class Recording(Scene):
             clock=now,
             seed=settings.seed if settings.seed is not None else seed_of(place.test),
         )
-        self.journal = store.journal_for(self.header)
+        self.journal = store.journal_for(place.snapshot, self.header)
         self.recorder = Recorder(self.journal.write)
         super().__init__(place, settings, self.recorder, clock=now, seed=self.header.seed)
         self._ended: Ended | None = None
@@ -77,8 +77,8 @@ class Recording(Scene):
         """A straggler or a value that cannot be frozen fails the test; its own failure is its own."""
         self._ended = ended
         self._body = self.recorder.count()
-        if self.crossing.late:
-            return findings.late(self.place.test, self.crossing.late)
+        if (late := self.stragglers()) is not None:
+            return late
         if self.crossing.problems and ended.failure is None:
             return findings.cannot_freeze(self.place.test, self.crossing.problems)
         return None
@@ -105,14 +105,14 @@ class Recording(Scene):
                 self._keep_journal(isinstance(error, CannotWrite))
                 raise
             self._keep_journal(False)
-        return None
+        return self.stragglers()
 
     def _write(self, run: Run, keep_old: str) -> None:
         """Put `run` in its place, or beside it when the old one is kept, and tell which."""
         run = self.redaction.rescan(replace(run, header=self.redaction.header(run.header)))
         text = checked(self.redaction, run, shown(self.place.snapshot))
         if keep_old:
-            self.told["pending"] = str(self.store.save_pending(self.place.test, text))
+            self.told["pending"] = str(self.store.save_pending(self.place.snapshot, text))
             self.told["verdict"], self.told["why"] = "pending", keep_old
         else:
             self.store.save(self.place.snapshot, text)
@@ -141,8 +141,9 @@ class Recording(Scene):
             return ""
         if self.settings.expect == "reproduces":
             return "the test keeps its recorded failure"
+        failed = ended.failure is not None or self.crossing.late
         passed_before = self.previous.run.header.outcome.get("status") == "passed"
-        return "this run failed, the recorded one passed" if passed_before and ended.failure is not None else ""
+        return "this run failed, the recorded one passed" if passed_before and failed else ""
 
     def _sealed(self, ended: Ended) -> Run:
         exchanges = self.recorder.exchanges()

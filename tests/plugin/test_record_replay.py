@@ -75,7 +75,7 @@ def test_a_failing_run_never_replaces_a_passing_snapshot(project):
     done = project.record()
     assert project.files[0].read_bytes() == before
     assert "agentreplay accept" in done.stdout
-    assert list((project.root / ".pytest_agentreplay" / "pending").glob("*.snapshot.json"))
+    assert list((project.root / ".pytest_agentreplay" / "pending").rglob("*.snapshot.json"))
     assert (project.root / ".pytest_agentreplay" / ".gitignore").read_text().strip() == "*"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.store.layout import journal_path, module_folder, pending_path, snapshot_path
+from pytest_agentreplay.store.layout import home_path, journal_path, module_folder, pending_path, snapshot_path
 
 ROOT = Path("/shop")
 
@@ -61,9 +61,33 @@ def test_long_module_names():
 
 
 def test_pending_and_journal():
-    assert pending_path(ROOT, "a/t.py::x").as_posix().startswith("/shop/.pytest_agentreplay/pending/t.py-x-")
-    assert journal_path(ROOT, "a/t.py::x", "7-ab").name.endswith(".7-ab.jsonl")
-    assert pending_path(ROOT, "a/t.py::x") != pending_path(ROOT, "b/t.py::x")
+    home = ROOT / "a/__agent_snapshots__/t/x.y.snapshot.json"
+    pending, journal = pending_path(ROOT, home), journal_path(ROOT, home, "7-ab")
+    assert pending.as_posix() == "/shop/.pytest_agentreplay/pending/a/__agent_snapshots__/t/x.y.snapshot.json"
+    assert journal.as_posix() == "/shop/.pytest_agentreplay/journal/a/__agent_snapshots__/t/x.y.7-ab.jsonl"
+    assert home_path(pending) == home_path(journal) == home
+
+
+def test_what_lies_outside_of_the_root_has_a_place_and_no_home():
+    outside = ROOT.parent / "other/__agent_snapshots__/t/x.snapshot.json"
+    pending = pending_path(ROOT, outside)
+    assert pending.is_relative_to(ROOT / ".pytest_agentreplay/pending")
+    assert pending != pending_path(ROOT, outside.parent.parent / "u/x.snapshot.json")
+    assert home_path(pending) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x.snapshot.json",
+        ".pytest_agentreplay/x.snapshot.json",
+        ".pytest_agentreplay/pending",
+        ".pytest_agentreplay/pending/x.json",
+        ".pytest_agentreplay/other/x.snapshot.json",
+    ],
+)
+def test_what_is_neither_pending_nor_a_journal_has_no_home(name):
+    assert home_path(ROOT / name) is None
 
 
 NAMES = st.sampled_from(

@@ -1,0 +1,110 @@
+"""Door 2: the command line, glue only. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
+
+    runs     demo show diff bisect replay accept        sealed   verify reseal recover rules
+    saying   what is printed, and the exit codes
+
+Each verb takes the parsed options and gives the exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from pytest_agentreplay.cli import runs, sealed
+from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
+from pytest_agentreplay.errors import AgentReplayError, SnapshotError, SnapshotMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["build_parser", "main", "script"]
+
+VERBS = """everyday
+  demo      show the main job on an embedded model: record, replay offline, first divergent turn
+  show      print a snapshot as a readable transcript
+  diff      every place where two snapshots part
+  bisect    the first divergent turn between two snapshots
+  replay    run the test that a snapshot belongs to, offline
+  accept    take a pending run, changed requests, or one rule for all snapshots
+
+files
+  verify    check that snapshots are whole, sealed, and restore to their exact bytes
+  reseal    seal a snapshot that was edited on purpose, with the reason
+  recover   list the journals of interrupted recordings, or make a pending run of one
+  rules     the fields that are not compared, and why
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; gives the exit code. Raises SystemExit for words that are no command."""
+    options = build_parser().parse_args(arguments)
+    try:
+        code = int(options.run(options))
+        sys.stdout.flush()
+    except SnapshotMissing as error:
+        return complain(error, USAGE)
+    except SnapshotError as error:
+        return complain(error, DAMAGED)
+    except AgentReplayError as error:
+        return complain(error, CANNOT if options.verb in {"demo", "replay"} else USAGE)
+    except BrokenPipeError:  # the reader of `agentreplay show | head` has left, and Python's last flush would complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SAME
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def script() -> NoReturn:
+    """The console script."""
+    sys.exit(main())
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The verbs and their arguments."""
+    parser = argparse.ArgumentParser(
+        prog="agentreplay",
+        description="Frozen agent runs: look at snapshots, compare them, replay and accept them.",
+        epilog=VERBS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help="one of the verbs below")
+
+    def verb(name: str, run: Callable[[argparse.Namespace], int], about: str) -> argparse.ArgumentParser:
+        added = verbs.add_parser(name, description=about)
+        added.set_defaults(run=run)
+        return added
+
+    demo = verb("demo", runs.demo, "Record, replay offline and diverge, on an embedded loopback model, without a key.")
+    demo.add_argument("--dir", type=Path, default=Path("agentreplay-demo"), help="folder for the demo's files")
+    show = verb("show", runs.show, "Print a snapshot as a readable transcript.")
+    show.add_argument("file", type=Path)
+    show.add_argument("--turn", type=int, help="only this turn")
+    diff = verb("diff", runs.diff, "Print every place where two snapshots part.")
+    bisect = verb("bisect", runs.bisect, "Print the first divergent turn between two snapshots.")
+    for two, first, second in ((diff, "a", "b"), (bisect, "baseline", "failing")):
+        two.add_argument(first, type=Path)
+        two.add_argument(second, type=Path)
+        two.add_argument("--json", action="store_true", help="print plain data")
+    replay = verb("replay", runs.replay, "Run the test that a snapshot belongs to, offline.")
+    replay.add_argument("file", type=Path)
+    replay.add_argument("words", nargs=argparse.REMAINDER, metavar="PYTEST-ARGUMENTS", help="handed to pytest")
+    accept = verb("accept", runs.accept, "Take what a test does now, or one rule for all snapshots.")
+    accept.add_argument("what", nargs="?", type=Path, help="a snapshot, or a pending run")
+    accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
+    accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
+    accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
+    verify = verb("verify", sealed.verify, "Check that snapshots are whole, sealed, and restore to their exact bytes.")
+    verify.add_argument("paths", nargs="+", type=Path)
+    reseal = verb("reseal", sealed.reseal, "Seal a snapshot that was edited on purpose.")
+    reseal.add_argument("file", type=Path)
+    reseal.add_argument("--reason", required=True)
+    recover = verb("recover", sealed.recover, "List the journals of interrupted recordings, or recover one.")
+    recover.add_argument("journal", nargs="?", type=Path)
+    rules = verb("rules", sealed.rules, "Print the fields that are not compared, and why.")
+    rules.add_argument("--json", action="store_true", help="print plain data")
+    return parser

@@ -1,0 +1,138 @@
+"""The everyday verbs: look at runs, compare them, run their tests again, accept what has changed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, width
+from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pytest_agentreplay.core.divergence import Divergence
+
+PYTEST_CODES = {0: SAME, 1: DIVERGED, 2: DIVERGED, 3: DIVERGED, 4: USAGE, 5: NOTHING}
+REASONS = {
+    2: "pytest was interrupted",
+    3: "pytest met an internal error",
+    4: "pytest found no such test, or a wrong flag",
+}
+
+
+def demo(options: argparse.Namespace) -> int:
+    """`agentreplay demo`."""
+    from pytest_agentreplay.demo.walk import walk
+
+    fine = walk(options.dir.resolve(), lambda line: print(line, flush=True), width=max(60, width() - 5))
+    return SAME if fine else DIVERGED
+
+
+def show(options: argparse.Namespace) -> int:
+    """`agentreplay show FILE`."""
+    from pytest_agentreplay.core.turns import turns
+    from pytest_agentreplay.dialects import READER
+    from pytest_agentreplay.report.transcript import show as transcript
+    from pytest_agentreplay.store.reading import load
+
+    snapshot = load(options.file)
+    numbers = sorted({turn.number for turn in turns(snapshot.run, READER)})
+    if options.turn is not None and options.turn not in numbers:
+        there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has none"
+        return complain(f"{shown(options.file)}: there is no turn {options.turn}; {there}", USAGE)
+    say(transcript(snapshot.run, READER, turn=options.turn, width=width()))
+    for note in snapshot.notes:
+        say(f"note: {note}")
+    if not snapshot.sealed:
+        say(f"note: this snapshot was edited after it was sealed; agentreplay verify {shown(options.file)} says where")
+    return SAME
+
+
+def parted(first: Path, second: Path) -> tuple[Divergence, ...]:
+    """Every divergence between two snapshots."""
+    from pytest_agentreplay.core.align import divergences
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.dialects import READER, RULES
+    from pytest_agentreplay.store.projects import root_above
+    from pytest_agentreplay.store.reading import load
+    from pytest_agentreplay.workflow.accept import accepted_rules
+
+    matching = Matching(READER, (*RULES, *accepted_rules(root_above(Path.cwd()))))
+    return divergences(load(first).run, load(second).run, READER, matching=matching)
+
+
+def diff(options: argparse.Namespace) -> int:
+    """`agentreplay diff A B`."""
+    return tell(parted(options.a, options.b), options.a, options.b, as_json=options.json)
+
+
+def bisect(options: argparse.Namespace) -> int:
+    """`agentreplay bisect BASELINE FAILING`."""
+    found = parted(options.baseline, options.failing)[:1]
+    return tell(found, options.baseline, options.failing, as_json=options.json)
+
+
+def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:
+    """Print divergences for people or as data; gives the exit code."""
+    from pytest_agentreplay.report import findings
+    from pytest_agentreplay.report.terminal import text
+
+    told = [findings.compared(divergence, shown(first), shown(second)) for divergence in found]
+    if as_json:
+        print(json.dumps({"same": not told, "divergences": [finding.plain() for finding in told]}, indent=2))
+    elif not told:
+        say(f"same: {shown(first)} and {shown(second)} hold the same run")
+    for finding in () if as_json else told:
+        say(text(finding, width=width()) + "\n")
+    return DIVERGED if told else SAME
+
+
+def replay(options: argparse.Namespace) -> int:
+    """`agentreplay replay FILE`."""
+    return run_test(options.file, "--agentreplay-mode=model", *options.words)
+
+
+def run_test(file: Path, *words: str) -> int:
+    """Run the test that the snapshot `file` belongs to, in its project, with `words`; gives our exit code."""
+    from pytest_agentreplay.store.projects import file_of_test
+    from pytest_agentreplay.store.reading import load
+
+    test = load(file).run.header.test
+    root, module = file_of_test(file.absolute(), test)
+    if not module.is_file():
+        return complain(f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more", CANNOT)
+    command = [sys.executable, "-m", "pytest", test, *words]
+    done = subprocess.run(command, cwd=root, check=False)  # noqa: S603  a test of the user's and the user's own words
+    if done.returncode in REASONS:
+        complain(f"{REASONS[done.returncode]}: {test}", done.returncode)
+    return PYTEST_CODES.get(done.returncode, CANNOT)
+
+
+def accept(options: argparse.Namespace) -> int:
+    """`agentreplay accept ...`."""
+    from pytest_agentreplay.report.finding import quoted
+    from pytest_agentreplay.store.projects import root_above
+    from pytest_agentreplay.workflow import accept as accepting
+
+    root = root_above(Path.cwd())
+    if options.rule is not None:
+        path, _, reason = options.rule.partition("=")
+        say(accepting.rule(root, path.strip(), reason.strip()))
+        return SAME
+    if options.requests:
+        if options.what is None or not options.reason.strip():
+            wanted = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
+            return complain(f"say of which snapshot, and why its replies still hold: {wanted}", USAGE)
+        return run_test(options.what, "-q", "--agentreplay-mode=model", f"--agentreplay-adopt={options.reason}")
+    if options.what is None:
+        waiting = accepting.pending(root)
+        for file in waiting:
+            say(f"agentreplay accept {quoted(shown(file))}")
+        return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
+    say(accepting.take(options.what.absolute()))
+    return SAME

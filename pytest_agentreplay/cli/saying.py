@@ -1,0 +1,29 @@
+"""What every verb says alike: exit codes, errors in a line, recorded text made safe."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from pytest_agentreplay.report.escape import safe
+
+SAME, DIVERGED, USAGE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 4, 5, 125
+"""Same or done; diverged or failed; usage; snapshot damaged or tampered; nothing to do; cannot run."""
+INTERRUPTED = 130
+
+
+def complain(error: Exception | str, code: int) -> int:
+    """Say an error on stderr; gives `code`."""
+    sys.stdout.flush()
+    print(f"agentreplay: {safe(str(error))}", file=sys.stderr)
+    return code
+
+
+def say(text: str) -> None:
+    """Print what may hold recorded text."""
+    print(safe(text))
+
+
+def width() -> int:
+    """Columns of the terminal."""
+    return shutil.get_terminal_size((80, 24)).columns
