@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
 
 PYTEST_CODES = {0: SAME, 1: DIVERGED, 2: DIVERGED, 3: DIVERGED, 4: USAGE, 5: NOTHING}
-REASONS = {
-    2: "pytest was interrupted",
-    3: "pytest met an internal error",
-    4: "pytest found no such test, or a wrong flag",
-}
+REASONS = {2: "pytest was interrupted", 3: "pytest met an internal error", 4: "pytest knows no such test or flag"}
 
 
 def demo(options: argparse.Namespace) -> int:

@@ -93,9 +93,7 @@ def recover(file: Path, environ: Mapping[str, str]) -> str:
     run, torn = journal.read(files.read(file))
     home = layout.home_path(file)
     if run is None or home is None:
-        wrong = (
-            "holds no complete record" if home is not None else "is no journal: they lie in .pytest_agentreplay/journal"
-        )
+        wrong = "holds no complete record" if home is not None else "is no journal; agentreplay recover lists them"
         raise SnapshotUnreadable(wrong, file=shown(file))
     redaction = Redaction(Places({}))
     for category, value in secret_environment(environ):
