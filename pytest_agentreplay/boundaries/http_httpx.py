@@ -19,6 +19,7 @@ from pytest_agentreplay.boundaries.http_bodies import AsyncTee, Played, Take, Te
 from pytest_agentreplay.boundaries.http_failures import frozen
 from pytest_agentreplay.boundaries.http_wire import Wire, forever, give_way, native, never
 from pytest_agentreplay.boundaries.imports import when_imported
+from pytest_agentreplay.core.content import header
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+    from pytest_agentreplay.core.model import Headers
 
 
 def install() -> None:
@@ -108,7 +110,7 @@ class _Transport:
 
     def _enter(self, request: Any, body: bytes) -> Wire:
         call = call_of(request, body)
-        passage = self._crossing.enter(call, attempt=attempt_of(request))
+        passage = self._crossing.enter(call, attempt=attempt_of(call.headers))
         return Wire(self._crossing, passage, call, request, self._streams.library)
 
 
@@ -119,9 +121,9 @@ def call_of(request: Any, body: bytes) -> HttpCall:
     return HttpCall(request.method, url, texts(request.headers.raw), Body(body) if body else EMPTY)
 
 
-def attempt_of(request: Any) -> int:
+def attempt_of(headers: Headers) -> int:
     """Which attempt an SDK says that this is, from 1."""
-    retries: str = request.headers.get("x-stainless-retry-count", "")
+    retries = header(headers, "x-stainless-retry-count")
     return 1 + int(retries) if retries.isdecimal() else 1
 
 

@@ -31,6 +31,7 @@ LINE = 100
 """Columns of a line of text in the file, after escaping and without its indent."""
 
 _CHATTY = 40
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _HUGE_INT_BITS = 13_000
 _TOKEN = re.compile(r"[^\s,;]*[\s,;]+|[^\s,;]+")
 
@@ -122,10 +123,8 @@ def _encodable(text: str) -> bool:
 
 def reveal(value: Any, blobs: BlobReader) -> Any:
     """The value that `protect` was given. Raises Malformed."""
-    if isinstance(value, str):
-        return value
     if isinstance(value, list):
-        return [item if isinstance(item, str) else reveal(item, blobs) for item in value]
+        return [item if type(item) in _PLAIN else reveal(item, blobs) for item in value]
     if not isinstance(value, dict):
         return value
     lines = value.get("$text")
@@ -138,7 +137,7 @@ def reveal(value: Any, blobs: BlobReader) -> Any:
                 return _unmarked(value, blobs)
             found[key[1:]] = reveal(item, blobs)
         else:
-            found[key] = item if isinstance(item, str) else reveal(item, blobs)
+            found[key] = item if type(item) in _PLAIN else reveal(item, blobs)
     return found
 
 

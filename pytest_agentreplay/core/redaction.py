@@ -53,7 +53,7 @@ class Redaction:
         self._hits: dict[str, int] = {}
         self._inward = Rewriting(self._everything, self._applied, self._opaque, decoders or {})
         self._again = Rewriting(self._secrets, self._applied, self._opaque, decoders or {})
-        self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, decoders or {})
+        self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, decoders or {}, "{{")
 
     def learn(self, category: str, value: str) -> bool:
         """Keep `value` out from now on, and at the seal out of what came before. False: too short or too common."""

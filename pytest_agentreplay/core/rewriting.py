@@ -34,12 +34,14 @@ class Rewriting:
     `opaque(data)` gives what stands for a body that cannot be read.
 
     Without `opaque` such a body is left as it is. `decoders` opens content codings beyond gzip and deflate, by name.
+    A header value without `sign` holds nothing to find.
     """
 
     find: Finder
     applied: Callable[[list[Span]], None]
     opaque: Callable[[bytes], bytes] | None = None
     decoders: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
+    sign: str = ""
 
     def call(self, call: Call) -> Call:
         """A call with its arguments, or its URL, header values and body rewritten."""
@@ -118,7 +120,8 @@ class Rewriting:
 
     def values(self, headers: Headers) -> Headers:
         """Headers with their values rewritten."""
-        if not headers or not self.find(as_bytes("\n".join([value for _, value in headers])), False):
+        signed = [value for _, value in headers if self.sign in value]
+        if not signed or not self.find(as_bytes("\n".join(signed)), False):
             return headers
         return tuple((name, self.text(value)) for name, value in headers)
 
