@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
+    from pytest_agentreplay.workflow.afterwards import Afterwards
     from pytest_agentreplay.workflow.handle import AgentReplay
     from pytest_agentreplay.workflow.scene import Ended, Scene
 
@@ -30,6 +31,7 @@ STORE = pytest.StashKey["Store"]()
 SCENE = pytest.StashKey["Scene | None"]()
 OPEN = pytest.StashKey["Scene | None"]()
 FINDING = pytest.StashKey["Finding"]()
+AFTERWARDS = pytest.StashKey["Afterwards"]()
 TMP: pytest.StashKey[Path] = pytest.StashKey()
 PROVING = pytest.StashKey[bool]()
 WANTED = pytest.StashKey[bool]()
@@ -81,6 +83,8 @@ def pytest_configure(config: pytest.Config) -> None:
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(SessionLines(), "agentreplay-session")
+    if config.stash[BASE].mode == "record":
+        config.pluginmanager.register(Bystanders(), "agentreplay-bystanders")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -173,6 +177,15 @@ def store_of(config: pytest.Config) -> Store:
     return config.stash[STORE]
 
 
+def afterwards_of(config: pytest.Config) -> Afterwards:
+    """What hears of the tests of this process once they are over."""
+    if AFTERWARDS not in config.stash:
+        from pytest_agentreplay.workflow.afterwards import Afterwards
+
+        config.stash[AFTERWARDS] = Afterwards()
+    return config.stash[AFTERWARDS]
+
+
 def place_of(item: pytest.Item, settings: Settings) -> Any:
     """Where the test stands, today's directories included."""
     from pytest_agentreplay.boundaries.places import todays_places
@@ -188,6 +201,10 @@ def place_of(item: pytest.Item, settings: Settings) -> Any:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """A fixture that crosses the doorstep may be refused there; the finding says it, not a traceback."""
+    earlier: list[pytest.StashKey[Any]] = [SCENE, FINDING]  # of another go at the same test
+    for key in earlier:
+        if key in item.stash:
+            del item.stash[key]
     try:
         return (yield)
     except ReplayDiverged as refused:
@@ -271,6 +288,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             crash.message = finding.headline
     if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
         report.__dict__["agentreplay"] = dict(scene.told)  # plain data crosses xdist with the report
+        afterwards_of(item.config).listen(scene)
+        # Let go: it holds the run. A test that is run again opens another one.
+        del item.stash[SCENE]
     return report
 
 
@@ -286,33 +306,28 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     told = getattr(reports[-1], "agentreplay", None)
     if told is not None and told.get("verdict") in {"created", "replaced"} and item.config.stash[BASE].prove:
         # A tool that ran unseen would run a second time: that may have been a payment.
-        told["proof"] = {"skipped": True} if told.get("unfrozen") else prove(item, nextitem)
+        told["proof"] = {"skipped": True} if told.get("unfrozen") else prove(item, nextitem, told)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
 
-def prove(item: pytest.Item, nextitem: pytest.Item | None) -> dict[str, Any]:
+def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: dict[str, Any]) -> dict[str, Any]:
     """Replay the recording just made, offline: whether it replays, and what moved if not. Nothing is logged."""
     from _pytest.runner import runtestprotocol
 
-    recorded = item.stash[SCENE]
-    del item.stash[SCENE]
-    if FINDING in item.stash:
-        del item.stash[FINDING]
     item.stash[PROVING] = True
     try:
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
     finally:
         del item.stash[PROVING]
     finding = item.stash.get(FINDING, None)
-    scene = item.stash.get(SCENE, None)
     failing = next((report for report in reports if report.failed), None)
     from pytest_agentreplay.report.session import judge
 
     failure = failing.longreprtext if failing else None
-    return judge(recorded.told if recorded else {}, scene.told if scene else {}, finding, failure)
+    return judge(recorded, getattr(reports[-1], "agentreplay", {}), finding, failure)
 
 
 class SessionLines:
@@ -320,6 +335,8 @@ class SessionLines:
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
+        self.elsewhere: list[dict[str, Any]] = []
+        self.facts: dict[str, Any] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the plain data that a test's report carries."""
@@ -327,31 +344,59 @@ class SessionLines:
         if told is not None:
             self.told.append(told)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a worker process of xdist heard when its tests were over."""
+        self.elsewhere.append(getattr(node, "workeroutput", {}).get("agentreplay", {}))
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """An interrupt leaves a test without its teardown: what it opened is closed, what it saw is kept aside."""
-        scene = session.config.stash.get(OPEN, None)
-        if scene is None:
-            return
-        from pytest_agentreplay.workflow.scene import Ended
+        """Close what an interrupt left open. A call that came after its test's report fails the session instead."""
+        config = session.config
+        if (scene := config.stash.get(OPEN, None)) is not None:
+            from pytest_agentreplay.workflow.scene import Ended
 
-        scene.end_body(Ended(interrupted=True))
-        scene.end()
-        self.told.append(scene.told)
+            scene.end_body(Ended(interrupted=True))
+            scene.end()
+            self.told.append(scene.told)
+        if AFTERWARDS in config.stash:
+            self.elsewhere.append(config.stash[AFTERWARDS].facts())
+        if not any(self.elsewhere):
+            return
+        from pytest_agentreplay.workflow.afterwards import joined
+
+        self.facts = joined(self.elsewhere)
+        if (to_controller := getattr(config, "workeroutput", None)) is not None:
+            to_controller["agentreplay"] = self.facts
+        elif "late" in self.facts and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         """The footer: only when there is something to say."""
-        if not self.told:
+        if not self.told and not self.facts:
             return
-        from pytest_agentreplay.report.session import footer
+        from pytest_agentreplay.report.session import afterwards, footer
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
+        lines += afterwards(self.facts)
         if not lines:
             return
         if config.get_verbosity() >= 0:
             terminalreporter.section("agentreplay", sep="-")
         for line in lines:
             terminalreporter.line(line)
+
+
+class Bystanders:
+    """While recording: counts the tests without the plugin that look for a model."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Listen around a test that did not opt in."""
+        if wanted(item):
+            return (yield)
+        with afterwards_of(item.config).bystander():
+            return (yield)
 
 
 def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:

@@ -12,14 +12,14 @@ The native request keeps its secrets; what goes behind the gate has been redacte
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
 import weakref
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
@@ -28,6 +28,7 @@ from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
     from contextlib import AbstractContextManager
     from types import FrameType
 
@@ -150,6 +151,7 @@ class Crossing:
         self.passages: set[Passage] = set()
         self.problems: list[Exception] = []
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        self.jobs: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         self._counts: dict[str, int] = {}
         self._strand = lanes.Strand(self)
         self._guests: dict[object, lanes.Strand] = {}
@@ -181,7 +183,7 @@ class Crossing:
             raise ReplayDiverged(msg)
         strand = self.strand()
         if isinstance(call, HttpCall):
-            call = replace_headers(call, self.scrub.headers(call.headers))
+            call = HttpCall(call.method, call.url, self.scrub.headers(call.headers), call.body)
         if not self.gate.recognise(call):
             call = self.scrub.call(call)
         parent = strand.inside[0] if strand.inside else None
@@ -213,13 +215,16 @@ class Crossing:
         """The test body is over: its tasks and threads are refused from now on and named in `late`.
 
         Fixtures may still cross while they are torn down; they carry no stamp of the body. Waits up to `patience`
-        seconds for threads of the body, so that a straggler is told on the test that started it.
+        seconds for threads and executor jobs of the body, so that a straggler is told on the test that started it.
         """
         self._body_over = True
         deadline = time.monotonic() + patience
         for thread in list(self.threads):
             if thread is not threading.current_thread() and thread.is_alive():
                 thread.join(max(0.0, deadline - time.monotonic()))
+        for job in list(self.jobs):
+            with contextlib.suppress(Exception):  # still at work, or cancelled
+                job.exception(max(0.0, deadline - time.monotonic()))
 
     def end(self) -> None:
         """Close the door for good. An answer that was dropped half read is settled as far as it came."""
@@ -228,11 +233,6 @@ class Crossing:
         for passage in list(self.passages):
             if passage.partial is not None:
                 passage.settle(passage.partial())
-
-
-def replace_headers(call: HttpCall, headers: Headers) -> HttpCall:
-    """The same call with other headers."""
-    return call if headers == call.headers else replace(call, headers=headers)
 
 
 _running: Crossing | None = None

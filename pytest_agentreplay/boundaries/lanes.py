@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
     from weakref import WeakSet
 
 
@@ -25,6 +26,7 @@ class Door(Protocol):
     """The crossing, as far as a lane knows it."""
 
     threads: WeakSet[threading.Thread]
+    jobs: WeakSet[Future[Any]]
 
     def over(self) -> bool:
         """Whether the test has ended for whoever carries its stamp."""
@@ -150,7 +152,9 @@ def stamp_threads() -> None:
         # A pool outlives the test that first used it: its worker must not be stamped, only the job.
         token = STRAND.set(None)
         try:
-            return submit(self, carry(strand, fn), *args, **kwargs)
+            job = submit(self, carry(strand, fn), *args, **kwargs)
+            strand.crossing.jobs.add(job)
+            return job
         finally:
             STRAND.reset(token)
 

@@ -52,6 +52,23 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     return lines
 
 
+def afterwards(facts: Told) -> list[str]:
+    """What showed when the tests were over: calls later than their test's report, models asked without the plugin."""
+    lines = []
+    for one in facts.get("late", ()):
+        lines += [
+            f"[AR-LATE] {one['test']}: {one['call']}",
+            "          refused after the test had been reported; join the thread or await the task before it returns",
+        ]
+    if standing := facts.get("bystanders"):
+        asked = ", ".join(standing["hosts"])
+        lines += [
+            f"not recorded: {plural(standing['tests'], 'test')} without the plugin called a model at {asked}",
+            "          give each the fixture agentreplay, or name their folder in agentreplay_paths",
+        ]
+    return lines
+
+
 def adopting_line(one: Told, here: str) -> str:
     """What became of the changed requests of one test."""
     file = near(one["file"], here)

@@ -60,6 +60,8 @@ class Adopting(Scene):
             return None
         if (divergence := self.adopter.finish()) is not None:
             return findings.of(divergence, self.place.test, self.told)
+        if (late := self.stragglers()) is not None:
+            return late
         run, changed = self.adopter.adopted()
         mark: JsonObject = {"reason": self.settings.adopt, "requests": changed, "at": f"{datetime.now(UTC):%Y-%m-%d}"}
         earlier = run.header.kit.get("adopted", [])

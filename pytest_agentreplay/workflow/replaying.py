@@ -72,8 +72,8 @@ class Replay(Scene):
             return self._found(findings.of(divergence, self.place.test, self.snapshot_facts()))
         if self.watch.ledger:
             return self._found(findings.network(self.place.test, self.watch.ledger))
-        if self.crossing.late:
-            return self._found(findings.late(self.place.test, self.crossing.late))
+        if (late := self.stragglers()) is not None:
+            return late
         self._whole = ended.failure is None and not (ended.interrupted or ended.skipped)
         return self._expected(ended)
 
@@ -89,7 +89,7 @@ class Replay(Scene):
             return None
         if (divergence := self.replayer.finish()) is not None:
             return self._found(findings.of(divergence, self.place.test, self.snapshot_facts()))
-        return None
+        return self.stragglers()
 
     def snapshot_facts(self) -> JsonObject:
         """What a report says about the snapshot: its file, when it was recorded."""
@@ -145,16 +145,19 @@ class Refusing(Scene):
     def end_body(self, ended: Ended) -> Finding | None:
         """The refusal, if anything was asked."""
         del ended
+        return self._refusal() or self.stragglers()
+
+    def end(self) -> Finding | None:
+        """The same, for what teardown asked."""
+        self.close()
+        return self._refusal() or self.stragglers()
+
+    def _refusal(self) -> Finding | None:
         divergence = self.gate.why if self.at_once else self.gate.divergence
         if divergence is None:
             return None
         self.told["code"] = divergence.kind.code
         return findings.of(divergence, self.place.test, {"file": str(self.place.snapshot)})
-
-    def end(self) -> Finding | None:
-        """Nothing more to tell."""
-        self.close()
-        return None
 
 
 class Closed:

@@ -22,6 +22,7 @@ from pytest_agentreplay.core.places import Places
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.secret_names import secret_environment
 from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.report import findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -91,6 +92,7 @@ class Scene:
             gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root)
         )
         self._codecs: list[Codec] = []
+        self._told_late = 0
         self._stack = ExitStack()
         self._token: Token[lanes.Strand | None] | None = None
 
@@ -142,6 +144,16 @@ class Scene:
             lanes.STRAND.reset(self._token)
             self._token = None
         self.crossing.end_body()
+
+    def stragglers(self) -> Finding | None:
+        """The finding of calls that came after the end, as far as none has told them yet."""
+        calls = self.crossing.late[self._told_late :]
+        self._told_late += len(calls)
+        if not calls:
+            return None
+        found = findings.late(self.place.test, calls)
+        self.told["code"] = found.code
+        return found
 
     def view(self) -> RunView:
         """The live, read-only view that tests see."""

@@ -1,0 +1,64 @@
+"""What only shows when the tests are over: calls that came after the report of their test, and tests that stood by.
+
+Facts are plain JSON, so that worker processes can hand them on; `report.session` says them.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.boundaries.guard import Bystander
+    from pytest_agentreplay.workflow.scene import Scene
+
+Facts = dict[str, Any]
+
+
+class Afterwards:
+    """Keeps an ear on tests that have ended, and on those without the plugin, for the rest of the session."""
+
+    def __init__(self) -> None:
+        """Nothing is heard yet."""
+        self._ended: list[tuple[str, list[str], int]] = []
+        self._bystander: Bystander | None = None
+
+    def listen(self, scene: Scene) -> None:
+        """The scene is closed, and its test is reported next; the scene itself is let go."""
+        late = scene.crossing.late
+        self._ended.append((scene.place.test, late, len(late)))
+
+    @contextmanager
+    def bystander(self) -> Iterator[None]:
+        """Around a test without the plugin, while others record: whether it looks for a model."""
+        from pytest_agentreplay.boundaries.guard import Bystander
+
+        if self._bystander is None:
+            self._bystander = Bystander()
+        self._bystander.start()
+        try:
+            yield
+        finally:
+            self._bystander.stop()
+
+    def facts(self) -> Facts:
+        """What there is to tell by now; empty when there is nothing."""
+        late = [{"test": test, "call": call} for test, calls, told in self._ended for call in calls[told:]]
+        found: Facts = {"late": late} if late else {}
+        if self._bystander is not None and self._bystander.tests:
+            found["bystanders"] = {"tests": self._bystander.tests, "hosts": sorted(self._bystander.hosts)}
+        return found
+
+
+def joined(several: Iterable[Facts]) -> Facts:
+    """The facts of several processes as one."""
+    found = [one for one in several if one]
+    late = [call for one in found for call in one.get("late", ())]
+    standing = [one["bystanders"] for one in found if "bystanders" in one]
+    together: Facts = {"late": late} if late else {}
+    if standing:
+        hosts = sorted({host for one in standing for host in one["hosts"]})
+        together["bystanders"] = {"tests": sum(one["tests"] for one in standing), "hosts": hosts}
+    return together
