@@ -16,8 +16,10 @@ URL = os.environ["MODEL_URL"]
 def body(question):
     return {"model": "m-1", "messages": [{"role": "system", "content": PROMPT}, {"role": "user", "content": question}]}
 
+CLIENT = httpx2.Client()
+
 def ask(question="Where?"):
-    reply = httpx2.post(URL + "/v1/chat/completions", json=body(question))
+    reply = CLIENT.post(URL + "/v1/chat/completions", json=body(question))
     return reply.json()["choices"][0]["message"]["content"]
 
 async def aask(question="Where?"):
@@ -92,7 +94,7 @@ def test_task_group(agentreplay):
                 group.create_task(aask(f"{n}?"))
     asyncio.run(all_of_them())
 
-def test_task_group_in_a_test_of_asyncio_run_by_asyncio(agentreplay):
+def test_task_group_below_another(agentreplay):
     async def inner():
         async with asyncio.TaskGroup() as group:
             group.create_task(aask("inner?"))
@@ -223,10 +225,10 @@ class Outcome:
 
 
 @pytest.fixture(scope="module")
-def latched(shared_project):
-    """The suite recorded, then replayed with one word of the prompt changed."""
+def diverging(shared_project):
+    """The suite recorded, and one word of the prompt changed."""
     project = shared_project()
-    project.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
+    project.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin", "xdist.plugin")
     project.write(agent=AGENT, test_latch=TESTS)
     (project.root / "pytest.ini").write_text(INI)
     (project.root / "conftest.py").write_text(
@@ -235,11 +237,19 @@ def latched(shared_project):
     recorded = project.record()
     assert recorded.returncode == 0, recorded.stdout + recorded.stderr
     assert recorded.stdout.count("replays") == len(NAMES), recorded.stdout
-    hits = project.server.hits
     project.edit("agent.py", "Be brief.", "Be long.")
-    done = project.replay(f"--junitxml={project.root / 'junit.xml'}")
-    assert project.server.hits == hits
-    return Outcome(done, project.root / "junit.xml")
+    return project
+
+
+@pytest.fixture(scope="module", params=["here", "under xdist on CI"])
+def latched(diverging, request):
+    junit, hits = diverging.root / "junit.xml", diverging.server.hits
+    # The second one with warnings that are shown and not raised, as most people have them.
+    way = {} if request.param == "here" else {"CI": "1"}
+    words = () if request.param == "here" else ("-n", "2", "-W", "default")
+    done = diverging.replay(f"--junitxml={junit}", *words, **way)
+    assert diverging.server.hits == hits
+    return Outcome(done, junit)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -252,12 +262,126 @@ def test_the_first_divergence_is_the_verdict_and_all_that_is_said(latched, name)
     assert told["agentreplay.turn"] == "1"
     assert failure.get("message").startswith("[AR-PROMPT] turn 1")
     assert "\n" not in failure.get("message")
-    section = next(text for title, text in latched.sections.items() if title.partition("[")[0] == name)
+    (section,) = [text for title, text in latched.sections.items() if title.partition("[")[0] == name]
     assert section.count("[AR-PROMPT]") == 1
     assert not [word for word in NOISE if word in section], section
+    (line,) = re.findall(rf"^FAILED test_latch\.py::{name}\b.*$", latched.stdout, re.MULTILINE)
+    assert " - [AR-PROMPT] turn 1" in line
 
 
 def test_nothing_else_is_said_at_all(latched):
     assert latched.done.returncode == 1
-    assert f"{len(NAMES)} failed" in latched.stdout.splitlines()[-1]
+    assert f"= {len(NAMES)} failed in " in latched.stdout.splitlines()[-1]
     assert not [word for word in NOISE if word in latched.stdout + latched.done.stderr]
+
+
+LATE = """
+import asyncio, threading, time
+from concurrent.futures import ThreadPoolExecutor
+import pytest
+import agent
+
+POOL = ThreadPoolExecutor(1)
+go = threading.Event()
+
+def straggle(wait):
+    wait()
+    agent.ask("late?")
+
+def test_soon(agentreplay):
+    agent.ask("soon?")
+    threading.Thread(target=straggle, args=(lambda: time.sleep(0.01),), daemon=True).start()
+
+def test_soon_in_a_pool(agentreplay):
+    agent.ask("soon?")
+    POOL.submit(straggle, lambda: time.sleep(0.01))
+
+def test_soon_in_teardown(agentreplay, joined):
+    joined.append(threading.Thread(target=straggle, args=(lambda: time.sleep(0.1),), daemon=True))
+    joined[0].start()
+
+@pytest.fixture
+def joined():
+    threads = []
+    yield threads
+    threads[0].join()
+
+def test_thread(agentreplay):
+    agent.ask("one?")
+    threading.Thread(target=straggle, args=(go.wait,), name="straggler", daemon=True).start()
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_task(agentreplay):
+    await agent.aask("one?")
+    async def drop():
+        while not go.is_set():
+            await asyncio.sleep(0.01)
+        await agent.aask("late?")
+    test_task.kept = asyncio.create_task(drop())
+
+def test_job(agentreplay):
+    agent.ask("one?")
+    POOL.submit(straggle, go.wait)
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_other(agentreplay):
+    go.set()
+    await asyncio.sleep(0.2)
+    next((t.join() for t in threading.enumerate() if t.name == "straggler"), None)
+    POOL.shutdown()
+    assert await agent.aask("two?")
+
+def test_none():
+    pass
+"""
+
+
+@pytest.fixture(scope="module")
+def late(shared_project):
+    project = shared_project()
+    project.plugins += ("pytest_asyncio.plugin", "xdist.plugin")
+    project.write(agent=AGENT, test_late=LATE)
+    (project.root / "pytest.ini").write_text(INI)
+    return project
+
+
+def by_name(project):
+    return {snapshot.run.header.test.partition("::")[2]: snapshot.run for snapshot in project.snapshots}
+
+
+STRAGGLERS = ("test_thread", "test_task", "test_job")
+
+
+def check_late(done, names=STRAGGLERS):
+    assert done.returncode == 1, done.stdout + done.stderr
+    for name in names:
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith(f"[AR-LATE] test_late.py::{name}: ")]
+        assert "/v1/chat/completions   called from agent.py:" in line
+    assert not [word for word in NOISE if word in done.stdout + done.stderr]
+
+
+def test_a_straggler_is_refused_told_on_its_own_test_and_never_recorded(late):
+    recorded = late.record("-k", "not soon", "--agentreplay-no-prove")
+    check_late(recorded)
+    assert "5 passed" in recorded.stdout
+    runs = by_name(late)
+    assert set(runs) == {"test_thread", "test_task", "test_job", "test_other"}
+    asked = {name: [x.call.body.data for x in run.exchanges] for name, run in runs.items()}
+    assert all(len(bodies) == 1 for bodies in asked.values())
+    assert b"two?" in asked["test_other"][0]
+    hits = late.server.hits
+    check_late(late.replay("-k", "not soon"))
+    check_late(late.replay("-k", "not soon", "-n", "1", CI="1"))
+    assert late.server.hits == hits == 4
+
+
+def test_a_straggler_that_comes_at_once_fails_its_own_test(late):
+    recorded = late.record("-k", "soon", "--agentreplay-no-prove")
+    replayed = late.replay("-k", "soon")
+    for done in (recorded, replayed):
+        assert done.returncode == 1
+        summary = done.stdout.partition("short test summary")[2]
+        # Whether it fails the body or, on a slow machine, its teardown.
+        told = re.findall(r"^(?:FAILED|ERROR) test_late\.py::(\w+) - \[AR-LATE\] 1 call after", summary, re.MULTILINE)
+        assert sorted(told) == ["test_soon", "test_soon_in_a_pool", "test_soon_in_teardown"]
+        assert not [word for word in NOISE if word in done.stdout + done.stderr]
