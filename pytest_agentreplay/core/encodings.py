@@ -16,7 +16,7 @@ from urllib.parse import quote, quote_plus
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-JSON_DEPTH = 3
+JSON_DEPTH = 5  # a body, a message in it, a tool result in that, and what a server of tools had put into it
 SAFE_RUN = re.compile(rb"[A-Za-z0-9]+")
 
 
@@ -62,16 +62,28 @@ def secret_guises(value: str) -> tuple[Guise, ...]:
 
 
 def written(value: str) -> tuple[bytes, ...]:
-    """The value as texts, JSON up to three deep and URLs write it."""
-    forms = [value]
-    for depth in range(1, JSON_DEPTH + 1):
-        forms += [json_escaped(value, depth), json_escaped(value, depth, ascii_only=True)]
-        forms.append(json_escaped(json_escaped(value).replace("/", "\\/"), depth - 1))
+    """The value as texts, JSON inside JSON and URLs write it."""
     raw = as_bytes(value)
     once = quote(raw, safe="")
-    forms += [once, quote(raw, safe="/"), quote_plus(raw), quote(once, safe=""), quote(lower_percent(once), safe="")]
-    forms += [lower_percent(form) for form in forms[-5:]]
-    return unique(forms)
+    urls = [once, quote(raw, safe="/"), quote_plus(raw), quote(once, safe=""), quote(lower_percent(once), safe="")]
+    return unique([*in_strings(value), *urls, *map(lower_percent, urls)])
+
+
+def in_strings(value: str) -> Iterator[str]:
+    """The value as Python shows it, and that or itself in JSON strings, one in the other.
+
+    Each level may escape what is not ASCII, the first its slashes too.
+    """
+    texts = {value, repr(value)[1:-1], repr(as_bytes(value))[2:-1]}
+    yield from texts
+    for depth in range(JSON_DEPTH):
+        deeper = {json_escaped(text, ascii_only=ascii_only) for text in texts for ascii_only in (False, True)}
+        if depth == 0:
+            deeper |= {text.replace("/", "\\/") for text in deeper}
+        if deeper == texts:
+            return
+        yield from deeper
+        texts = deeper
 
 
 def percent_all(value: str) -> Iterator[tuple[bytes, ...]]:
