@@ -20,7 +20,7 @@ from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.core.freeze import Codec
 from pytest_agentreplay.core.places import Places
 from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.secret_names import secret_environment
+from pytest_agentreplay.core.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report import findings
 
@@ -172,7 +172,7 @@ class Scene:
 
     def secret(self, value: str) -> str:
         """Never write `value`; gives it back."""
-        self.redaction.learn("secret", value)
+        self.redaction.learn(CATEGORY, value)  # the environment of another machine may know it as a key
         return value
 
 
