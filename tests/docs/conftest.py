@@ -345,6 +345,12 @@ def studio(tmp_path):
         yield lambda page: Studio(tmp_path, page, server)
 
 
+@pytest.fixture
+def block():
+    """Makes a block by hand."""
+    return lambda language, text, *, title="", reason="": Block("here:1", language, title, reason, text)
+
+
 @pytest.fixture(scope="session")
 def read_blocks():
     """The blocks of a page."""
