@@ -74,6 +74,8 @@ def adopting_line(one: Told, here: str) -> str:
     file = near(one["file"], here)
     if one.get("verdict") == "adopted":
         return f"accepted  {file} ({plural(one['requests'], 'changed request')}, every reply as it was)"
+    if one.get("verdict") == "nothing changed":
+        return f"accepted  nothing: no request has changed; {file} is as it was"
     return f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"
 
 

@@ -63,6 +63,9 @@ class Adopting(Scene):
         if (late := self.stragglers()) is not None:
             return late
         run, changed = self.adopter.adopted()
+        if not changed:
+            self.told["verdict"] = "nothing changed"
+            return None
         mark: JsonObject = {"reason": self.settings.adopt, "requests": changed, "at": f"{datetime.now(UTC):%Y-%m-%d}"}
         earlier = run.header.kit.get("adopted", [])
         assert isinstance(earlier, list)
