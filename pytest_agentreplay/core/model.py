@@ -188,7 +188,7 @@ class Exchange:
 
     @property
     def abandoned(self) -> bool:
-        """Whether the caller gave up, or the run ended before the answer; such an outcome is never served as a value."""
+        """Whether the caller gave up, or the run ended before the answer; never served as a value."""
         return self.outcome is None or (isinstance(self.outcome, Failure) and self.outcome.cancelled)
 
 
