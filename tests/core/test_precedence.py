@@ -52,8 +52,8 @@ def test_calls_that_were_given_up_bind_nobody():
 
 
 def test_the_lanes_above():
-    assert above("main.2.11") == ["main.2", "main"]
-    assert above("main") == []
+    assert list(above("main.2.11")) == ["main.2", "main"]
+    assert not above("main")
 
 
 LANES = ["main", "main.1", "main.2", "main.1.1", "main.10"]
