@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
+from pytest_agentreplay.core.ids import ClientIds
 from pytest_agentreplay.core.model import HttpCall
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Adopter:
     """
 
     def __init__(self, run: Run, reader: Reader, matching: Matching) -> None:
-        """`run` is the recorded one."""
+        """`run` is the recorded one; `matching` says which of the new calls are the old ones."""
         self.run = run
         self._matching = matching
         self.divergence: Divergence | None = None
@@ -76,9 +77,16 @@ class Adopter:
     def adopted(self) -> tuple[Run, int]:
         """The run with the new calls under the old outcomes, and how many of them are new."""
         with self._lock:
-            exchanges = tuple(replace(x, call=self._calls.get(x.start, x.call)) for x in self.run.exchanges)
-            changed = sum(new.call != old.call for new, old in zip(exchanges, self.run.exchanges, strict=True))
-            return replace(self.run, exchanges=exchanges), changed
+            calls = dict(self._calls)
+        changed = {x.start for x in self.run.exchanges if x.start in calls and not self._same(x.call, calls[x.start])}
+        exchanges = tuple(replace(x, call=calls[x.start]) if x.start in changed else x for x in self.run.exchanges)
+        return replace(self.run, exchanges=exchanges), len(changed)
+
+    def _same(self, recorded: Call, now: Call) -> bool:
+        """Whether a replay would take one for the other: another port or a watched field is no change."""
+        if self._matching.fingerprint(recorded) == self._matching.fingerprint(now):
+            return True
+        return self._matching.key(recorded, ClientIds()) == self._matching.key(now, ClientIds())
 
 
 def endpoint(call: Call) -> str:
