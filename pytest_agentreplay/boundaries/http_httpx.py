@@ -19,7 +19,6 @@ from pytest_agentreplay.boundaries.http_bodies import AsyncTee, Played, Take, Te
 from pytest_agentreplay.boundaries.http_failures import frozen
 from pytest_agentreplay.boundaries.http_wire import Wire, forever, give_way, native, never
 from pytest_agentreplay.boundaries.imports import when_imported
-from pytest_agentreplay.core.content import header
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def call_of(request: Any, body: bytes) -> HttpCall:
 
 def attempt_of(headers: Headers) -> int:
     """Which attempt an SDK says that this is, from 1."""
-    retries = header(headers, "x-stainless-retry-count")
+    retries = dict(headers).get("x-stainless-retry-count", "")  # the one spelling of those SDKs
     return 1 + int(retries) if retries.isdecimal() else 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_agentreplay.codec.exchanges import nanoseconds
@@ -135,11 +136,15 @@ def _headers(message: dict[str, Any], blobs: BlobReader) -> Headers:
         if isinstance(stored, list) and len(stored) == 2:
             found.append((reveal_text(stored[0], blobs), reveal_text(stored[1], blobs)))
         else:
-            name, colon, value = reveal_text(stored, blobs).partition(": ")
-            if not colon:
-                _wrong("headers", "a list of `name: value`")
-            found.append((name, value))
+            found.append(_header(reveal_text(stored, blobs)))
     return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _header(line: str) -> tuple[str, str]:
+    """The name and the value in a line; one object for the many replies that have the same."""
+    name, colon, value = line.partition(": ")
+    return (name, value) if colon else _wrong("headers", "a list of `name: value`")
 
 
 def _timing(stored: dict[str, Any]) -> Timing:

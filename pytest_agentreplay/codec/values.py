@@ -127,6 +127,8 @@ def reveal(value: Any, blobs: BlobReader) -> Any:
         return [item if type(item) in _PLAIN else reveal(item, blobs) for item in value]
     if not isinstance(value, dict):
         return value
+    if "$" not in "".join(value):
+        return {key: item if type(item) in _PLAIN else reveal(item, blobs) for key, item in value.items()}
     lines = value.get("$text")
     if lines is not None and len(value) == 1:
         return joined(lines)

@@ -7,6 +7,7 @@ the rules name, and renames what the client made up. Equal fingerprints mean equ
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import selector
@@ -174,7 +175,7 @@ class Matching:
     def _head(self, headers: Headers) -> tuple[tuple[str, str], ...]:
         """The headers that match, by name."""
         kept = [(lower, value) for name, value in headers if (lower := name.lower()) in self._headers]
-        kept.sort(key=lambda pair: pair[0])
+        kept.sort(key=itemgetter(0))
         return tuple(kept)
 
     def _url(self, url: Url, table: Table) -> str:
@@ -185,7 +186,7 @@ class Matching:
         userinfo = "" if "userinfo" in table.url or not url.userinfo else f"{url.userinfo}@"
         fragment = "" if "fragment" in table.url or not url.fragment else f"#{url.fragment}"
         query = [pair for pair in url.query if table.named("query", pair[0].lower(), url.host) is None]
-        query.sort(key=lambda pair: pair[0])
+        query.sort(key=itemgetter(0))
         return f"{url.scheme}://{userinfo}{host}{port}{url.path}?{query}{fragment}"
 
     def _unkeyed(self, call: Call) -> dict[str, tuple[Json, Rule | None]]:

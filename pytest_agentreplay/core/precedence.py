@@ -8,6 +8,7 @@ two agents side by side), and a replay, which waits for no network, throws those
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -56,10 +57,11 @@ class Precedence:
         return [(x.lane, x.start), *((lane, self._began[branch]) for branch, lane in pairwise(lanes))]
 
 
-def above(lane: str) -> list[str]:
+@lru_cache(maxsize=256)
+def above(lane: str) -> tuple[str, ...]:
     """The lanes that led to this one, the nearest first: "main.2.1" -> "main.2", "main"."""
     parts = lane.split(".")
-    return [".".join(parts[:depth]) for depth in range(len(parts) - 1, 0, -1)]
+    return tuple(".".join(parts[:depth]) for depth in range(len(parts) - 1, 0, -1))
 
 
 class _Lane:

@@ -86,14 +86,22 @@ class Replayer:
         """The first divergence, now that nothing more will come of what had begun before `until` (None: of all)."""
         with self._lock:
             if self.divergence is None:
-                awaited = [x.start for x in self._top if until is not None and x.start > until]
-                self.divergence = explain.unused(self.run, self._reader, self.served.keys() | awaited)
+                awaited = {x.start for x in self._top if until is not None and x.start > until}
+                answered = self.served.keys() | awaited
+                # Telling what is missing reads every body; a run that was made whole must not pay for it.
+                if any(x.start not in answered and not x.abandoned for x in self._top):
+                    self.divergence = explain.unused(self.run, self._reader, answered)
             return self.divergence
 
     def replayed(self) -> tuple[Exchange, ...]:
         """The exchanges served so far, children included, in recorded order."""
         with self._lock:
             return tuple(x for x in self.run.exchanges if (x.start if x.parent is None else x.parent) in self.served)
+
+    def made(self) -> tuple[Exchange, ...]:
+        """The top-level exchanges served so far, each with the call as it was made now: no body has to be restored."""
+        with self._lock:
+            return tuple(replace(x, call=self.served[x.start]) for x in self._top if x.start in self.served)
 
     def _find(self, call: Call, lane: str) -> Exchange | None:
         exact = self._matching.fingerprint(call)

@@ -80,9 +80,9 @@ class Replay(Scene):
     def end(self) -> Finding | None:
         """Teardown's own part: what it was to ask and did not, or asked and should not have."""
         self.close()
-        served = self.replayer.replayed()
-        self.told["turns"] = sum(1 for turn in turns(Run(self.replayer.run.header, served), READER) if turn.number)
-        self.told["exchanges"] = len(served)
+        made = Run(self.replayer.run.header, self.replayer.made())
+        self.told["turns"] = sum(1 for turn in turns(made, READER) if turn.number)
+        self.told["exchanges"] = len(self.replayer.replayed())
         self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
         self.told["ran_on"] = self.clock.ran_on
         if not self._whole:

@@ -13,11 +13,46 @@ import httpx2
 import openai
 
 KEY = "sk-live-Zk3v9Qw7Lr2Xc8Tn5Bm1"
-WORDS = (
-    "order parcel refund customer warehouse courier invoice delivery address weight label tracking damaged delayed "
-    "returned express signature neighbour morning Tuesday status pending shipped lost found ticket agent reply asks "
-    "please today because without number window policy amount credit"
-).split()
+WORDS = [
+    "order",
+    "parcel",
+    "refund",
+    "customer",
+    "warehouse",
+    "courier",
+    "invoice",
+    "delivery",
+    "address",
+    "weight",
+    "label",
+    "tracking",
+    "damaged",
+    "delayed",
+    "returned",
+    "express",
+    "signature",
+    "neighbour",
+    "morning",
+    "Tuesday",
+    "status",
+    "pending",
+    "shipped",
+    "lost",
+    "found",
+    "ticket",
+    "agent",
+    "reply",
+    "asks",
+    "please",
+    "today",
+    "because",
+    "without",
+    "number",
+    "window",
+    "policy",
+    "amount",
+    "credit",
+]
 
 HEADERS = [
     ("date", "Tue, 06 Oct 2026 15:04:05 GMT"),
