@@ -10,8 +10,8 @@ from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.core.adopter import Adopter
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER, RULES
-from pytest_agentreplay.report import findings
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.workflow.accept import accepted_rules
 from pytest_agentreplay.workflow.scene import Ended, Place, Scene
 from pytest_agentreplay.workflow.sealing import checked
 
@@ -31,9 +31,11 @@ class Adopting(Scene):
     def __init__(self, place: Place, settings: Settings, store: Store, snapshot: Snapshot) -> None:
         """`settings.adopt` is the reason that a person has given."""
         self.store = store
-        self.adopter = Adopter(snapshot.run, READER, Matching(READER, RULES))
+        matching = Matching(READER, (*RULES, *accepted_rules(place.root), *settings.rules))
+        self.adopter = Adopter(snapshot.run, READER, matching)
         header = snapshot.run.header
-        super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed)
+        zone = header.kit.get("zone")
+        super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, zone=zone)
         self._ended: Ended | None = None
 
     def guard(self) -> Guard:
@@ -48,7 +50,7 @@ class Adopting(Scene):
         """A call too many has no old reply; then nothing is written."""
         self._ended = ended
         if self.adopter.divergence is not None:
-            return findings.of(self.adopter.divergence, self.place.test, self.told)
+            return self.parted(self.adopter.divergence, self.told)
         return None
 
     def end(self) -> Finding | None:
@@ -59,7 +61,7 @@ class Adopting(Scene):
         if ended is None or ended.failure is not None or ended.interrupted or ended.skipped:
             return None
         if (divergence := self.adopter.finish()) is not None:
-            return findings.of(divergence, self.place.test, self.told)
+            return self.parted(divergence, self.told)
         if (late := self.stragglers()) is not None:
             return late
         run, changed = self.adopter.adopted()

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.dialects import READER
@@ -154,6 +155,7 @@ class Recording(Scene):
             "models": kit.models(exchanges, READER),
             "body": self._body,
             "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
+            "zone": zone_here(self.header.clock),
             "redactions": dict(self.redaction.record),
             "environment": self.settings.environment(self.place.environ),
             "annotations": self.annotations,

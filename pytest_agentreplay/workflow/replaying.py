@@ -40,7 +40,9 @@ class Replay(Scene):
         matching = Matching(READER, (*RULES, *accepted_rules(place.root), *settings.rules))
         self.replayer = Replayer(recorded, matching, READER)
         self.snapshot = snapshot
-        super().__init__(place, settings, self.replayer, clock=recorded.header.clock, seed=recorded.header.seed)
+        header = recorded.header
+        zone = header.kit.get("zone")
+        super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, zone=zone)
         body = recorded.header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         self._whole = False
@@ -69,9 +71,7 @@ class Replay(Scene):
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body)
         if divergence is not None:
-            return self._found(findings.of(divergence, self.place.test, self.snapshot_facts()))
-        if self.watch.ledger:
-            return self._found(findings.network(self.place.test, self.watch.ledger))
+            return self.parted(divergence, self.snapshot_facts())
         if (late := self.stragglers()) is not None:
             return late
         self._whole = ended.failure is None and not (ended.interrupted or ended.skipped)
@@ -88,7 +88,7 @@ class Replay(Scene):
         if not self._whole:
             return None
         if (divergence := self.replayer.finish()) is not None:
-            return self._found(findings.of(divergence, self.place.test, self.snapshot_facts()))
+            return self.parted(divergence, self.snapshot_facts())
         return self.stragglers()
 
     def snapshot_facts(self) -> JsonObject:
@@ -109,15 +109,10 @@ class Replay(Scene):
             self.told["expect"] = "fails as recorded"
             return None
         self.told["expect"] = "fails differently" if ended.failure is not None else "no longer fails"
-        return self._found(
-            findings.otherwise(
-                self.place.test, self.snapshot.run.header.outcome, ended.outcome(), self.snapshot_facts()
-            )
-        )
-
-    def _found(self, finding: Finding) -> Finding:
-        self.told["code"] = finding.code
-        return finding
+        was = self.snapshot.run.header.outcome
+        found = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())
+        self.told["code"] = found.code
+        return found
 
 
 class Refusing(Scene):
@@ -156,8 +151,7 @@ class Refusing(Scene):
         divergence = self.gate.why if self.at_once else self.gate.divergence
         if divergence is None:
             return None
-        self.told["code"] = divergence.kind.code
-        return findings.of(divergence, self.place.test, {"file": str(self.place.snapshot)})
+        return self.parted(divergence, {"file": str(self.place.snapshot)})
 
 
 class Closed:

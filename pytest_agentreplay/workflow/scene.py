@@ -16,7 +16,9 @@ from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.steps import Steps
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
+from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.cases.view import RunView
+from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.freeze import Codec
 from pytest_agentreplay.core.places import Places
 from pytest_agentreplay.core.redaction import Redaction
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.boundaries.guard import Guard
+    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Gate
     from pytest_agentreplay.core.model import Json, JsonObject, Run
     from pytest_agentreplay.report.findings import Finding
@@ -78,8 +81,13 @@ class Scene:
 
     mode: ClassVar[str]
 
-    def __init__(self, place: Place, settings: Settings, gate: Gate, *, clock: int, seed: int) -> None:
-        """Prepare without touching the world; `clock` is the wall time at which the run starts, in nanoseconds."""
+    def __init__(
+        self, place: Place, settings: Settings, gate: Gate, *, clock: int, seed: int, zone: Json = None
+    ) -> None:
+        """Prepare without touching the world.
+
+        `clock` is the wall time at which the run starts, in nanoseconds, `zone` where it was recorded (None: here).
+        """
         self.place = place
         self.settings = settings
         self.annotations: JsonObject = {}
@@ -88,6 +96,7 @@ class Scene:
         for category, value in secret_environment(place.environ):
             self.redaction.learn(category, value)
         self.clock = Clock(settings.clock, clock)
+        self.zone = Zone(zone if settings.clock == "stepped" else None, clock)
         self.crossing = doorstep.Crossing(
             gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root)
         )
@@ -122,6 +131,8 @@ class Scene:
             assert isinstance(steps, Steps)
             steps.start()
             stack.callback(steps.stop)
+            self.zone.start()
+            stack.callback(self.zone.stop)
             self.watch = self.guard()
             self.watch.start(self.crossing)
             stack.callback(self.watch.stop)
@@ -144,6 +155,15 @@ class Scene:
             lanes.STRAND.reset(self._token)
             self._token = None
         self.crossing.end_body()
+
+    def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
+        """The finding of a divergence, `facts` as `findings.of` takes them; of a closed door with all who tried it."""
+        if divergence.kind is Kind.NETWORK and self.watch.ledger:
+            found = findings.network(self.place.test, self.watch.ledger)
+        else:
+            found = findings.of(divergence, self.place.test, facts)
+        self.told["code"] = found.code
+        return found
 
     def stragglers(self) -> Finding | None:
         """The finding of calls that came after the end, as far as none has told them yet."""
