@@ -1,0 +1,237 @@
+"""What no boundary took: told while recording, closed in a replay, whatever the agent swallows."""
+
+import re
+
+import pytest
+
+from pytest_agentreplay.demo.script import Ask
+
+AGENT = """
+import json, os, platform, socket, subprocess, sys, urllib.request, uuid
+import httpx2
+
+URL = os.environ["MODEL_URL"]
+PORT = int(URL.rpartition(":")[2])
+
+def find_parcel(code):
+    with open("ledger.txt", "a") as ledger:
+        ledger.write(f"find {code}\\n")
+    return {"parcel": code}
+
+def other_name(code):
+    return find_parcel(code)
+
+def post(messages):
+    tools = [{"type": "function", "function": {"name": "find_parcel"}}]
+    body = {"model": "m", "messages": messages, "tools": tools}
+    return httpx2.post(URL + "/v1/chat/completions", json=body).json()["choices"][0]["message"]
+
+def agent(run=find_parcel):
+    messages = [{"role": "user", "content": "Where is parcel P-1?"}]
+    message = post(messages)
+    (use,) = message["tool_calls"]
+    result = run(**json.loads(use["function"]["arguments"]))
+    post([*messages, message, {"role": "tool", "tool_call_id": use["id"], "content": json.dumps(result)}])
+
+def hello():
+    return post([{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}])
+
+def by_socket():
+    with socket.create_connection(("127.0.0.1", PORT)):
+        pass
+
+def by_urllib():
+    urllib.request.urlopen(URL + "/plain").read()
+
+def by_child():
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+
+def by_shell():
+    os.system("true")
+
+def by_name():
+    socket.getaddrinfo("db.internal.example", 5432)
+
+def probes():
+    platform.processor(), platform.uname(), platform.platform(), uuid.getnode()
+"""
+
+TESTS = """
+import pytest, agent
+
+def swallowed(way):
+    try:
+        way()
+    except BaseException:
+        pass
+
+@pytest.mark.parametrize("way", ["by_socket", "by_urllib", "by_child", "by_shell", "by_name"])
+def test_way(way, agentreplay):
+    agent.hello()
+    swallowed(getattr(agent, way))
+
+def test_probes(agentreplay):
+    agent.probes()
+    agent.hello()
+"""
+
+WAYS = {
+    "by_socket": (
+        "1 connect to 127.0.0.1:{port} from {by_socket}",
+        "agentreplay_allow_hosts = 127.0.0.1:{port}",
+    ),
+    "by_urllib": (
+        "1 connect to 127.0.0.1:{port} from {by_urllib}",
+        "agentreplay_allow_hosts = 127.0.0.1:{port}",
+    ),
+    "by_child": ("1 child process python from {by_child}", "agentreplay_allow_subprocess = python"),
+    "by_shell": ("1 child process sh from {by_shell}", "agentreplay_allow_subprocess = sh"),
+    "by_name": (
+        "1 look-up of db.internal.example:5432 from {by_name}",
+        "agentreplay_allow_hosts = db.internal.example:5432",
+    ),
+}
+
+
+def script(body, number):
+    asked = [message for message in (body or {}).get("messages", []) if message["role"] == "user"]
+    if asked and "parcel" in asked[0]["content"] and body["messages"][-1]["role"] == "user":
+        return Ask("find_parcel", {"code": "P-1"})
+    return f"Done ({number})."
+
+
+@pytest.fixture(scope="module")
+def ways(shared_project):
+    project = shared_project(script)
+    project.write(agent=AGENT, test_ways=TESTS)
+    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    project.recording = project.record()
+    project.hits = project.server.hits
+    return project
+
+
+def filled(project, way):
+    """What is said of a way, with the port of the day, and the second line of the function as its place."""
+    lines = AGENT.splitlines()
+    place = f"agent.py:{lines.index(f'def {way}():') + 2} in {way}"
+    return [text.format(port=project.server.url.rpartition(":")[2], **{way: place}) for text in WAYS[way]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_gap_is_listed_with_its_place_and_kept(ways, way):
+    line, _ = filled(ways, way)
+    assert f"not recorded: {line}" in " ".join(ways.recording.stdout.split())
+    (run,) = [s.run for s in ways.snapshots if s.run.header.test == f"test_ways.py::test_way[{way}]"]
+    assert run.header.kit["gaps"] == [line]
+
+
+def test_probes_of_the_standard_library_are_no_gap(ways):
+    (run,) = [s.run for s in ways.snapshots if s.run.header.test == "test_ways.py::test_probes"]
+    assert "gaps" not in run.header.kit
+
+
+def test_a_replay_is_closed_even_to_those_who_swallow(ways):
+    done = ways.replay()
+    assert ways.server.hits == ways.hits, "nothing came through"
+    assert "5 failed, 1 passed" in done.stdout
+    sections = dict(
+        re.findall(r"^_+ test_way\[(\w+)\] _+$(.*?)(?=^_{3,}|^-{3,})", done.stdout, re.MULTILINE | re.DOTALL)
+    )
+    for way in WAYS:
+        line, allow = filled(ways, way)
+        said = sections[way]
+        assert "[AR-NET]" in said
+        assert line.partition(" from ")[2] in said, said
+        assert allow in said, said
+        assert "Traceback" not in said
+
+
+def test_what_is_allowed_passes(ways):
+    before = (ways.root / "pytest.ini").read_text()
+    allowed = (
+        "agentreplay_allow_hosts =\n    127.0.0.1\n    db.internal.example\nagentreplay_allow_subprocess = python\n"
+    )
+    (ways.root / "pytest.ini").write_text(before + allowed)
+    try:
+        done = ways.replay()
+    finally:
+        (ways.root / "pytest.ini").write_text(before)
+    assert "open to 127.0.0.1, db.internal.example" in done.stdout
+    assert "1 failed, 5 passed" in done.stdout
+    assert "child process sh" in done.stdout
+    assert ways.server.hits > ways.hits
+    ways.hits = ways.server.hits
+
+
+UNFROZEN = """
+import agent
+
+def test_unseen(agentreplay):
+    agent.agent()
+
+def test_given(agentreplay):
+    agentreplay.tool(agent.find_parcel)
+    agent.agent()
+"""
+
+
+def test_a_tool_that_ran_unseen_is_told_with_the_line_to_add(shared_project):
+    project = shared_project(script)
+    project.write(agent=AGENT, test_tools=UNFROZEN)
+    ini = project.root / "pytest.ini"
+    ini.write_text("[pytest]\npythonpath = .\n")
+    done = project.record()
+    said = " ".join(done.stdout.split())
+    assert said.count("[AR-UNFROZEN]") == 1
+    assert "tool find_parcel" in said
+    (run,) = [s.run for s in project.snapshots if s.run.header.test == "test_tools.py::test_unseen"]
+    (missed,) = run.header.kit["unfrozen"]
+    assert missed["tool"] == "find_parcel"
+    assert "agent.find_parcel" in missed["line"]
+    # What it says to paste is what mends it.
+    ini.write_text("[pytest]\npythonpath = .\nagentreplay_tools =\n    agent.find_parcel\n")
+    project.record()
+    ledger = project.ledger
+    again = project.replay()
+    assert again.returncode == 0, again.stdout
+    assert "AR-UNFROZEN" not in again.stdout
+    assert project.ledger == ledger
+
+
+BYSTANDERS = """
+import socket
+import agent
+
+def ask(host):
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError:
+        pass
+
+def test_one():
+    ask("api.openai.com")
+    ask("api.anthropic.com")
+
+def test_two():
+    ask("api.openai.com")
+
+def test_harmless():
+    ask("example.com")
+
+def test_frozen(agentreplay):
+    agent.hello()
+"""
+
+SAID = "not recorded: 2 tests without the plugin called a model at api.anthropic.com, api.openai.com"
+
+
+def test_tests_without_the_plugin_that_ask_a_model_are_counted_while_recording(shared_project):
+    project = shared_project(script)
+    project.plugins += ("xdist.plugin",)
+    project.write(agent=AGENT, test_bystanders=BYSTANDERS)
+    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    assert SAID in project.record().stdout
+    assert SAID in project.record("-n", "2").stdout
+    assert SAID in project.record("-k", "not frozen").stdout, "also where nothing is recorded"
+    assert "model at" not in project.record("-k", "harmless or frozen").stdout
+    assert "model at" not in project.run().stdout, "a replay listens to nobody else"
