@@ -415,6 +415,11 @@ def test_a_test_that_fails_on_the_recorded_replies_is_not_accepted(recorded):
     assert recorded.home.read_bytes() == RECORDED["text"]
 
 
+def test_the_test_itself_sees_a_replay(recorded):
+    recorded.edit("test_shop.py", "    agentreplay.run", "    assert agentreplay.mode == 'replay'\n    agentreplay.run")
+    ended(recorded.command("accept", SNAPSHOT, "--requests", "--reason", WHY), SAME)
+
+
 def test_where_nothing_has_changed_nothing_is_written(recorded):
     told, _ = ended(recorded.command("accept", SNAPSHOT, "--requests", "--reason", WHY), SAME)
     assert "accepted  nothing: no request has changed" in told

@@ -122,7 +122,9 @@ class Project:
 
     @property
     def files(self):
-        return sorted(self.root.rglob("__agent_snapshots__/**/*.snapshot.json"))
+        """The snapshots; pending runs lie below a folder of their own, by the same names."""
+        found = sorted(self.root.rglob("__agent_snapshots__/**/*.snapshot.json"))
+        return [file for file in found if ".pytest_agentreplay" not in file.parts]
 
     @property
     def snapshots(self):
