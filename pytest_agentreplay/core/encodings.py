@@ -10,6 +10,7 @@ import base64
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
@@ -51,8 +52,9 @@ def lower_percent(text: str) -> str:
     return re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), text)
 
 
+@lru_cache(maxsize=128)
 def secret_guises(value: str) -> tuple[Guise, ...]:
-    """Every guise of a secret of at least 8 characters."""
+    """Every guise of a secret of at least 8 characters. Remembered: the environment has the same ones in each test."""
     plain = [written(value), *base64_shifted(value), *in_hex(value)]
     folded = value.lower()
     if folded != value:

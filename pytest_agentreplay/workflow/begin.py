@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
@@ -14,6 +16,8 @@ from pytest_agentreplay.workflow.recording import Recording
 from pytest_agentreplay.workflow.replaying import Refusing, Replay
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
@@ -25,6 +29,12 @@ def begin(place: Place, settings: Settings, store: Store) -> Scene:
 
     Recording raises SnapshotError for a snapshot that is there and cannot be read: it is never recorded over.
     """
+    with uncollected():
+        return loaded(place, settings, store)
+
+
+def loaded(place: Place, settings: Settings, store: Store) -> Scene:
+    """The scene for what the store holds."""
     if settings.mode == "record":
         return Recording(place, settings, store)
     try:
@@ -34,12 +44,35 @@ def begin(place: Place, settings: Settings, store: Store) -> Scene:
             said = f"{', '.join(edited)} was edited after it was sealed"
             raise SnapshotEdited(said, file=shown(place.snapshot))
     except SnapshotMissing:
-        return Refusing(place, settings, Divergence(Kind.NEW, "no snapshot is recorded for this test"))
+        return Refusing(
+            place, settings, Divergence(Kind.NEW, "no snapshot is recorded for this test", detail=renamed(place, store))
+        )
     except SnapshotError as error:
         return Refusing(place, settings, unusable(error), at_once=True)
     if settings.adopt:
         return Adopting(place, settings, store, snapshot)
     return Replay(place, settings, snapshot, edited)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the garbage collector: a snapshot is a hundred thousand objects that stay, looked through in vain."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def renamed(place: Place, store: Store) -> tuple[str, ...]:
+    """What to say when a snapshot beside this one may be the test's own, under its former name."""
+    module = place.root / place.test.partition("::")[0]
+    return tuple(
+        f"{shown(file)} is that of {old}, which is gone: was it renamed? Rename it back, or move the file to the place looked for"
+        for file, old in store.orphans_beside(place.snapshot, module)[:1]
+    )
 
 
 def unusable(error: SnapshotError) -> Divergence:
