@@ -114,6 +114,7 @@ def _new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Findin
         lines.append(Line("text", divergence.origin, "called from"))
     if file := file_of(facts):
         lines.append(Line("text", file, "looked for"))
+    lines += [Line("text", text) for text in divergence.detail]
     lines.append(
         Line("next", f"pytest --snapshot-record {quoted(test)}", "record it, with the model and the tools live")
     )

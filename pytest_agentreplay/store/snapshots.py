@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal as journal_codec
-from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing
+from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.shown import shown
 
@@ -50,6 +50,22 @@ class Store:
             message = f"belongs to {snapshot.run.header.test}, not to {nodeid}; was the test renamed?"
             raise SnapshotMisplaced(message, file=shown(path))
         return snapshot
+
+    def orphans_beside(self, path: Path, module: Path) -> list[tuple[Path, str]]:
+        """The snapshots in the folder of `path` whose test is not in its file `module` any more, with its id."""
+        try:
+            source = module.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return []
+        found = []
+        for file in sorted(path.parent.glob(f"*{layout.SUFFIX}")):
+            try:
+                nodeid = codec.loads(files.read(file), file=shown(file)).run.header.test
+            except SnapshotError:
+                continue
+            if nodeid.rpartition("::")[2].partition("[")[0] not in source:
+                found.append((file, nodeid))
+        return found
 
     def edited(self, path: Path) -> list[str]:
         """What in the file at `path` is not what was sealed: "exchange 3", "header"."""

@@ -70,7 +70,8 @@ def renamed(place: Place, store: Store) -> tuple[str, ...]:
     """What to say when a snapshot beside this one may be the test's own, under its former name."""
     module = place.root / place.test.partition("::")[0]
     return tuple(
-        f"{shown(file)} is that of {old}, which is gone: was it renamed? Rename it back, or move the file to the place looked for"
+        f"{shown(file)} is that of {old}, which is gone: was it renamed? "
+        "Rename it back, or move the file to the place looked for"
         for file, old in store.orphans_beside(place.snapshot, module)[:1]
     )
 
