@@ -63,7 +63,7 @@ class Passage:
     """One call at the doorstep: `forward` says to go to the world, else `outcome` is what to give back.
 
     `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
-    `suspended` is a replayed call during which others ran: an async boundary lets them run here too.
+    `suspended` is a replayed call during which others ran: an async boundary lets them, with `give_way`.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
     """
 
@@ -120,6 +120,17 @@ class Passage:
         """Replaying: the outcome has been handed over whole; the clock moves on."""
         if not self.forward and self.at:
             self._crossing.moved(self._strand, self.at)
+
+    async def give_way(self) -> None:
+        """Replaying: let the other tasks run once, if they did while the recorded call was waited for."""
+        if not self.suspended:
+            return
+        import asyncio
+
+        if asyncio._get_running_loop() is not None:
+            await asyncio.sleep(0)
+        else:
+            await sys.modules["trio"].lowlevel.checkpoint()
 
     def wait_for_end(self, timeout: float | None = None) -> bool:
         """Block a thread until the test has ended; gives whether it has."""

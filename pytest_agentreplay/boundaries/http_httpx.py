@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.http_bodies import AsyncTee, Played, Take, Tee, Watch, texts
 from pytest_agentreplay.boundaries.http_failures import frozen
-from pytest_agentreplay.boundaries.http_wire import Wire, forever, give_way, native, never
+from pytest_agentreplay.boundaries.http_wire import Wire, forever, native, never
 from pytest_agentreplay.boundaries.imports import when_imported
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 
@@ -94,8 +94,7 @@ class _Transport:
         if not passage.forward:
             if passage.unfinished:
                 await forever(wire)
-            if passage.suspended:
-                await give_way()
+            await passage.give_way()
             return self._streams.replayed(wire)
         watch = Watch()
         try:

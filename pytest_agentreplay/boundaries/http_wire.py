@@ -66,13 +66,3 @@ async def forever(wire: Wire) -> None:
         await (loop.create_future() if loop is not None else sys.modules["trio"].sleep_forever())
     finally:
         wire.passage.finish()
-
-
-async def give_way() -> None:
-    """Let the other tasks run once, as they did while the recorded call was waited for."""
-    import asyncio
-
-    if asyncio._get_running_loop() is not None:
-        await asyncio.sleep(0)
-    else:
-        await sys.modules["trio"].lowlevel.checkpoint()

@@ -51,6 +51,7 @@ class Replaying:
         __tracebackhide__ = True
         if self.passage.unfinished:
             await self._for_ever()
+        await self.passage.give_way()
         reply = self._reply()
         if reply.items is not None:
             self._changed("a generator", "a coroutine function")
@@ -83,6 +84,7 @@ class Replaying:
         __tracebackhide__ = True
         if self.passage.unfinished:
             await self._for_ever()
+        await self.passage.give_way()
         reply = self._reply()
         if reply.items is None:
             self._changed("a function", "an async generator")

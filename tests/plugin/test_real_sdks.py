@@ -203,6 +203,17 @@ def texts(reply):
 async def gathered(client):
     return [texts(r) for r in await asyncio.gather(*(client.chat.completions.create(**question(f"{n}.")) for n in range(5)))]
 
+async def alook(order_id: str) -> str:
+    await asyncio.sleep(0.02)
+    return f"{order_id} is late"
+
+async def in_the_background(client):
+    # Two tasks that nobody awaits go on while the agent has its turns.
+    turns = [client.chat.completions.create(**question(f"{n}.")) for n in range(2)]
+    calls = asyncio.create_task(turns[0]), asyncio.create_task(alook("A-1"))
+    found = [await alook("A-2"), await alook("A-3"), texts(await turns[1]), await alook("A-4"), await alook("A-5")]
+    return [[call.done() for call in calls], found]
+
 async def side_by_side(client):
     async with aclaude() as other:
         return await asyncio.gather(achat(client), amessages(other), achat_stream(client))
@@ -303,6 +314,7 @@ ASYNC = {
     "amessages": (sdks.amessages, aclaude),
     "amessages_stream": (sdks.amessages_stream, aclaude),
     "gathered": (sdks.gathered, aoai),
+    "in_the_background": (sdks.in_the_background, aoai),
     "side_by_side": (sdks.side_by_side, aoai),
     "given_up": (sdks.given_up, aoai),
     "given_up_early": (sdks.given_up_before_an_answer, aoai),
@@ -340,12 +352,14 @@ INI = """
 [pytest]
 pythonpath = .
 asyncio_default_fixture_loop_scope = function
-agentreplay_tools = sdks.lookup_order = read
+agentreplay_tools =
+    sdks.lookup_order = read
+    sdks.alook
 """
 
 # Which turn says the last word first. Loops ask, answer, and say it in the third.
 FIRST_TURN = {"pooled", "retried", "retried_claude", "refused", "early_close", "timed_out", "broken_off", "per_call"}
-FIRST_TURN |= {"gathered", "given_up"}
+FIRST_TURN |= {"gathered", "given_up", "in_the_background"}
 SECOND_TURN = {"given_up_early"}  # the first need not come again, so what comes is held against the second
 
 
@@ -416,16 +430,16 @@ def names(stdout, verdict):
 def test_every_way_is_recorded_and_proved_at_once(recorded):
     done = recorded.recording
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(names(done.stdout, "PASSED")) == 30
+    assert len(names(done.stdout, "PASSED")) == 31
     assert "does not replay" not in done.stdout
-    assert done.stdout.count("   replays") == 30
+    assert done.stdout.count("   replays") == 31
     assert "not recorded" not in done.stdout
 
 
 def test_every_way_replays_equal_with_the_server_gone(recorded):
     done = recorded.replay("-vv")
     assert done.returncode == 0, done.stdout
-    assert len(names(done.stdout, "PASSED")) == 30
+    assert len(names(done.stdout, "PASSED")) == 31
     assert recorded.server.hits == recorded.hits
     assert recorded.ledger == recorded.entries
 
@@ -456,9 +470,9 @@ def test_one_changed_word_is_named_at_its_turn(recorded):
         done = recorded.replay("-rA", COLUMNS="300")
     finally:
         recorded.edit("sdks.py", "of A-18, please?", "of A-18, now?")
-    assert "30 failed" in done.stdout.splitlines()[-1]
+    assert "31 failed" in done.stdout.splitlines()[-1]
     told = dict(re.findall(r"^FAILED test_sdks\.py::(\S+) - (.*)$", done.stdout, re.MULTILINE))
-    assert len(told) == 30
+    assert len(told) == 31
     for test, line in told.items():
         name = test.partition("[")[2].rstrip("]")
         turn = 1 if name in FIRST_TURN else 2 if name in SECOND_TURN else 3
