@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def shown(path: Path | str) -> str:
-    """`path` from the working directory where that is shorter, else whole."""
+    """`path` from the working directory when it lies below, else whole."""
     whole = os.path.abspath(path)  # noqa: PTH100  resolving would follow links, which people did not type
     try:
         near = os.path.relpath(whole)
     except (ValueError, OSError):  # another drive; a working directory that is gone
         return whole
-    return near if len(near) < len(whole) else whole
+    return whole if near.startswith(os.pardir) else near
