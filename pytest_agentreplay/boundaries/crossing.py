@@ -148,8 +148,12 @@ class Crossing:
         steps: Steps | None = None,
         root: str = "",
         now: Callable[[], int] | None = None,
+        count: Callable[[], int] = int,
     ) -> None:
-        """`root` is the directory whose files count as the agent's own; `now` gives nanoseconds since the start."""
+        """`root` is the directory whose files count as the agent's own; `now` gives nanoseconds since the start.
+
+        `count` reads the counter that numbers starts and finishes, where the gate keeps one.
+        """
         self.gate = gate
         self.scrub = scrub
         self.steps = steps
@@ -163,6 +167,8 @@ class Crossing:
         self.problems: list[Exception] = []
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.jobs: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
+        self.count = count
+        self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
         self._counts: dict[str, int] = {}
         self._strand = lanes.Strand(self)
         self._guests: dict[object, lanes.Strand] = {}

@@ -27,6 +27,8 @@ class Door(Protocol):
 
     threads: WeakSet[threading.Thread]
     jobs: WeakSet[Future[Any]]
+    count: Callable[[], int]
+    begun: dict[str, int]
 
     def over(self) -> bool:
         """Whether the test has ended for whoever carries its stamp."""
@@ -38,7 +40,8 @@ class Strand:
 
     `owner` is the task or thread that runs it now. `thread` is the ident of the thread whose own course it is: code
     outside any task, and the root tasks of the event loops that it runs one after the other; None for a task's strand.
-    `children` numbers the lanes that begin here; copies of a strand share it.
+    `children` numbers the lanes that begin here; copies of a strand share it. The strand of a thread or job is made
+    where that is started, `begun` says when (a reading of the run's counter), and has no `path` until it is met.
     """
 
     crossing: Door
@@ -47,6 +50,8 @@ class Strand:
     thread: int | None = field(default_factory=threading.get_ident)
     children: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     inside: tuple[int, str] | None = None
+    begun: int | None = None
+    parent: Strand | None = None
 
 
 STRAND: ContextVar[Strand | None] = ContextVar("agentreplay_strand", default=None)
@@ -82,9 +87,24 @@ def strand_of(me: object, strand: Strand) -> Strand:
         return strand
     here = threading.get_ident() if me == threading.get_ident() or is_root(me) else None
     if here is not None and strand.thread == here:
-        strand.owner = me
-        return strand
-    return Strand(strand.crossing, f"{strand.path}.{next(strand.children)}", me, here, inside=strand.inside)
+        mine, mine.owner = strand, me
+    else:
+        mine = Strand(strand.crossing, "", me, here, inside=strand.inside, parent=strand)
+    with _NAMING:
+        name(mine)
+    return mine
+
+
+_NAMING = threading.Lock()
+
+
+def name(strand: Strand) -> str:
+    """The path of a strand: that of its parent, and its number among the children, in order of their first crossing."""
+    if not strand.path and strand.parent is not None:
+        strand.path = f"{name(strand.parent)}.{next(strand.parent.children)}"
+        if strand.begun is not None:
+            strand.crossing.begun[strand.path] = strand.begun
+    return strand.path
 
 
 def is_root(task: object) -> bool:
@@ -114,12 +134,14 @@ def inside(strand: Strand, ticket: int, boundary: str) -> Iterator[None]:
         STRAND.reset(token)
 
 
-def carry(strand: Strand | None, work: Callable[..., Any]) -> Callable[..., Any]:
-    """`work` as it is to run in another thread: stamped with `strand`."""
+def carry(strand: Strand, work: Callable[..., Any]) -> Callable[..., Any]:
+    """`work` as it is to run in another thread: stamped with a child of `strand`, which begins now."""
+    child = Strand(strand.crossing, "", inside=strand.inside, begun=strand.crossing.count(), parent=strand)
 
     @functools.wraps(work)
     def stamped(*args: Any, **kwargs: Any) -> Any:
-        token = STRAND.set(strand)
+        child.thread = threading.get_ident()
+        token = STRAND.set(child)
         try:
             return work(*args, **kwargs)
         finally:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pytest_agentreplay.core.model import Exchange
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Precedence:
     """Keeps track of what was answered; constant work per call. Calls that their caller gave up bind nobody."""
 
-    def __init__(self, exchanges: Iterable[Exchange]) -> None:
-        """Take the top-level exchanges of a run."""
+    def __init__(self, exchanges: Iterable[Exchange], begun: object = None) -> None:
+        """Take the top-level exchanges of a run, and what `late_lanes` gave; nothing is believed of it but numbers."""
         self._exchanges = tuple(exchanges)
         ended: dict[str, list[Exchange]] = {}
         self._began: dict[str, int] = {}
@@ -31,6 +31,9 @@ class Precedence:
                 self._began[lane] = min(self._began.get(lane, x.start), x.start)
             if x.finish is not None and not x.abandoned:
                 ended.setdefault(x.lane, []).append(x)
+        for lane, reading in begun.items() if isinstance(begun, dict) else ():
+            if lane in self._began and isinstance(reading, int):
+                self._began[lane] = min(self._began[lane], reading + 1)
         self._lanes = {lane: _Lane(theirs) for lane, theirs in ended.items()}
 
     def answer(self, x: Exchange) -> None:
@@ -44,6 +47,11 @@ class Precedence:
             lane in self._lanes and not self._lanes[lane].answered_until(moment) for lane, moment in self._bounds(x)
         )
 
+    def beside(self, lane: str, reading: int) -> bool:
+        """Whether the lane above `lane` had more answered after `reading` and before the first call of `lane`."""
+        beginner = next((self._lanes[one] for one in above(lane)[:1] if one in self._lanes), None)
+        return lane in self._began and beginner is not None and beginner.between(reading + 1, self._began[lane])
+
     def binding(self, x: Exchange) -> list[Exchange]:
         """All calls that must come before `x`, answered or not."""
         bounds = dict(self._bounds(x))
@@ -55,6 +63,15 @@ class Precedence:
         """Lane by lane, the moment before which its ended calls must have been answered when `x` comes."""
         lanes = (x.lane, *above(x.lane))
         return [(x.lane, x.start), *((lane, self._began[branch]) for branch, lane in pairwise(lanes))]
+
+
+def late_lanes(exchanges: Iterable[Exchange], begun: Mapping[str, int]) -> dict[str, int]:
+    """Of the lanes that began at `begun`, those whose beginner had more answered until their first call.
+
+    That happened beside them, not before them. A reading of `begun` is one of the counter of starts and finishes.
+    """
+    order = Precedence(exchanges)
+    return {lane: reading for lane, reading in begun.items() if order.beside(lane, reading)}
 
 
 @lru_cache(maxsize=256)
@@ -85,3 +102,6 @@ class _Lane:
 
     def answered_until(self, moment: int) -> bool:
         return self._front >= bisect_left(self._finishes, moment)
+
+    def between(self, earlier: int, later: int) -> bool:
+        return bisect_left(self._finishes, earlier) < bisect_left(self._finishes, later)

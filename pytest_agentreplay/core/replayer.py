@@ -46,7 +46,7 @@ class Replayer:
             self._enqueue(self._exact, matching.fingerprint(x.call), x)
         self._keyed: Queues | None = None
         self._recorded_ids, self._live_ids = ClientIds(), ClientIds()
-        self._precedence = Precedence(self._top)
+        self._precedence = Precedence(self._top, run.header.kit.get("lanes"))
 
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""

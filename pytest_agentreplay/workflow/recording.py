@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.precedence import late_lanes
 from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, SnapshotMissing
 from pytest_agentreplay.report import findings
@@ -57,7 +59,8 @@ class Recording(Scene):
         )
         self.journal = store.journal_for(place.snapshot, self.header)
         self.recorder = Recorder(self.journal.write)
-        super().__init__(place, settings, self.recorder, clock=now, seed=self.header.seed)
+        recorder = self.recorder
+        super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
         self._ended: Ended | None = None
         self._body = 0
 
@@ -156,6 +159,7 @@ class Recording(Scene):
             "body": self._body,
             "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
             "zone": zone_here(self.header.clock),
+            "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), self.crossing.begun)),
             "redactions": dict(self.redaction.record),
             "environment": self.settings.environment(self.place.environ),
             "annotations": self.annotations,

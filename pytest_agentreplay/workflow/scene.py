@@ -82,11 +82,20 @@ class Scene:
     mode: ClassVar[str]
 
     def __init__(
-        self, place: Place, settings: Settings, gate: Gate, *, clock: int, seed: int, zone: Json = None
+        self,
+        place: Place,
+        settings: Settings,
+        gate: Gate,
+        *,
+        clock: int,
+        seed: int,
+        zone: Json = None,
+        count: Callable[[], int] = int,
     ) -> None:
         """Prepare without touching the world.
 
-        `clock` is the wall time at which the run starts, in nanoseconds, `zone` where it was recorded (None: here).
+        `clock` is the wall time at which the run starts, in nanoseconds, `zone` where it was recorded (None: here);
+        `count` as in `Crossing`.
         """
         self.place = place
         self.settings = settings
@@ -98,7 +107,7 @@ class Scene:
         self.clock = Clock(settings.clock, clock)
         self.zone = Zone(zone if settings.clock == "stepped" else None, clock)
         self.crossing = doorstep.Crossing(
-            gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root)
+            gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root), count=count
         )
         self._codecs: list[Codec] = []
         self._told_late = 0

@@ -1,10 +1,11 @@
 """What must precede a recorded call: strict in a lane, after its beginner in a begun lane, and free between lanes."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Exchange, Failure, ToolCall, ToolReply
-from pytest_agentreplay.core.precedence import Precedence, above
+from pytest_agentreplay.core.precedence import Precedence, above, late_lanes
 
 DONE = ToolReply()
 
@@ -54,6 +55,22 @@ def test_calls_that_were_given_up_bind_nobody():
 def test_the_lanes_above():
     assert list(above("main.2.11")) == ["main.2", "main"]
     assert not above("main")
+
+
+def test_what_its_beginner_was_answered_beside_a_job_does_not_bind_the_job():
+    plan, beside, job = call("main", 1, 2), call("main", 3, 4), call("main.1", 5, 6)
+    assert late_lanes([plan, beside, job], {"main.1": 2}) == {"main.1": 2}
+    assert late_lanes([plan, beside, job], {"main.1": 4, "main.7": 1}) == {}, "the first call says as much"
+    order = Precedence([plan, beside, job], {"main.1": 2})
+    assert order.binding(job) == [plan]
+    order.answer(plan)
+    assert not order.early(job)
+
+
+@pytest.mark.parametrize("begun", [None, [], "x", {"main.1": "2"}, {"main.1": 10**9}, {"main.9": 0}])
+def test_of_what_a_file_says_about_lanes_only_numbers_count(begun):
+    plan, job = call("main", 1, 2), call("main.1", 5, 6)
+    assert Precedence([plan, job], begun).binding(job) == [plan]
 
 
 LANES = ["main", "main.1", "main.2", "main.1.1", "main.10"]

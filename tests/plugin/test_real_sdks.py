@@ -8,7 +8,7 @@ import pytest
 from pytest_agentreplay.demo.script import Raw, Say, default_script
 
 SDKS = """
-import asyncio, hashlib, json, os, pathlib
+import asyncio, json, os, pathlib, threading
 from concurrent.futures import ThreadPoolExecutor
 import anthropic, openai
 
@@ -222,6 +222,20 @@ def pooled(client):
     with ThreadPoolExecutor(4) as pool:
         return [texts(r) for r in pool.map(lambda n: client.chat.completions.create(**question(f"{n}.")), range(5))]
 
+def beside_its_job(client, job_first):
+    go = threading.Event()
+    def job():
+        go.wait()
+        return texts(client.chat.completions.create(**question("job.")))
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(job)
+        if job_first:
+            go.set()
+            future.result()
+        mine = texts(client.chat.completions.create(**question("mine.")))
+        go.set()
+        return [mine, future.result()]
+
 def retried(client):
     return texts(client.with_options(max_retries=3).chat.completions.create(**question("[429]")))
 
@@ -339,6 +353,9 @@ async def test_asyncio(name, agentreplay):
 async def test_trio(name, agentreplay):
     check(agentreplay, "trio_" + name, await run(name))
 
+def test_a_job_may_come_before_what_ran_beside_it(agentreplay):
+    check(agentreplay, "job", sdks.beside_its_job(oai(), job_first=agentreplay.mode == "replay"))
+
 @pytest.fixture
 def client():
     with oai() as client:
@@ -359,7 +376,7 @@ agentreplay_tools =
 
 # Which turn says the last word first. Loops ask, answer, and say it in the third.
 FIRST_TURN = {"pooled", "retried", "retried_claude", "refused", "early_close", "timed_out", "broken_off", "per_call"}
-FIRST_TURN |= {"gathered", "given_up", "in_the_background"}
+FIRST_TURN |= {"gathered", "given_up", "in_the_background", "test_a_job_may_come_before_what_ran_beside_it"}
 SECOND_TURN = {"given_up_early"}  # the first need not come again, so what comes is held against the second
 
 
@@ -430,16 +447,16 @@ def names(stdout, verdict):
 def test_every_way_is_recorded_and_proved_at_once(recorded):
     done = recorded.recording
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(names(done.stdout, "PASSED")) == 31
+    assert len(names(done.stdout, "PASSED")) == 32
     assert "does not replay" not in done.stdout
-    assert done.stdout.count("   replays") == 31
+    assert done.stdout.count("   replays") == 32
     assert "not recorded" not in done.stdout
 
 
 def test_every_way_replays_equal_with_the_server_gone(recorded):
     done = recorded.replay("-vv")
     assert done.returncode == 0, done.stdout
-    assert len(names(done.stdout, "PASSED")) == 31
+    assert len(names(done.stdout, "PASSED")) == 32
     assert recorded.server.hits == recorded.hits
     assert recorded.ledger == recorded.entries
 
@@ -470,11 +487,11 @@ def test_one_changed_word_is_named_at_its_turn(recorded):
         done = recorded.replay("-rA", COLUMNS="300")
     finally:
         recorded.edit("sdks.py", "of A-18, please?", "of A-18, now?")
-    assert "31 failed" in done.stdout.splitlines()[-1]
+    assert "32 failed" in done.stdout.splitlines()[-1]
     told = dict(re.findall(r"^FAILED test_sdks\.py::(\S+) - (.*)$", done.stdout, re.MULTILINE))
-    assert len(told) == 31
+    assert len(told) == 32
     for test, line in told.items():
-        name = test.partition("[")[2].rstrip("]")
+        name = test.partition("[")[2].rstrip("]") or test
         turn = 1 if name in FIRST_TURN else 2 if name in SECOND_TURN else 3
         assert re.match(rf"\[AR-PROMPT\] turn {turn}/", line), f"{test}: {line}"
     assert "Traceback" not in done.stdout
