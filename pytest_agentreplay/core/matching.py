@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientIds", "Matching"]
 
 _URLS_KEPT = 4096
+_HEADS_KEPT = 256
 
 
 class Matching:
@@ -51,6 +52,7 @@ class Matching:
         self._headers = frozenset(headers)
         self._tables: dict[str, Table] = {}
         self._urls: dict[str, str] = {}
+        self._heads: dict[Headers, Headers] = {}
         self._latest: tuple[Call | None, Hashable] = None, None
 
     def fingerprint(self, call: Call) -> Hashable:
@@ -172,11 +174,16 @@ class Matching:
                 tree = path.remove(tree)
         return tree
 
-    def _head(self, headers: Headers) -> tuple[tuple[str, str], ...]:
+    def _head(self, headers: Headers) -> Headers:
         """The headers that match, by name."""
-        kept = [(lower, value) for name, value in headers if (lower := name.lower()) in self._headers]
-        kept.sort(key=itemgetter(0))
-        return tuple(kept)
+        known = self._heads.get(headers)
+        if known is None:
+            kept = [(lower, value) for name, value in headers if (lower := name.lower()) in self._headers]
+            known = tuple(sorted(kept, key=itemgetter(0)))
+            if len(self._heads) >= _HEADS_KEPT:
+                self._heads.clear()
+            self._heads[headers] = known
+        return known
 
     def _url(self, url: Url, table: Table) -> str:
         host = url.host

@@ -8,7 +8,6 @@ two agents side by side), and a replay, which waits for no network, throws those
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -35,6 +34,10 @@ class Precedence:
             if lane in self._began and isinstance(reading, int):
                 self._began[lane] = min(self._began[lane], reading + 1)
         self._lanes = {lane: _Lane(theirs) for lane, theirs in ended.items()}
+        self._from_above = {
+            lane: tuple((up, self._began[branch]) for branch, up in pairwise((lane, *above(lane))))
+            for lane in self._began
+        }
 
     def answer(self, x: Exchange) -> None:
         """`x` is answered now."""
@@ -43,9 +46,11 @@ class Precedence:
 
     def early(self, x: Exchange) -> bool:
         """Whether a call that must come before `x` was not answered yet."""
-        return any(
-            lane in self._lanes and not self._lanes[lane].answered_until(moment) for lane, moment in self._bounds(x)
-        )
+        for lane, moment in self._bounds(x):
+            ended = self._lanes.get(lane)
+            if ended is not None and not ended.answered_until(moment):
+                return True
+        return False
 
     def beside(self, lane: str, reading: int) -> bool:
         """Whether the lane above `lane` had more answered after `reading` and before the first call of `lane`."""
@@ -59,10 +64,9 @@ class Precedence:
             y for y in self._exchanges if y.finish is not None and not y.abandoned and y.finish < bounds.get(y.lane, 0)
         ]
 
-    def _bounds(self, x: Exchange) -> list[tuple[str, int]]:
+    def _bounds(self, x: Exchange) -> tuple[tuple[str, int], ...]:
         """Lane by lane, the moment before which its ended calls must have been answered when `x` comes."""
-        lanes = (x.lane, *above(x.lane))
-        return [(x.lane, x.start), *((lane, self._began[branch]) for branch, lane in pairwise(lanes))]
+        return ((x.lane, x.start), *self._from_above[x.lane])
 
 
 def late_lanes(exchanges: Iterable[Exchange], begun: Mapping[str, int]) -> dict[str, int]:
@@ -74,7 +78,6 @@ def late_lanes(exchanges: Iterable[Exchange], begun: Mapping[str, int]) -> dict[
     return {lane: reading for lane, reading in begun.items() if order.beside(lane, reading)}
 
 
-@lru_cache(maxsize=256)
 def above(lane: str) -> tuple[str, ...]:
     """The lanes that led to this one, the nearest first: "main.2.1" -> "main.2", "main"."""
     parts = lane.split(".")
