@@ -74,8 +74,8 @@ def test_raised_while_handling(agentreplay):
         ask()
 
 def test_openai_retries(agentreplay):
-    client = openai.OpenAI(base_url=URL + "/v1", api_key="k", max_retries=4)
-    client.chat.completions.create(**body("Where?"))
+    with openai.OpenAI(base_url=URL + "/v1", api_key="k", max_retries=4) as client:
+        client.chat.completions.create(**body("Where?"))
 
 def test_gather(agentreplay):
     async def all_of_them():

@@ -304,22 +304,20 @@ def check(agentreplay, name, digest):
     assert digest
 
 SYNC = {
-    "chat": lambda: sdks.chat(oai()),
-    "chat_stream": lambda: sdks.chat_stream(oai()),
-    "responses": lambda: sdks.responses(oai()),
-    "responses_chained": lambda: sdks.responses_chained(oai()),
-    "responses_stream": lambda: sdks.responses_stream(oai()),
-    "messages": lambda: sdks.messages(claude()),
-    "messages_stream": lambda: sdks.messages_stream(claude()),
-    "pooled": lambda: sdks.pooled(oai()),
-    "retried": lambda: sdks.retried(oai()),
-    "retried_claude": lambda: sdks.retried_claude(claude()),
-    "refused": lambda: sdks.refused(oai()),
-    "early_close": lambda: sdks.early_close(oai()),
-    "timed_out": lambda: sdks.timed_out(oai()),
-    "broken_off": lambda: sdks.broken_off(oai()),
-    "at_import": lambda: [sdks.chat(sdks.AT_IMPORT[0]), sdks.messages(sdks.AT_IMPORT[1])],
-    "per_call": lambda: [oai().chat.completions.create(**sdks.question(f"{n}")).model_dump(mode="json") for n in range(3)],
+    "chat": (sdks.chat, oai),
+    "chat_stream": (sdks.chat_stream, oai),
+    "responses": (sdks.responses, oai),
+    "responses_chained": (sdks.responses_chained, oai),
+    "responses_stream": (sdks.responses_stream, oai),
+    "messages": (sdks.messages, claude),
+    "messages_stream": (sdks.messages_stream, claude),
+    "pooled": (sdks.pooled, oai),
+    "retried": (sdks.retried, oai),
+    "retried_claude": (sdks.retried_claude, claude),
+    "refused": (sdks.refused, oai),
+    "early_close": (sdks.early_close, oai),
+    "timed_out": (sdks.timed_out, oai),
+    "broken_off": (sdks.broken_off, oai),
 }
 ASYNC = {
     "achat": (sdks.achat, aoai),
@@ -341,7 +339,19 @@ async def run(name):
 
 @pytest.mark.parametrize("name", SYNC)
 def test_sync(name, agentreplay):
-    check(agentreplay, name, SYNC[name]())
+    agent, make = SYNC[name]
+    with make() as client:
+        check(agentreplay, name, agent(client))
+
+def test_clients_made_at_import(agentreplay):
+    check(agentreplay, "import", [sdks.chat(sdks.AT_IMPORT[0]), sdks.messages(sdks.AT_IMPORT[1])])
+
+def test_a_client_per_call(agentreplay):
+    found = []
+    for n in range(3):
+        with oai() as client:
+            found.append(sdks.plain(client.chat.completions.create(**sdks.question(f"{n}."))))
+    check(agentreplay, "call", found)
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("name", ASYNC)
@@ -354,7 +364,8 @@ async def test_trio(name, agentreplay):
     check(agentreplay, "trio_" + name, await run(name))
 
 def test_a_job_may_come_before_what_ran_beside_it(agentreplay):
-    check(agentreplay, "job", sdks.beside_its_job(oai(), job_first=agentreplay.mode == "replay"))
+    with oai() as client:
+        check(agentreplay, "job", sdks.beside_its_job(client, job_first=agentreplay.mode == "replay"))
 
 @pytest.fixture
 def client():
@@ -375,7 +386,16 @@ agentreplay_tools =
 """
 
 # Which turn says the last word first. Loops ask, answer, and say it in the third.
-FIRST_TURN = {"pooled", "retried", "retried_claude", "refused", "early_close", "timed_out", "broken_off", "per_call"}
+FIRST_TURN = {
+    "pooled",
+    "retried",
+    "retried_claude",
+    "refused",
+    "early_close",
+    "timed_out",
+    "broken_off",
+    "test_a_client_per_call",
+}
 FIRST_TURN |= {"gathered", "given_up", "in_the_background", "test_a_job_may_come_before_what_ran_beside_it"}
 SECOND_TURN = {"given_up_early"}  # the first need not come again, so what comes is held against the second
 

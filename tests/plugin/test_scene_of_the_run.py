@@ -31,22 +31,24 @@ def write_report(path: str) -> str:
     pathlib.Path(path).write_text("a report")
     return f"written to {path} at {datetime.datetime.now().isoformat()} as {random.random()}"
 
+def ask(messages):
+    with openai.OpenAI(base_url=os.environ["MODEL_URL"] + "/v1", api_key="k") as client:
+        return client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+
 def agent(folder):
     """Three turns, the scene told in each; gives what the model said about the places."""
-    client = openai.OpenAI(base_url=os.environ["MODEL_URL"] + "/v1", api_key="k")
     said = []
     for n in range(3):
         told = "\\n".join(f"{name}: {value}" for name, value in scene(folder).items())
         messages = [{"role": "system", "content": told}, {"role": "user", "content": f"Where are we? ({n})"}]
-        said.append(client.chat.completions.create(model="m", messages=messages).choices[0].message.content)
+        said.append(ask(messages))
         messages.append({"role": "user", "content": write_report(str(folder / f"report-{n}.txt"))})
-        client.chat.completions.create(model="m", messages=messages)
+        ask(messages)
     return said
 
 def impatient():
     """Waits on wall time, which stands still."""
-    client = openai.OpenAI(base_url=os.environ["MODEL_URL"] + "/v1", api_key="k")
-    client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hello"}])
+    ask([{"role": "user", "content": "hello"}])
     deadline = time.time() + 0.2
     while time.time() < deadline:
         time.sleep(0.02)
