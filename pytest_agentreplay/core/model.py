@@ -170,8 +170,8 @@ class Exchange:
     """The recorded unit: a call, its outcome and its place in the order.
 
     `start` and `finish` are readings of one counter shared by the whole run, so that `a.finish < b.start` says that
-    a happened before b; calls that overlapped may come in any order. `finish` and `outcome` are None for a call that
-    never ended. `lane` is the strand of concurrency ("main", "main.1", ...), `attempt` counts an SDK's retries,
+    a happened before b; what of that binds a replay is said by `precedence`. `finish` and `outcome` are None for a call
+    that never ended. `lane` is the strand of concurrency ("main", "main.1", ...), `attempt` counts an SDK's retries,
     `suspended` says whether the caller gave way to others meanwhile, `parent` is the `start` of the exchange
     inside which this one happened.
     """
