@@ -8,7 +8,6 @@ import functools
 import gc
 import inspect
 import json
-import re
 import sys
 import threading
 import time
@@ -30,12 +29,6 @@ from pytest_agentreplay.core.freeze import Codec
 from pytest_agentreplay.core.gate import Answer, Forward, Refuse
 from pytest_agentreplay.core.model import Exchange, Failure, Timing, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotFreeze, CannotRedirect, ReplayDiverged
-
-
-def shown(value):
-    """An id that is the same in every process: xdist compares them."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
 
 # A gate in small: records everything, or answers first in, first out by call, outermost exchanges only
 
@@ -1222,7 +1215,6 @@ def old_style():
         (42, "is a int, and no tool"),
         (old_style, "old-style coroutine"),
     ],
-    ids=shown,
 )
 def test_what_cannot_be_met_is_refused_with_what_to_do(given, says):
     with pytest.raises(CannotRedirect, match=says):
