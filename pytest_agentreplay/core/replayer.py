@@ -8,7 +8,7 @@ served once. A call that is recorded but comes before one that must precede it (
 from __future__ import annotations
 
 import threading
-from collections import defaultdict, deque
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,13 @@ from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.precedence import Precedence
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from pytest_agentreplay.core.divergence import Difference, Divergence
     from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
 
-Queues = dict["Hashable", deque["Exchange"]]
+Queues = dict["Hashable", list["Exchange"]]
 
 
 class Replayer:
@@ -41,9 +41,7 @@ class Replayer:
         self._lock = threading.Lock()
         self._tickets = 0
         self._top = tuple(x for x in run.exchanges if x.parent is None)
-        self._exact: Queues = defaultdict(deque)
-        for x in self._top:
-            self._enqueue(self._exact, matching.fingerprint(x.call), x)
+        self._exact = queued([(matching.fingerprint(x.call), x) for x in self._top])
         self._keyed: Queues | None = None
         self._recorded_ids, self._live_ids = ClientIds(), ClientIds()
         self._precedence = Precedence(self._top, run.header.kit.get("lanes"))
@@ -121,22 +119,16 @@ class Replayer:
 
     def _index_keys(self) -> None:
         """Bodies are restored and parsed only now that a call's bytes were not met as they were."""
-        self._keyed = defaultdict(deque)
-        for x in self._top:
-            self._enqueue(self._keyed, self._matching.key(x.call, self._recorded_ids), x)
+        self._keyed = queued([(self._matching.key(x.call, self._recorded_ids), x) for x in self._top])
         for call in self.served.values():
             self._matching.key(call, self._live_ids)
-
-    def _enqueue(self, queues: Queues, identity: Hashable, x: Exchange) -> None:
-        queues[identity].append(x)
-        queues[x.lane, identity].append(x)
 
     def _take(self, queues: Queues, identity: Hashable, lane: str) -> Exchange | None:
         """The first unserved exchange of the lane's queue, else of the queue of all lanes; each is popped once."""
         for name in ((lane, identity), identity):
             queue = queues.get(name)
             while queue:
-                x = queue.popleft()
+                x = queue.pop()
                 if x.start not in self.served:
                     return x
         return None
@@ -144,3 +136,12 @@ class Replayer:
     def _serve(self, x: Exchange, call: Call) -> None:
         self.served[x.start] = call
         self._precedence.answer(x)
+
+
+def queued(named: Sequence[tuple[Hashable, Exchange]]) -> Queues:
+    """Queues by identity and by lane and identity; the first of each stands at its end, ready to be popped."""
+    queues: Queues = defaultdict(list)
+    for identity, x in reversed(named):
+        queues[identity].append(x)
+        queues[x.lane, identity].append(x)
+    return queues
