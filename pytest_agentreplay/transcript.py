@@ -13,7 +13,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.terminal import context_style, received_style, snapshot_style
 
 from pytest_agentreplay.cases.assertions import run_of
-from pytest_agentreplay.core.texts import opcodes
+from pytest_agentreplay.core.diff.texts import opcodes
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.transcript import transcript
 

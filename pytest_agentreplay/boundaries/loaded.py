@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pytest_agentreplay.core.hints import named
+from pytest_agentreplay.core.freeze.hints import named
 
 RUNNERS = frozenset({"_pytest", "pytest", "unittest"})
 

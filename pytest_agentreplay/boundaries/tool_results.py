@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.freeze import freeze, thaw
-from pytest_agentreplay.core.hints import dotted
+from pytest_agentreplay.core.freeze.hints import dotted
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from pytest_agentreplay.cases import wishes
 from pytest_agentreplay.cases.turn import ToolCallView, clip, short
 from pytest_agentreplay.core import align
-from pytest_agentreplay.core.content import content
+from pytest_agentreplay.core.diff.texts import brief
 from pytest_agentreplay.core.divergence import ABSENT
 from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import HttpCall, Run
-from pytest_agentreplay.core.texts import brief
 from pytest_agentreplay.dialects import READER, RULES
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core import tags
+from pytest_agentreplay.core.freeze import tags
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
-from pytest_agentreplay.core.ids import ClientIds
+from pytest_agentreplay.core.matching.ids import ClientIds
 from pytest_agentreplay.core.model import HttpCall
 
 if TYPE_CHECKING:

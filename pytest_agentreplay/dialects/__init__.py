@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.address import split
 from pytest_agentreplay.core.canon import NotJson, parse
-from pytest_agentreplay.core.content import content, decoded, header
+from pytest_agentreplay.core.matching.address import split
+from pytest_agentreplay.core.matching.content import content, decoded, header
 from pytest_agentreplay.core.model import Failure, HttpReply, ToolCall
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.dialects import generic, messages
@@ -23,8 +23,8 @@ from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.dialects.sse import events, is_stream
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.address import Url
-    from pytest_agentreplay.core.content import Content
+    from pytest_agentreplay.core.matching.address import Url
+    from pytest_agentreplay.core.matching.content import Content
     from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome
     from pytest_agentreplay.core.reading import ToolUse
     from pytest_agentreplay.dialects.dialect import Dialect

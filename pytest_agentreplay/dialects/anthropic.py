@@ -12,7 +12,7 @@ from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, s
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.core.address import Url
+    from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.dialects.sse import Event
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pytest_agentreplay.core.address import Url
+    from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.reading import CallReading, ReplyReading
     from pytest_agentreplay.dialects.sse import Event

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core import texts
-from pytest_agentreplay.core.content import content
+from pytest_agentreplay.core.diff import texts
+from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import HttpCall, ToolCall
 
 if TYPE_CHECKING:

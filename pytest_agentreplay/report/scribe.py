@@ -7,9 +7,9 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.diff.texts import blob
 from pytest_agentreplay.core.model import Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
-from pytest_agentreplay.core.texts import blob
 from pytest_agentreplay.core.turns import is_model, label
 from pytest_agentreplay.dialects.messages import say, tool_results, tool_uses
 from pytest_agentreplay.report.escape import safe

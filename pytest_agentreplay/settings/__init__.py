@@ -95,7 +95,7 @@ class Settings(NamedTuple):
 
     def environment(self, environ: Mapping[str, str]) -> JsonObject:
         """The variables that may be stored."""
-        from pytest_agentreplay.core.secret_names import allowed_environment
+        from pytest_agentreplay.core.redaction.secret_names import allowed_environment
 
         return dict(allowed_environment(environ, self.env))
 

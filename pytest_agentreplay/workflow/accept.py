@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal
-from pytest_agentreplay.core.places import Places
 from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.core.redaction.secret_names import secret_environment
 from pytest_agentreplay.core.rules import Rule
-from pytest_agentreplay.core.secret_names import secret_environment
 from pytest_agentreplay.errors import SettingsError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.report.finding import quoted
 from pytest_agentreplay.store import files, layout

@@ -20,9 +20,9 @@ from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.freeze import Codec
-from pytest_agentreplay.core.places import Places
 from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.secret_names import CATEGORY, secret_environment
+from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report import findings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agentreplay.core.address import is_loopback, split
+from pytest_agentreplay.core.matching.address import is_loopback, split
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from pytest_agentreplay.core.content import boundary, content, decoded
+from pytest_agentreplay.core.matching.content import boundary, content, decoded
 from pytest_agentreplay.core.model import Body
 
 PLAIN = b'{"text":"' + b"abc" * 200 + b'"}'

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core import texts
 from pytest_agentreplay.core.canon import canonical
-from pytest_agentreplay.core.diff import diff
+from pytest_agentreplay.core.diff import diff, texts
 from pytest_agentreplay.core.divergence import ABSENT
 
 PROMPT = "You help.\nBe kind.\nNever promise a refund before you looked.\nThe end."

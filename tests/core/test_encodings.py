@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pytest_agentreplay.core.encodings import JSON_DEPTH, in_strings, secret_guises, written
+from pytest_agentreplay.core.redaction.encodings import JSON_DEPTH, in_strings, secret_guises, written
 
 PLAIN = "sk-live-0123456789abcdef"
 VALUES = [

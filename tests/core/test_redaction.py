@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.encodings import secret_guises
 from pytest_agentreplay.core.model import (
     Body,
     Exchange,
@@ -27,9 +26,10 @@ from pytest_agentreplay.core.model import (
     ToolCall,
     ToolReply,
 )
-from pytest_agentreplay.core.places import Places
 from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.secret_names import allowed_environment, looks_secret, secret_environment
+from pytest_agentreplay.core.redaction.encodings import secret_guises
+from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.core.redaction.secret_names import allowed_environment, looks_secret, secret_environment
 
 CORPUS = Path(__file__).parent / "corpus"
 spec = importlib.util.spec_from_file_location("corpus_render", CORPUS / "render.py")

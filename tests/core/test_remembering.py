@@ -5,11 +5,10 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core import remembering
 from pytest_agentreplay.core.model import Body, HttpCall
-from pytest_agentreplay.core.places import Places
-from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.remembering import Remembering, overlap
+from pytest_agentreplay.core.redaction import Redaction, remembering
+from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.core.redaction.remembering import Remembering, overlap
 
 SECRET = "sk-demo-Q7wE9rTy2Zx4"
 PLACES = {"tmp": "/tmp/pytest-7/x", "user": "ada"}

@@ -12,7 +12,7 @@ import typing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ForwardRef, NewType, ParamSpec, TypeVar, Union, get_args, get_origin
 
-from pytest_agentreplay.core.tags import TAG_OF
+from pytest_agentreplay.core.freeze.tags import TAG_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,20 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core import texts
 from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
+from pytest_agentreplay.core.explain.noise import CLOCK, IDENT, ORDER, PLACE, PORT, UUID, noise, nothing_else
+from pytest_agentreplay.core.explain.sections import Section, message, owner, section, tool_name
 from pytest_agentreplay.core.model import ToolCall
-from pytest_agentreplay.core.noise import CLOCK, IDENT, ORDER, PLACE, PORT, UUID, noise, nothing_else
-from pytest_agentreplay.core.sections import Section, message, owner, section, tool_name
 from pytest_agentreplay.core.turns import label
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_agentreplay.core.explain.sections import Readings
     from pytest_agentreplay.core.model import Call, Json
     from pytest_agentreplay.core.reading import Reader
-    from pytest_agentreplay.core.sections import Readings
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.hints import dotted
-from pytest_agentreplay.core.objects import shape_of
-from pytest_agentreplay.core.tags import TAG_OF
-from pytest_agentreplay.core.thaw import shown
+from pytest_agentreplay.core.freeze.hints import dotted
+from pytest_agentreplay.core.freeze.objects import shape_of
+from pytest_agentreplay.core.freeze.tags import TAG_OF
+from pytest_agentreplay.core.freeze.thaw import shown
 from pytest_agentreplay.errors import CannotFreeze
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import re
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core import texts
 from pytest_agentreplay.core.canon import NotJson, canonical, parse
+from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.selector import show
 

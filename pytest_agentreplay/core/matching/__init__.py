@@ -11,18 +11,18 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import selector
-from pytest_agentreplay.core.address import Url, split
 from pytest_agentreplay.core.canon import canonical
-from pytest_agentreplay.core.content import content
 from pytest_agentreplay.core.divergence import ABSENT, Difference
-from pytest_agentreplay.core.ids import SHORTEST, ClientIds
+from pytest_agentreplay.core.matching.address import Url, split
+from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.ids import SHORTEST, ClientIds
 from pytest_agentreplay.core.model import HttpCall
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator
 
-    from pytest_agentreplay.core.content import Content
+    from pytest_agentreplay.core.matching.content import Content
     from pytest_agentreplay.core.model import Call, Headers, Json
     from pytest_agentreplay.core.reading import CallReading, Reader
     from pytest_agentreplay.core.rules import Rule

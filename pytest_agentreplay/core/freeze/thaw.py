@@ -5,15 +5,15 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core import hints, tags
-from pytest_agentreplay.core.objects import SHAPE_TAGS, shape_of
+from pytest_agentreplay.core.freeze import hints, tags
+from pytest_agentreplay.core.freeze.objects import SHAPE_TAGS, shape_of
 from pytest_agentreplay.errors import CannotFreeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_agentreplay.core.freeze.objects import Codec
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.core.objects import Codec
 
 FACTORIES = {f.__name__: f for f in (list, dict, set, int, float, str, bool, tuple, frozenset, bytes)}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from pytest_agentreplay.core.spans import Span
+    from pytest_agentreplay.core.redaction.spans import Span
 
 SMALL = 4096
 KEPT = 4

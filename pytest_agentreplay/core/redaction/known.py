@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.encodings import secret_guises
-from pytest_agentreplay.core.secret_names import worth_knowing
+from pytest_agentreplay.core.redaction.encodings import secret_guises
+from pytest_agentreplay.core.redaction.secret_names import worth_knowing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.core.spans import Span
+    from pytest_agentreplay.core.redaction.spans import Span
 
 PLACEHOLDER = re.compile(rb"\[\[redacted:[a-z][a-z0-9-]*:[0-9]+\]\]")
 CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")

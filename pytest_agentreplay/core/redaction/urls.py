@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
-from pytest_agentreplay.core.secret_names import CATEGORY, looks_secret
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, looks_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable

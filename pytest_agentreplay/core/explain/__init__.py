@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
 from pytest_agentreplay.core.model import HttpCall, ToolCall
-from pytest_agentreplay.core.standing import Standing, arguments_cause, line
 from pytest_agentreplay.core.turns import home
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_agentreplay.core.classify import Change
+    from pytest_agentreplay.core.explain.classify import Change
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader

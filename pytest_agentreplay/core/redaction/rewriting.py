@@ -10,17 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from pytest_agentreplay.core import content_coding
-from pytest_agentreplay.core.deltas import is_stream
-from pytest_agentreplay.core.encodings import as_bytes, as_text
-from pytest_agentreplay.core.headers import DIGESTS
 from pytest_agentreplay.core.model import Body, Failure, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.core.spans import recut, splice
+from pytest_agentreplay.core.redaction.deltas import is_stream
+from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
+from pytest_agentreplay.core.redaction.headers import DIGESTS
+from pytest_agentreplay.core.redaction.spans import recut, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pytest_agentreplay.core.model import Call, Headers, HttpCall, Json, JsonObject, Outcome
-    from pytest_agentreplay.core.spans import Span
+    from pytest_agentreplay.core.redaction.spans import Span
 
     Finder: TypeAlias = Callable[[bytes, bool], list[Span]]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import canonical, digest
-from pytest_agentreplay.core.content import content
+from pytest_agentreplay.core.explain.sections import address
+from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import HttpCall, ToolCall
-from pytest_agentreplay.core.sections import address
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import NotJson, parse
-from pytest_agentreplay.core.content import content
+from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import Failure, HttpCall, HttpReply
 from pytest_agentreplay.core.turns import is_model
 

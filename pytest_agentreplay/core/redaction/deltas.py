@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.core.spans import Span
+    from pytest_agentreplay.core.redaction.spans import Span
 
 FRAGMENT = re.compile(
     rb'"(content|text|delta|partial_json|arguments|thinking|reasoning|reasoning_content|refusal|response|input)"'

@@ -1,7 +1,7 @@
 """Two runs side by side: where they part for the first time, and every later place where they part anew.
 
 Rules of this room:
-- Lanes are aligned one by one, on what each exchange added (`core.local`).
+- Lanes are aligned one by one, on what each exchange added (`core.align.local`).
 - What merely carries an earlier difference along is not told: a resent message, the arguments that another reply asked
   for, the result of another call.
 - Turning the two runs round gives the mirror image: missing calls are extra ones, everything else stays.
@@ -12,26 +12,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core import texts
-from pytest_agentreplay.core.answers import answer
+from pytest_agentreplay.core.align.answers import answer
+from pytest_agentreplay.core.align.local import lanes, minted, renamed
+from pytest_agentreplay.core.align.pairing import align, moves, unordered
 from pytest_agentreplay.core.canon import canonical
-from pytest_agentreplay.core.classify import Change, between
-from pytest_agentreplay.core.diff import diff
+from pytest_agentreplay.core.diff import diff, texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.core.local import lanes, minted, renamed
+from pytest_agentreplay.core.explain.classify import Change, between
+from pytest_agentreplay.core.explain.recall import Recall
+from pytest_agentreplay.core.explain.sections import below, message_indexes, owner, role
+from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
 from pytest_agentreplay.core.model import Body, HttpCall, ToolCall
-from pytest_agentreplay.core.pairing import align, moves, unordered
-from pytest_agentreplay.core.recall import Recall
-from pytest_agentreplay.core.sections import below, message_indexes, owner, role
-from pytest_agentreplay.core.standing import Standing, arguments_cause, line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.core.local import Item
+    from pytest_agentreplay.core.align.local import Item
+    from pytest_agentreplay.core.align.pairing import Pair
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Exchange, Run
-    from pytest_agentreplay.core.pairing import Pair
     from pytest_agentreplay.core.reading import Reader
 
 

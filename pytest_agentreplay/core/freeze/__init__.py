@@ -10,11 +10,11 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core import hints, tags
-from pytest_agentreplay.core.objects import Codec, Shape, shape_of
-from pytest_agentreplay.core.refusal import refusal_of, unequal
-from pytest_agentreplay.core.same import same
-from pytest_agentreplay.core.thaw import FACTORIES, at_key, thaw
+from pytest_agentreplay.core.freeze import hints, tags
+from pytest_agentreplay.core.freeze.objects import Codec, Shape, shape_of
+from pytest_agentreplay.core.freeze.refusal import refusal_of, unequal
+from pytest_agentreplay.core.freeze.same import same
+from pytest_agentreplay.core.freeze.thaw import FACTORIES, at_key, thaw
 from pytest_agentreplay.errors import CannotFreeze
 
 if TYPE_CHECKING:

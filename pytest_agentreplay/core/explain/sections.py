@@ -7,10 +7,10 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.address import split
-from pytest_agentreplay.core.content import content
 from pytest_agentreplay.core.diff import diff
 from pytest_agentreplay.core.divergence import ABSENT, Difference
+from pytest_agentreplay.core.matching.address import split
+from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core import texts
+from pytest_agentreplay.core.diff import texts
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.local import Item
+    from pytest_agentreplay.core.align.local import Item
 
 Pair = tuple["Item | None", "Item | None"]
 

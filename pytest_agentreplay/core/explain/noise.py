@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core import texts
 from pytest_agentreplay.core.canon import NotJson, canonical, parse
+from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import Absent
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core import texts
 from pytest_agentreplay.core.canon import NotJson, canonical, parse
-from pytest_agentreplay.core.classify import Change, between
-from pytest_agentreplay.core.content import content
+from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
+from pytest_agentreplay.core.explain.classify import Change, between
+from pytest_agentreplay.core.explain.provenance import sought, spoken, strings
+from pytest_agentreplay.core.explain.recall import Recall
+from pytest_agentreplay.core.explain.sections import differences
+from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import HttpCall, ToolCall
-from pytest_agentreplay.core.provenance import sought, spoken, strings
-from pytest_agentreplay.core.recall import Recall
-from pytest_agentreplay.core.sections import differences
 from pytest_agentreplay.core.selector import compile_path, show
 from pytest_agentreplay.core.turns import divide, is_model, label, seat, top_level
 

@@ -8,12 +8,12 @@ from decimal import Decimal
 from math import copysign
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.objects import shape_of
+from pytest_agentreplay.core.freeze.objects import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from pytest_agentreplay.core.objects import Codec
+    from pytest_agentreplay.core.freeze.objects import Codec
 
 
 def same(a: Any, b: Any, *, codecs: Sequence[Codec] = ()) -> bool:

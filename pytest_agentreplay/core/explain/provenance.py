@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core import texts
+from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import HttpCall, ToolReply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.core.classify import Change
+    from pytest_agentreplay.core.explain.classify import Change
     from pytest_agentreplay.core.model import Exchange, Json
     from pytest_agentreplay.core.reading import Reader
 

@@ -10,8 +10,8 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, looks_secret, names
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
-from pytest_agentreplay.core.secret_names import CATEGORY, looks_secret, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, AnyStr
 
-from pytest_agentreplay.core.encodings import SAFE_RUN, as_bytes, as_text, place_guises
-from pytest_agentreplay.core.secret_names import names
-from pytest_agentreplay.core.spans import disjoint, splice
+from pytest_agentreplay.core.redaction.encodings import SAFE_RUN, as_bytes, as_text, place_guises
+from pytest_agentreplay.core.redaction.secret_names import names
+from pytest_agentreplay.core.redaction.spans import disjoint, splice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_agentreplay.core.spans import Span
+    from pytest_agentreplay.core.redaction.spans import Span
 
 FOLDERS = ("root", "cwd", "tmp", "temp", "tempdir", "home")
 KNOWN_NAMES = (*FOLDERS, *(f"real{name}" for name in FOLDERS), "host", "user")

@@ -12,21 +12,21 @@ import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.core import headers as header_rules
-from pytest_agentreplay.core.deltas import find_joined
-from pytest_agentreplay.core.known import PLACEHOLDER, Known
 from pytest_agentreplay.core.model import HttpCall, HttpReply, ToolReply
-from pytest_agentreplay.core.remembering import Remembering
-from pytest_agentreplay.core.rewriting import Rewriting
-from pytest_agentreplay.core.spans import disjoint
-from pytest_agentreplay.core.urls import ENCODED, redact_url
+from pytest_agentreplay.core.redaction import headers as header_rules
+from pytest_agentreplay.core.redaction.deltas import find_joined
+from pytest_agentreplay.core.redaction.known import PLACEHOLDER, Known
+from pytest_agentreplay.core.redaction.remembering import Remembering
+from pytest_agentreplay.core.redaction.rewriting import Rewriting
+from pytest_agentreplay.core.redaction.spans import disjoint
+from pytest_agentreplay.core.redaction.urls import ENCODED, redact_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, JsonObject, Outcome, Run
-    from pytest_agentreplay.core.places import Places
-    from pytest_agentreplay.core.spans import Span
+    from pytest_agentreplay.core.redaction.places import Places
+    from pytest_agentreplay.core.redaction.spans import Span
 
 MEMO = 256
 

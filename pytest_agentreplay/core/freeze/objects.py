@@ -12,7 +12,7 @@ import enum
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.hints import annotations_of
+from pytest_agentreplay.core.freeze.hints import annotations_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
