@@ -8,4 +8,6 @@
     freeze/  failure                       values and exceptions as JSON, and back
     redaction/                             what may be stored: secrets, headers, places
     diff/  align/  explain/                where two runs part, and why they likely do
+
+Times, ids and random numbers come in as arguments.
 """
