@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.core.divergence import Kind
@@ -20,6 +21,10 @@ SHOWN = 20  # lines of a ledger or the like
 
 class Heard(Protocol):
     """An entry of the guard's ledger."""
+
+    @property
+    def origin(self) -> str:
+        """The line of the agent, or ""."""
 
     def line(self) -> str:
         """What was tried, for people."""
@@ -64,22 +69,28 @@ def network(test: str, ledger: Sequence[Heard]) -> Finding:
     """Sockets and child processes that a replay refused, whether or not the agent minded."""
     tried = [entry.line() for entry in ledger]
     cause = "a replay is closed: no boundary stands here, so the snapshot holds no answer"
-    steps = [
-        ("answer it from the snapshot: name the function around it", 'agentreplay_tools = ["your.module.function"]')
-    ]
+    steps = [("answer it from the snapshot: add the function around it to agentreplay_tools", around(ledger[0].origin))]
     steps += [("or let it through, in the ini file", line) for line in dict.fromkeys(entry.allow() for entry in ledger)]
     return _plain(
         test, Kind.NETWORK, f"refused in a closed replay: {tried[0]}", items=tried, cause=cause, steps=steps[:4]
     )
 
 
+def around(origin: str) -> str:
+    """The likely import path of the function at a place, "shop/db.py:12 in rows"."""
+    found = re.fullmatch(r"([\w/\\]+)\.py:\d+ in (\w+)", origin)
+    if found is None:
+        return "your.module.function"
+    return ".".join([*re.split(r"[/\\]", found[1]), found[2]])
+
+
 def unfrozen(test: str, tools: Sequence[Mapping[str, str]]) -> Finding:
-    """Tools that the model asked for and that ran unseen; each has its name in "tool" and its ini line in "line"."""
+    """Tools that the model asked for and that ran unseen; each has its name in "tool" and its import path in "path"."""
     names = [tool["tool"] for tool in tools]
     cause = (
         "the model asked for it and a result went back, but no boundary met the call: in a replay it would run again"
     )
-    steps = [("freeze it, in the ini file", tool["line"]) for tool in tools]
+    steps = [("freeze it: add to agentreplay_tools", tool["path"]) for tool in tools]
     what = f"tool {names[0]} ran unseen" + (f", and {len(names) - 1} more" if len(names) > 1 else "")
     return _plain(test, Kind.UNFROZEN, what, items=names if len(names) > 1 else (), cause=cause, steps=steps)
 

@@ -109,7 +109,7 @@ def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
 
 
 def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str) -> list[Json]:
-    """Tools that a model asked for and that ran unseen, with the ini line that would freeze each.
+    """Tools that a model asked for and that ran unseen, with the import path that would freeze each.
 
     A tool ran when a later request carries a result under its call's id; it was seen when a recorded tool call bears
     its name.
@@ -125,7 +125,7 @@ def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str) -> list
         for identity, name in asked.items():
             if name not in known and name not in missed and identity.encode() in body:
                 path = guess(name, root)
-                missed[name] = {"tool": name, "path": path, "line": f'agentreplay_tools = ["{path}"]'}
+                missed[name] = {"tool": name, "path": path}
         if isinstance(x.outcome, HttpReply):
             asked |= {use.id: use.name for use in reader.read_reply(x.call, x.outcome).tool_uses if use.id}
     return list(missed.values())

@@ -187,7 +187,7 @@ def test_a_tool_that_ran_unseen_is_told_with_the_line_to_add(shared_project):
     (run,) = [s.run for s in project.snapshots if s.run.header.test == "test_tools.py::test_unseen"]
     (missed,) = run.header.kit["unfrozen"]
     assert missed["tool"] == "find_parcel"
-    assert "agent.find_parcel" in missed["line"]
+    assert "agent.find_parcel" in missed["path"]
     # What it says to paste is what mends it.
     ini.write_text("[pytest]\npythonpath = .\nagentreplay_tools =\n    agent.find_parcel\n")
     project.record()

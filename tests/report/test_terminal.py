@@ -238,6 +238,7 @@ def unreadable():
 class Entry:
     def __init__(self, line, allow):
         self.line, self.allow = lambda: line, lambda: allow
+        self.origin = line.partition(" from ")[2]
 
 
 def network():
@@ -255,7 +256,7 @@ def late():
 
 
 def unfrozen():
-    return findings.unfrozen(TEST, [{"tool": "send_mail", "line": 'agentreplay_tools = ["shop.mail.send_mail"]'}])
+    return findings.unfrozen(TEST, [{"tool": "send_mail", "path": "shop.mail.send_mail"}])
 
 
 def cannot_freeze():
