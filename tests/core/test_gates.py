@@ -1,0 +1,198 @@
+"""The three gates by themselves: what is recorded, what is served, what is refused and stays refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.adopter import Adopter, endpoint
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.gate import Answer, Forward, Moment, Refuse
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Body, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.dialects import READER, RULES
+
+JSON_TYPE = (("content-type", "application/json"),)
+
+
+def chat(text, **more):
+    body = {"model": "m", "messages": [{"role": "user", "content": text}], **more}
+    return HttpCall("POST", "http://h/v1/chat/completions", JSON_TYPE, Body(json.dumps(body).encode()))
+
+
+def tool(n):
+    return ToolCall("look", {"n": n})
+
+
+def at(lane="main", moment=0, parent=None):
+    return Moment(lane, moment, parent=parent)
+
+
+def recorded(steps):
+    """A run of (lane, call) in order, each over before the next begins."""
+    gate = Recorder()
+    for number, (lane, call) in enumerate(steps):
+        verdict = gate.ask(call, at(lane, number))
+        assert isinstance(verdict, Forward)
+        outcome = (
+            ToolReply(number) if isinstance(call, ToolCall) else HttpReply(200, body=Body(b"%d" % number), cuts=(1,))
+        )
+        gate.settle(verdict.ticket, outcome, at=number, first=None, suspended=False)
+    return Run(Header("t::x"), gate.exchanges())
+
+
+def replayer(run):
+    return Replayer(run, Matching(READER, RULES), READER)
+
+
+def test_a_recorder_numbers_starts_and_finishes_by_one_counter():
+    noted = []
+    gate = Recorder(noted.append)
+    first, second = gate.ask(tool(1), at("main", 10)), gate.ask(tool(2), at("main.1", 20, parent=1))
+    gate.settle(second.ticket, ToolReply("b"), at=40, first=30, suspended=True)
+    gate.settle(first.ticket, Failure("builtins.OSError"), at=50, first=None, suspended=False)
+    assert not gate.recognise(tool(1))
+    assert [(x.start, x.finish, x.lane, x.parent, x.suspended) for x in gate.exchanges()] == [
+        (1, 4, "main", None, False),
+        (2, 3, "main.1", 1, True),
+    ]
+    assert [x.start for x in noted] == [2, 1]
+    assert gate.count() == 4
+    assert gate.exchanges()[1].timing.first == 30
+
+
+def test_each_exchange_is_served_once_in_order_of_start():
+    gate = replayer(recorded([("main", tool(1)), ("main", tool(1))]))
+    assert gate.recognise(tool(1))
+    assert not gate.recognise(tool(2))
+    served = [gate.ask(tool(1), at()) for _ in range(3)]
+    assert [answer.exchange.outcome.value for answer in served[:2]] == [0, 1]
+    assert isinstance(served[2], Refuse)
+    assert served[2].divergence.kind is Kind.EXTRA
+
+
+def test_a_refusal_is_for_good_and_the_first_one_is_kept():
+    gate = replayer(recorded([("main", tool(1))]))
+    refused = gate.ask(tool(9), at())
+    kept = gate.latch(refused.divergence, "agent.py:1 in f")
+    again = gate.ask(tool(1), at())
+    assert isinstance(again, Refuse)
+    assert gate.latch(again.divergence, "elsewhere") is kept
+    assert (kept.kind, kept.origin) == (Kind.ARGS, "agent.py:1 in f")
+    assert gate.finish() is kept
+
+
+def test_what_was_not_made_is_told_at_the_end_and_what_came_later_is_waited_for():
+    run = recorded([("main", tool(1)), ("main", tool(2))])
+    gate = replayer(run)
+    gate.ask(tool(1), at())
+    assert gate.finish(until=run.exchanges[0].finish) is None, "teardown has still to ask"
+    assert gate.finish().kind is Kind.MISSING
+    assert [x.start for x in gate.replayed()] == [1]
+
+
+def test_another_key_order_is_the_same_call_and_a_watched_field_is_drift():
+    gate = replayer(recorded([("main", chat("a", prompt_cache_key="k1"))]))
+    body = {"prompt_cache_key": "k2", "messages": [{"content": "a", "role": "user"}], "model": "m"}
+    now = HttpCall("POST", "http://h/v1/chat/completions", JSON_TYPE, Body(json.dumps(body).encode()))
+    assert isinstance(gate.ask(now, at()), Answer)
+    ((_, drift),) = gate.drift
+    assert [d.path for d in drift] == ["$.prompt_cache_key"]
+    assert [x.call for x in gate.made()] == [now]
+
+
+def test_children_belong_to_their_parent_and_are_never_awaited():
+    gate = Recorder()
+    outer = gate.ask(tool(1), at())
+    inner = gate.ask(chat("inside"), at(parent=outer.ticket))
+    gate.settle(inner.ticket, HttpReply(200), at=1, first=None, suspended=False)
+    gate.settle(outer.ticket, ToolReply(1), at=2, first=None, suspended=False)
+    replay = replayer(Run(Header("t::x"), gate.exchanges()))
+    assert isinstance(replay.ask(tool(1), at()), Answer)
+    assert replay.finish() is None
+    assert len(replay.replayed()) == 2
+
+
+def test_a_replayer_settles_nothing():
+    with pytest.raises(AssertionError, match="arrival 3"):
+        replayer(recorded([])).settle(3, ToolReply(), at=0, first=None, suspended=False)
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["main.1", "main.2", "main.3"]), st.integers(0, 3)), min_size=1, max_size=12)
+
+
+@given(STEPS, st.randoms(use_true_random=False))
+def test_lanes_may_interleave_in_any_way_and_every_call_gets_its_own_reply(steps, dice):
+    calls = [(lane, ToolCall("look", {"n": n, "lane": lane})) for lane, n in steps]
+    run = recorded(calls)
+    waiting = {lane: [x for x in run.exchanges if x.lane == lane] for lane, _ in calls}
+    gate = replayer(run)
+    while any(waiting.values()):
+        lane = dice.choice([lane for lane, left in waiting.items() if left])
+        x = waiting[lane].pop(0)
+        answer = gate.ask(x.call, at(lane))
+        assert isinstance(answer, Answer)
+        assert answer.exchange.start == x.start
+    assert gate.finish() is None
+
+
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=8, unique=True), st.data())
+def test_two_calls_of_one_lane_never_change_places(numbers, data):
+    run = recorded([("main", tool(n)) for n in numbers])
+    late = data.draw(st.integers(1, len(numbers) - 1))
+    gate = replayer(run)
+    for x in run.exchanges[: late - 1]:
+        gate.ask(x.call, at())
+    verdict = gate.ask(run.exchanges[late].call, at())
+    assert isinstance(verdict, Refuse)
+    assert verdict.divergence.kind in {Kind.ORDER, Kind.MISSING}
+
+
+def adopter(run):
+    return Adopter(run, READER, Matching(READER, RULES))
+
+
+def test_changed_requests_get_the_replies_of_their_places():
+    run = recorded([("main", chat("a")), ("main", tool(1)), ("main", chat("b"))])
+    gate = adopter(run)
+    assert not gate.recognise(chat("a"))
+    answers = [gate.ask(call, at()) for call in (chat("A"), tool(1), chat("b"))]
+    assert [answer.exchange.start for answer in answers] == [x.start for x in run.exchanges]
+    assert gate.finish() is None
+    new, changed = gate.adopted()
+    assert changed == 1
+    assert new.exchanges[0].call == chat("A")
+    assert new.exchanges[0].outcome == run.exchanges[0].outcome
+
+
+def test_a_call_more_or_less_has_no_old_reply():
+    run = recorded([("main", tool(1)), ("main", tool(2))])
+    more = adopter(run)
+    for call in (tool(1), tool(2)):
+        more.ask(call, at())
+    refused = more.ask(tool(3), at())
+    assert isinstance(refused, Refuse)
+    kept = more.latch(refused.divergence, "a.py:1 in f")
+    assert kept.origin == "a.py:1 in f"
+    assert more.ask(tool(1), at()).divergence is kept
+    assert more.finish() is kept
+    less = adopter(run)
+    less.ask(tool(1), at())
+    assert less.finish().kind is Kind.MISSING
+
+
+@pytest.mark.parametrize(
+    ("call", "is_put_to"),
+    [
+        (tool(1), "look"),
+        (HttpCall("POST", "http://127.0.0.1:8123/v1/chat?x=1"), "POST http://127.0.0.1/v1/chat"),
+        (HttpCall("GET", "https://u:p@api.test"), "GET https://api.test"),
+    ],
+)
+def test_an_endpoint_is_named_without_port_query_or_credentials(call, is_put_to):
+    assert endpoint(call) == is_put_to
