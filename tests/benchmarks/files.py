@@ -12,6 +12,8 @@ import theirs
 import world
 from measuring import MS, Row, cpu, middle, say
 
+from pytest_agentreplay import codec
+
 TURNS = 200
 SIZE_MB = 0.7
 LOAD_MS = 15
@@ -19,12 +21,12 @@ DIFF_LINES, LONGEST = 130, 120
 
 
 def snapshots(rows, rounds=15):
-    """Size and load of the same conversation as a snapshot and as a cassette."""
+    """Size and load of the same conversation in our file and in theirs."""
     script = world.conversation(TURNS)
     unique = sum(len(m["content"]) for m in script.messages[-1]) / 1000
     with tempfile.TemporaryDirectory() as folder:
-        project, cassette = ours.Project(folder), theirs.Cassette(folder)
-        size, theirs_size = project.record(script) / 1e6, cassette.record(script) / 1e6
+        project, other = ours.Project(folder), theirs.Theirs(folder)
+        size, theirs_size = project.record(script) / 1e6, other.record(script) / 1e6
         lines = len(project.snapshot.read_text().splitlines())
         rows.append(
             Row(
@@ -41,7 +43,7 @@ def snapshots(rows, rounds=15):
             began, scene = cpu(opened, project)
             loads.append(began)
             first.append(cpu(answered, scene, script)[0])
-        their_loads = [cpu(loaded, cassette, script)[0] for _ in range(2)]
+        their_loads = [cpu(loaded, other, script)[0] for _ in range(2)]
     took = middle(loads) * MS
     rows.append(
         Row(
@@ -72,43 +74,45 @@ def answered(scene, script):
     scene.close()
 
 
-def loaded(cassette, script):
-    """A cassette loaded, and one call served from it."""
-    with cassette.use(theirs.BODY, "none"):
+def loaded(other, script):
+    """Their file loaded, and one call served from it."""
+    with other.use(theirs.BODY, "none"):
         script.ask(0)
 
 
 def diff(rows):
-    """What git shows when the conversation is one turn longer: the run as it was, and recorded anew with the same clock."""
-    from pytest_agentreplay import codec
+    """What git shows when the conversation is one turn longer: the same run with one turn more, and one recorded anew.
 
+    Recorded anew, every earlier exchange has other times, a line each; with a real model its replies differ too.
+    """
     longer = world.conversation(TURNS)
     with tempfile.TemporaryDirectory() as folder:
         project = ours.Project(folder)
         project.record(longer)
-        run = codec.loads(project.snapshot.read_bytes(), file="").run
-        shorter = replace(run, exchanges=run.exchanges[:-1])
-        before, after = Path(folder, "before.json"), Path(folder, "after.json")
-        before.write_text(codec.dumps(shorter))
-        after.write_text(codec.dumps(run))
-        lines, longest = numstat(before, after)
-        theirs_lines = cassette_diff(longer, folder)
+        before, after, anew = (Path(folder, name) for name in ("before.json", "after.json", "anew.json"))
+        after.write_bytes(project.snapshot.read_bytes())
+        run = codec.loads(after.read_bytes(), file=after.name).run
+        before.write_text(codec.dumps(replace(run, exchanges=run.exchanges[:-1])))
+        project.record(world.conversation(TURNS - 1))
+        anew.write_bytes(project.snapshot.read_bytes())
+        (lines, longest), (again, _) = numstat(before, after), numstat(anew, after)
+        their_lines, their_longest = their_diff(longer, folder)
     rows.append(
         Row(
             "6 git diff of one more turn",
             f"turn {TURNS}; lines added and removed",
-            vcrpy=f"{theirs_lines[0]} lines, the longest {theirs_lines[1]}",
-            ours=f"{lines} lines, the longest {longest}",
-            bound=f"about 100, short ({DIFF_LINES}, {LONGEST})",
+            vcrpy=f"{their_lines} lines, the longest {their_longest}",
+            ours=f"{lines} lines, the longest {longest}; {again} with the times of {TURNS - 1} turns recorded anew",
+            bound=f"about 100 short lines ({DIFF_LINES}, {LONGEST})",
             holds=lines <= DIFF_LINES and longest <= LONGEST,
         )
     )
     say(f"{rows[-1].figure}: {rows[-1].ours}, vcrpy {rows[-1].vcrpy}")
 
 
-def cassette_diff(longer, folder):
-    """The same for vcrpy: the cassette of one call less, against the whole one."""
-    whole = theirs.Cassette(folder)
+def their_diff(longer, folder):
+    """The same for vcrpy: its file of one call less, against the whole one."""
+    whole = theirs.Theirs(folder)
     whole.record(longer)
     shorter = Path(folder, "shorter.yaml")
     text = whole.path.read_text()

@@ -6,7 +6,7 @@ import gc
 import statistics
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MS = 1e-6  # nanoseconds to milliseconds
 
@@ -22,6 +22,10 @@ class Row:
     ours: str = ""
     bound: str = ""
     holds: bool | None = None
+
+    def but(self, **changes):
+        """The row with something changed."""
+        return replace(self, **changes)
 
 
 def cpu(work, *args):
@@ -46,6 +50,11 @@ def cpu_each(asks):
 def middle(values):
     """The median."""
     return statistics.median(values)
+
+
+def mean(values):
+    """The mean."""
+    return statistics.fmean(values)
 
 
 def say(text):

@@ -53,9 +53,11 @@ class Project:
             scene.leave_body()
             scene.close()
             raise
-        scene.leave_body()
-        finding = scene.end_body(Ended()) or scene.end()
-        assert finding is None, finding
+        end(scene)
+
+    def recording(self):
+        """The body of a test that is recorded."""
+        return self.body("record")
 
     def record(self, script):
         """Record `script`; gives the size of the snapshot."""
@@ -63,3 +65,12 @@ class Project:
         with self.body("record"):
             script.run()
         return self.snapshot.stat().st_size
+
+
+def end(scene):
+    """Leave the body and end the test; a second time does nothing."""
+    if "ended" not in scene.told:
+        scene.leave_body()
+        finding = scene.end_body(Ended()) or scene.end()
+        assert finding is None, finding
+        scene.told["ended"] = True

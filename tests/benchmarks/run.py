@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import sys
 import time
 
 import calls
@@ -26,7 +25,7 @@ FIGURES = {
 
 
 def main():
-    """Measure what was asked for, everything by default; exit code 1 when a figure was missed."""
+    """Measure what was asked for, everything by default."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FIGURES)}; all by default")
     names = parser.parse_args().names
@@ -37,12 +36,10 @@ def main():
     for name in names or FIGURES:
         say(f"{name} ...")
         FIGURES[name](rows)
-    rows.sort(key=lambda row: row.figure)
     machine = f"{os.cpu_count()} cores, {platform.python_implementation()} {platform.python_version()}"
     print(f"{time.strftime('%Y-%m-%d')}, {machine}, {time.perf_counter() - began:.0f} s\n")
     print(table(rows))
-    return 0 if all(row.holds is not False for row in rows) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -31,7 +31,7 @@ def teed(rows, rounds=5):
                 bare.append(streamed(client))
                 with ours.Project(folder).body("record"):
                     mine.append(streamed(client))
-                with theirs.Cassette(folder).use(theirs.DEFAULT, "all"):
+                with theirs.Theirs(folder).use(theirs.DEFAULT, "all"):
                     others.append(streamed(client))
     plain, told, other = (tuple(map(middle, zip(*readings, strict=True))) for readings in (bare, mine, others))
     holds = told[0] == plain[0] and told[1] <= plain[1] + PACE * 1000 / 2

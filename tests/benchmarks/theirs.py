@@ -1,10 +1,11 @@
-"""vcrpy's side: cassettes by its own way of recording, and its two ways to match that people use."""
+"""vcrpy's side: its files by its own way of recording, and its two ways to match that people use."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import vcr
+from measuring import cpu_each
 
 DEFAULT = ("method", "scheme", "host", "port", "path", "query")
 """vcrpy's and pytest-recording's default: bodies are not compared."""
@@ -12,11 +13,11 @@ DEFAULT = ("method", "scheme", "host", "port", "path", "query")
 BODY = (*DEFAULT, "body")
 
 
-class Cassette:
-    """One cassette file; `serializer` is "yaml", their default, or "json", which loads faster."""
+class Theirs:
+    """One file of theirs; `serializer` is "yaml", their default, or "json", which loads faster."""
 
     def __init__(self, root, serializer="yaml"):
-        self.path = Path(root) / f"cassette.{serializer}"
+        self.path = Path(root) / f"theirs.{serializer}"
         self.serializer = serializer
 
     def use(self, match, mode):
@@ -24,15 +25,24 @@ class Cassette:
         options = {"record_mode": mode, "serializer": self.serializer, "match_on": list(match)}
         return vcr.VCR(filter_headers=["authorization"], **options).use_cassette(str(self.path))
 
+    def recording(self):
+        """The context in which calls are recorded, by the faster way to match."""
+        return self.use(DEFAULT, "all")
+
     def record(self, script):
-        """Record `script`, by the faster way to match; gives the size of the cassette."""
+        """Record `script`; gives the size of the file."""
         script.world.rewind()
-        with self.use(DEFAULT, "all"):
+        with self.recording():
             script.run()
         return self.path.stat().st_size
 
-
-def played(cassette, number):
-    """Put `cassette` where it stands when the calls before `number` have been replayed."""
-    cassette.play_counts.clear()
-    cassette.play_counts.update(dict.fromkeys(range(number), 1))
+    def sampled(self, script, match, numbers):
+        """Nanoseconds of each call in `numbers` of a replay, each as if those before it had been replayed."""
+        readings = []
+        with self.use(match, "none") as stored:
+            script.ask(0)  # warms up
+            for number in numbers:
+                stored.play_counts.clear()
+                stored.play_counts.update(dict.fromkeys(range(number), 1))
+                readings += cpu_each([lambda number=number: script.ask(number)])
+        return readings

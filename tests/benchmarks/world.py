@@ -133,6 +133,9 @@ class Script:
 
     def __init__(self, messages, replies):
         self.messages = messages
+        self.salt = (
+            ""  # when set, each call sends a field that the rules watch and do not compare, another one each time
+        )
         self.world = World(replies)
         self.client = self.world.client()
 
@@ -141,7 +144,10 @@ class Script:
 
     def ask(self, number):
         """Call `number` and the text that came back."""
-        reply = self.client.chat.completions.create(model="gpt-5-mini", temperature=0, messages=self.messages[number])
+        more = {"prompt_cache_key": f"{self.salt}-{number}"} if self.salt else {}
+        reply = self.client.chat.completions.create(
+            model="gpt-5-mini", temperature=0, messages=self.messages[number], **more
+        )
         return reply.choices[0].message.content
 
     def asks(self, numbers=None):
