@@ -28,7 +28,7 @@ NEEDS = "frozen-agentreplay >= 0.1"
 FORM = "agentreplay-c1"
 
 _KEYS = frozenset({"schemaVersion", "needs", "header", "exchanges", "blobs", "integrity"})
-SMALL = 1024
+SMALL = 512
 """Bytes of a reply that is restored together with its exchange, whose parts are at hand then."""
 
 _SHORT = 16
