@@ -84,7 +84,7 @@ def replay_rounds(project, script, rounds):
 def within(context, script):
     """CPU nanoseconds of all calls of `script`, made in `context`."""
     with context:
-        return cpu(script.run)[0]
+        return cpu(script.run, collect=False)[0]
 
 
 def bodies(rows):

@@ -28,9 +28,10 @@ class Row:
         return replace(self, **changes)
 
 
-def cpu(work, *args):
-    """CPU nanoseconds of this process for `work(*args)`, and what it gave. Garbage of earlier rounds is not its own."""
-    gc.collect()
+def cpu(work, *args, collect=True):
+    """CPU nanoseconds of this process for `work(*args)`, and what it gave; `collect` takes earlier garbage away first."""
+    if collect:
+        gc.collect()
     began = time.process_time_ns()
     result = work(*args)
     return time.process_time_ns() - began, result
