@@ -1,6 +1,7 @@
 """Door 1: pytest glue only. Options, marker, fixtures, and hooks that hand over at once.
 
-A test that does not ask for the plugin costs a look-up per hook; nothing but `settings` is imported for it.
+A test that does not ask for the plugin costs a look-up per hook; nothing but `settings` is imported for it. Longer than
+a room should be: every hook and fixture of ours stands here, because no other room may know pytest.
 """
 
 from __future__ import annotations
