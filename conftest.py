@@ -1,9 +1,56 @@
-"""What holds for every test of the repository."""
+"""What holds for every test of the repository: how properties are tried, and which modules run in which environment."""
 
 from __future__ import annotations
 
+import ast
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 # A property that fails must fail again for the next person: no clock decides, and the same examples come each time.
 settings.register_profile("house", derandomize=True, deadline=None)
 settings.load_profile("house")
+
+ENVIRONMENTS = sorted(file.stem for file in Path(__file__).parent.glob("tests/envs/*.txt"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the choice of the environment."""
+    parser.addoption("--env", choices=ENVIRONMENTS, default="main", help="the environment of tests/envs that this is")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out, unread, the modules of other environments: what they import is not here."""
+    if collection_path.suffix != ".py" or collection_path.name == "conftest.py" or not collection_path.is_file():
+        return None
+    return config.getoption("env") not in environments_of(collection_path) or None
+
+
+def environments_of(module: Path) -> list[str]:
+    """The names in the `pytest.mark.env(...)` of a module, read without running it; main where there is none."""
+    source = module.read_text(encoding="utf-8")
+    if "pytest.mark.env(" not in source:
+        return ["main"]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.env":
+            names = [ast.literal_eval(name) for name in node.args]
+            if unknown := sorted({*names} - {*ENVIRONMENTS}):
+                raise pytest.UsageError(f"{module}: tests/envs has no {', '.join(unknown)}.txt")
+            return names
+    return ["main"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
+    """A module that collects nothing checks nothing: in CI that is a failure, whatever made it so."""
+    report = yield
+    if isinstance(collector, pytest.Module) and not report.failed and not report.result and os.environ.get("CI"):
+        why = report.longrepr[2] if report.skipped else "it holds no test"
+        report.outcome, report.longrepr = "failed", f"{collector.nodeid} collected nothing: {why}"
+    return report
