@@ -35,10 +35,10 @@ def listen(events: frozenset[str], meet: Listener) -> None:
 
 
 def _tell_of_fork_exec(meet: Listener) -> None:
-    try:
-        import _posixsubprocess
-    except ImportError:  # Windows raises "_winapi.CreateProcess" instead
+    if sys.platform == "win32":  # which raises "_winapi.CreateProcess"
         return
+    import _posixsubprocess
+
     fork_exec = _posixsubprocess.fork_exec
 
     def told(*args: Any) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ class Zone:
     def start(self) -> None:
         """Local time is that of the recording."""
         offset, wall = self._offset, self._wall
-        if offset is None or not hasattr(time, "tzset") or offset_at(wall) == offset:
+        if offset is None or sys.platform == "win32" or offset_at(wall) == offset:
             return
         self._before, self._started = os.environ.get("TZ"), True
         if self._name:
@@ -71,4 +72,5 @@ def _set(name: str | None) -> None:
         os.environ.pop("TZ", None)
     else:
         os.environ["TZ"] = name
-    time.tzset()
+    if sys.platform != "win32":
+        time.tzset()

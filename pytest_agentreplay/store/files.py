@@ -34,6 +34,7 @@ TRIES = 5
 LOCK_PATIENCE, LOCK_STALE = 5.0, 30.0
 
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 BINARY = getattr(os, "O_BINARY", 0)
 
 
@@ -42,7 +43,7 @@ def read(path: Path) -> bytes:
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             raise SnapshotUnreadable("is not a plain file; links, folders and pipes are not followed", file=shown(path))
-        handle = os.open(path, os.O_RDONLY | NOFOLLOW | os.O_NONBLOCK if os.name == "posix" else os.O_RDONLY | BINARY)
+        handle = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | BINARY)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise SnapshotUnreadable("is not a plain file", file=shown(path))
