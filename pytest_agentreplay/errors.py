@@ -60,7 +60,12 @@ class SnapshotEdited(SnapshotError):
 
 
 class SnapshotMisplaced(SnapshotError):
-    """The snapshot of another test."""
+    """The snapshot of another test. `test` says of which."""
+
+    def __init__(self, message: str, *, file: str, test: str = "") -> None:
+        """Keep the `test` that the file states beside the message."""
+        self.test = test
+        super().__init__(message, file=file)
 
 
 class CannotWrite(AgentReplayError):

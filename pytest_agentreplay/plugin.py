@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.store.snapshots import Store
     from pytest_agentreplay.workflow.afterwards import Afterwards
     from pytest_agentreplay.workflow.handle import AgentReplay
+    from pytest_agentreplay.workflow.renaming import Suite
     from pytest_agentreplay.workflow.scene import Ended, Scene
 
 BASE = pytest.StashKey["Settings"]()
@@ -32,6 +33,8 @@ STORE = pytest.StashKey["Store"]()
 SCENE = pytest.StashKey["Scene | None"]()
 OPEN = pytest.StashKey["Scene | None"]()
 FINDING = pytest.StashKey["Finding"]()
+SUITE = pytest.StashKey["Suite"]()
+LINES = pytest.StashKey["SessionLines"]()
 AFTERWARDS = pytest.StashKey["Afterwards"]()
 TMP: pytest.StashKey[Path] = pytest.StashKey()
 PROVING = pytest.StashKey[bool]()
@@ -83,7 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
-    config.pluginmanager.register(SessionLines(), "agentreplay-session")
+    config.stash[LINES] = SessionLines()
+    config.pluginmanager.register(config.stash[LINES], "agentreplay-session")
     if config.stash[BASE].mode == "record":
         config.pluginmanager.register(Bystanders(), "agentreplay-bystanders")
 
@@ -150,7 +154,8 @@ def begin(item: pytest.Item) -> Scene | None:
         if settings.mode != "off":
             from pytest_agentreplay.workflow.begin import begin as begin_scene
 
-            scene = begin_scene(place_of(item, settings), settings, store_of(item.config))
+            suite = functools.partial(suite_of, item.session)
+            scene = begin_scene(place_of(item, settings), settings, store_of(item.config), suite)
             scene.open()
     except AgentReplayError as error:
         item.stash[SCENE] = None
@@ -164,9 +169,20 @@ def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
     if isinstance(error, SnapshotError):
         from pytest_agentreplay.workflow.begin import refused
 
-        item.stash[FINDING] = refused(error, item.nodeid)
+        item.stash[FINDING] = refused(error, item.nodeid, functools.partial(suite_of, item.session))
         return failed(item, item.stash[FINDING])
     return pytest.fail.Exception(str(error), pytrace=False)
+
+
+def suite_of(session: pytest.Session) -> Suite:
+    """What the session knows of the project's tests, for those that were renamed."""
+    if SUITE not in session.config.stash:
+        from pytest_agentreplay.workflow.renaming import Suite
+
+        ids = frozenset(session.config.stash[LINES].seen["items"])
+        modules = {item.nodeid.partition("::")[0]: getattr(item, "module", None) for item in session.items}
+        session.config.stash[SUITE] = Suite(session.config.rootpath, ids, session.config.args, modules)
+    return session.config.stash[SUITE]
 
 
 def store_of(config: pytest.Config) -> Store:
@@ -338,6 +354,11 @@ class SessionLines:
         self.told: list[dict[str, Any]] = []
         self.elsewhere: list[dict[str, Any]] = []
         self.facts: dict[str, Any] = {}
+        self.seen: dict[str, list[str]] = {"items": [], "folders": [], "passed": [], "skipped": [], "failed": []}
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Know each test, one that will be deselected too."""
+        self.seen["items"].append(item.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the plain data that a test's report carries."""

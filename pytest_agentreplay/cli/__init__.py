@@ -1,7 +1,7 @@
 """Door 2: the command line, glue only. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
-    runs     demo show diff bisect replay accept        sealed   verify reseal recover rules
-    saying   what is printed, and the exit codes
+    runs     demo show diff bisect replay accept        sealed      verify reseal recover rules
+    saying   what is printed, and the exit codes        leftovers   mv prune
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli import runs, sealed
+from pytest_agentreplay.cli import leftovers, runs, sealed
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError, SnapshotMissing
 
@@ -34,6 +34,7 @@ VERBS = """everyday
 files
   verify    check that snapshots are whole, sealed, and restore to their exact bytes
   reseal    seal a snapshot that was edited on purpose, with the reason
+  mv        give the snapshots of a renamed test, class or test file their new names
   recover   list the journals of interrupted recordings, or make a pending run of one
   rules     the fields that are not compared, and why
 """
@@ -103,6 +104,9 @@ def build_parser() -> argparse.ArgumentParser:
     reseal = verb("reseal", sealed.reseal, "Seal a snapshot that was edited on purpose.")
     reseal.add_argument("file", type=Path)
     reseal.add_argument("--reason", required=True)
+    mv = verb("mv", leftovers.mv, "Give the snapshots of a renamed test, class or test file their new names.")
+    for name, about in (("old", "the former node id, or test file"), ("new", "the node id, or test file, of today")):
+        mv.add_argument(name, help=about)
     recover = verb("recover", sealed.recover, "List the journals of interrupted recordings, or recover one.")
     recover.add_argument("journal", nargs="?", type=Path)
     rules = verb("rules", sealed.rules, "Print the fields that are not compared, and why.")

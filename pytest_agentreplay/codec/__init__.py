@@ -1,24 +1,24 @@
 """Run <-> text of a snapshot, one module per format version.
 
-`dumps` and `loads` are the way in and out; `reseal` and `edited` are for people who edit files by hand. Nothing here
-opens a file: `file` is only the name that errors show.
+`dumps` and `loads` are the way in and out; `reseal` and `edited` are for people who edit files by hand, `restated`
+for those who rename tests. Nothing here opens a file: `file` is only the name that errors show.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec import parsing, sealing, v0_9, v1
-from pytest_agentreplay.errors import SnapshotTooNew, SnapshotUnreadable
+from pytest_agentreplay.errors import SnapshotEdited, SnapshotTooNew, SnapshotUnreadable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_agentreplay.core.model import JsonObject, Run
 
-__all__ = ["Snapshot", "dumps", "edited", "loads", "reseal"]
+__all__ = ["Snapshot", "dumps", "edited", "loads", "reseal", "restated"]
 
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
 
@@ -86,6 +86,21 @@ def reseal(text: str | bytes, reason: str, *, file: str) -> str:
     if snapshot.version == v0_9.VERSION:
         return dumps(snapshot.run)
     return text if snapshot.sealed else sealing.resealed(parsing.parsed(text, file), snapshot.run, reason, file)
+
+
+def restated(text: str | bytes, test: str, *, file: str) -> str:
+    """The same content as the snapshot of `test`, sealed; 0.9 comes out as 1.0.
+
+    Raises like `loads`, and SnapshotEdited for a file that is not as it was sealed.
+    """
+    text = parsing.decoded(text, file)
+    snapshot = loads(text, file=file)
+    if not snapshot.sealed:
+        message = f"was edited after it was sealed; if the edit is meant: agentreplay reseal {file} --reason WHY"
+        raise SnapshotEdited(message, file=file)
+    if snapshot.version == v0_9.VERSION:
+        return dumps(replace(snapshot.run, header=replace(snapshot.run.header, test=test)))
+    return sealing.restated(parsing.parsed(text, file), test, file)
 
 
 def _version(doc: dict[str, Any], file: str) -> str:

@@ -9,7 +9,9 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec import parsing, v1
+from pytest_agentreplay.codec.blobs import BlobWriter
 from pytest_agentreplay.codec.pretty import pretty
+from pytest_agentreplay.codec.values import protect_text
 from pytest_agentreplay.core.model import HttpCall, HttpReply
 from pytest_agentreplay.errors import SnapshotUnreadable
 
@@ -87,3 +89,11 @@ def resealed(doc: Stored, run: Run, reason: str, file: str) -> str:
     told = revisions({"integrity": old}, file)
     revision: JsonObject = {"from": str(old.get("digest", "")), "to": parsing.canonical_digest(doc), "reason": reason}
     return pretty({**doc, "integrity": v1.integrity(doc, [*told, revision])})
+
+
+def restated(doc: Stored, test: str, file: str) -> str:
+    """`doc` as the snapshot of `test`, under a seal that keeps its revisions."""
+    told = revisions(doc, file)
+    doc.pop("integrity", None)
+    doc["header"]["test"] = protect_text(test, BlobWriter())  # a blob holds no "::", so that none is made
+    return pretty({**doc, "integrity": v1.integrity(doc, told)})

@@ -115,6 +115,7 @@ def _new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Findin
     if file := file_of(facts):
         lines.append(Line("text", file, "looked for"))
     lines += [Line("text", text) for text in divergence.detail]
+    lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
     lines.append(
         Line("next", f"pytest --snapshot-record {quoted(test)}", "record it, with the model and the tools live")
     )

@@ -22,8 +22,8 @@ ADVICE = {
 }
 
 
-def cannot_write(path: Path, error: OSError) -> CannotWrite:
+def cannot_write(path: Path, error: OSError, verb: str = "written") -> CannotWrite:
     """The error for people: which file, what the system said, what to do."""
     words = (error.strerror or str(error)).lower()
     advice = ADVICE.get(error.errno or 0, "whatever stood there before is intact; record again")
-    return CannotWrite(f"{shown(path)}: cannot be written: {words}.\n{advice[0].upper()}{advice[1:]}.")
+    return CannotWrite(f"{shown(path)}: cannot be {verb}: {words}.\n{advice[0].upper()}{advice[1:]}.")

@@ -4,7 +4,7 @@ A file is written beside its place, flushed to the disk and renamed, so that wha
 the new one is whole. What is read is a plain file of bounded size: no link, pipe or device that a stranger committed.
 """
 
-# ruff: noqa: PTH103, PTH105, PTH108, PTH208
+# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH208
 # One name, os, does everything to the disk, so that a test can fail each of its calls in turn.
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.errors import CannotWrite, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store.advice import cannot_write
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 LARGEST = 100 * 1024 * 1024
@@ -40,6 +40,19 @@ BINARY = getattr(os, "O_BINARY", 0)
 
 def read(path: Path) -> bytes:
     """The bytes of a plain file. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
+    with plain(path) as handle:
+        return read_bounded(handle, path)
+
+
+def head(path: Path, size: int) -> bytes:
+    """The first bytes of a plain file. Raises like `read`."""
+    with plain(path) as handle:
+        return os.read(handle, size)
+
+
+@contextmanager
+def plain(path: Path) -> Iterator[int]:
+    """A plain file, open. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             raise SnapshotUnreadable("is not a plain file; links, folders and pipes are not followed", file=shown(path))
@@ -47,7 +60,7 @@ def read(path: Path) -> bytes:
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise SnapshotUnreadable("is not a plain file", file=shown(path))
-            return read_bounded(handle, path)
+            yield handle
         finally:
             os.close(handle)
     except FileNotFoundError:
@@ -191,6 +204,56 @@ def private(folder: Path) -> None:
     """Make `folder`, and keep it and everything in it out of git. Raises CannotWrite."""
     if not os.path.lexists(folder / ".gitignore"):
         write_whole(folder / ".gitignore", "*\n")
+
+
+def move_all(moves: Sequence[tuple[Path, Path, str]]) -> None:
+    """Put each text at its new path and remove the old file: all of them, or none. Raises CannotWrite."""
+    undo: list[tuple[Path, bytes | None]] = []
+    try:
+        for old, new, text in moves:
+            undo.append((new, read(old) if old == new else None))
+            write_whole(new, text)
+        for old, new, _ in moves:
+            if old != new:
+                undo.append((old, read(old)))
+                unlink(old)
+    except (CannotWrite, SnapshotError):
+        for path, before in reversed(undo):
+            if before is None:
+                remove(path)
+            else:
+                write_whole(path, before)
+        raise
+
+
+def exists(path: Path) -> bool:
+    """Whether anything stands at `path`, a dead link too."""
+    return os.path.lexists(path)
+
+
+def unlink(path: Path) -> None:
+    """Remove a file. Raises CannotWrite."""
+    try:
+        os.unlink(path)
+    except OSError as error:
+        raise cannot_write(path, error, "removed") from None
+
+
+def delete(path: Path, top: Path) -> None:
+    """Remove a file for good, and the folders between it and `top` that became empty. Raises CannotWrite."""
+    unlink(path)
+    prune(path, top)
+
+
+def prune(path: Path, top: Path) -> None:
+    """Remove the folders between `path` and `top` that are empty."""
+    for folder in path.parents:
+        if folder == top or not folder.is_relative_to(top):
+            return
+        try:
+            os.rmdir(folder)
+        except OSError:
+            return
 
 
 def mode_to_keep(path: Path) -> int:

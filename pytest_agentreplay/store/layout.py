@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,6 +57,19 @@ def hashed(text: str, identity: str, length: int) -> str:
     if RESERVED.match(safe) or not safe:
         safe = f"_{safe}"[: length - HASH_LENGTH - 1]
     return f"{safe}-{digest}"
+
+
+def test_folder(snapshot: Path, directory: str) -> Path:
+    """The folder of the test file that `snapshot` lies beside."""
+    return snapshot.parents[1 + len(PurePath(directory).parts)]
+
+
+def names_test(nodeid: str) -> bool:
+    """Whether `nodeid` can be the id of a test below the root; any other would be taken for a flag, or lead out."""
+    name, _, rest = nodeid.partition("::")
+    module = PurePosixPath(name)
+    wrong = name.startswith(("-", "@")) or "\\" in name or ":" in name or module.is_absolute() or ".." in module.parts
+    return bool(name and rest) and not wrong
 
 
 def private_folder(root: Path) -> Path:

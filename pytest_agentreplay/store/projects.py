@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import tomllib
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import SnapshotUnreadable
-from pytest_agentreplay.store.layout import PRIVATE
+from pytest_agentreplay.store.layout import PRIVATE, names_test
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIGURES = {
-    "pytest.ini": "",
-    ".pytest.ini": "",
     "pytest.toml": "",
     ".pytest.toml": "",
+    "pytest.ini": "",
+    ".pytest.ini": "",
     "pyproject.toml": "[tool.pytest",
     "tox.ini": "[pytest]",
     "setup.cfg": "[tool:pytest]",
 }
-"""Files that make a folder pytest's root, and what must stand in them."""
+"""Files that make a folder pytest's root, and what must stand in them; the first one that does counts."""
 BEGINS = ("pyproject.toml", "setup.py", ".git")
 """What makes a folder the root where nothing configures pytest."""
 
@@ -35,13 +37,35 @@ def root_above(folder: Path) -> Path:
 
 def configures(folder: Path) -> bool:
     """Whether `folder` holds a configuration of pytest."""
+    return configuration(folder) is not None
+
+
+def configuration(folder: Path) -> tuple[str, str] | None:
+    """Name and text of the file in `folder` that configures pytest; None where there is none."""
     for name, word in CONFIGURES.items():
         try:
-            if word in (folder / name).read_text(encoding="utf-8"):
-                return True
+            text = (folder / name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-    return False
+        if word in text:
+            return name, text
+    return None
+
+
+def ini_value(root: Path, key: str) -> str | None:
+    """What pytest's configuration in `root` says under `key`; None where it is silent, or pytest cannot read it."""
+    name, text = configuration(root) or ("", "")
+    try:
+        if not name.endswith(".toml"):
+            parser = ConfigParser(interpolation=None, strict=False, allow_no_value=True)
+            parser.read_string(text)
+            return parser.get("tool:pytest" if name == "setup.cfg" else "pytest", key, fallback=None)
+        table = tomllib.loads(text)
+    except (ConfigParserError, tomllib.TOMLDecodeError):
+        return None
+    ours = table.get("tool", {}).get("pytest", {}) if name == "pyproject.toml" else table.get("pytest", {})
+    value = {**ours, **ours.get("ini_options", {})}.get(key)
+    return value if isinstance(value, str) else None
 
 
 def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
@@ -50,11 +74,9 @@ def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
     The file need not be there any more. Raises SnapshotUnreadable for a name that no test has: it would be taken for
     a flag, or lead out of the project.
     """
-    name, _, rest = nodeid.partition("::")
-    module = PurePosixPath(name)
-    wrong = name.startswith(("-", "@")) or "\\" in name or ":" in name or module.is_absolute() or ".." in module.parts
-    if wrong or not rest or not name:
+    if not names_test(nodeid):
         raise SnapshotUnreadable(f"{nodeid!r:.80} is no test of this project", file=shown(file), place="header")
+    module = nodeid.partition("::")[0]
     for up in file.parents:
         if (up / module).is_file() and file.is_relative_to((up / module).parent):
             return up, up / module

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal as journal_codec
-from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing
-from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing
+from pytest_agentreplay.store import files, layout, nearby
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ class Store:
         self.root = root
         self.directory = directory
         self._read: dict[Path, str | None] = {}
+        self._around: dict[Path, list[Path]] = {}
+        self._stated: dict[Path, str | None] = {}
 
     def path_of(self, module: Path, nodeid: str) -> Path:
         """Where the snapshot of a test belongs; `module` is its file."""
@@ -48,24 +50,18 @@ class Store:
         snapshot = codec.loads(data, file=shown(path))
         if snapshot.run.header.test != nodeid:
             message = f"belongs to {snapshot.run.header.test}, not to {nodeid}; was the test renamed?"
-            raise SnapshotMisplaced(message, file=shown(path))
+            raise SnapshotMisplaced(message, file=shown(path), test=snapshot.run.header.test)
         return snapshot
 
-    def orphans_beside(self, path: Path, module: Path) -> list[tuple[Path, str]]:
-        """The snapshots in the folder of `path` whose test is not in its file `module` any more, with its id."""
-        try:
-            source = module.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            return []
-        found = []
-        for file in sorted(path.parent.glob(f"*{layout.SUFFIX}")):
-            try:
-                nodeid = codec.loads(files.read(file), file=shown(file)).run.header.test
-            except SnapshotError:
-                continue
-            if nodeid.rpartition("::")[2].partition("[")[0] not in source:
-                found.append((file, nodeid))
-        return found
+    def around(self, module: Path) -> list[tuple[Path, str]]:
+        """The snapshots near the test file `module`, each with the test that it states; each is looked at once."""
+        place = module.parent
+        if place not in self._around:
+            self._around[place] = nearby.around(self.root, place, self.directory)
+        for file in self._around[place]:
+            if file not in self._stated:
+                self._stated[file] = nearby.test_of(file)
+        return [(file, test) for file in self._around[place] if (test := self._stated[file]) is not None]
 
     def edited(self, path: Path) -> list[str]:
         """What in the file at `path` is not what was sealed: "exchange 3", "header"."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
@@ -13,27 +14,31 @@ from pytest_agentreplay.report.finding import quoted
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.adopting import Adopting
 from pytest_agentreplay.workflow.recording import Recording
+from pytest_agentreplay.workflow.renaming import mv
 from pytest_agentreplay.workflow.replaying import Refusing, Replay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
+    from pytest_agentreplay.workflow.renaming import Suite
     from pytest_agentreplay.workflow.scene import Place, Scene
 
 
-def begin(place: Place, settings: Settings, store: Store) -> Scene:
+def begin(place: Place, settings: Settings, store: Store, suite: Callable[[], Suite]) -> Scene:
     """The scene of one test, not yet open. A snapshot that cannot be used makes one that refuses every call.
+
+    `suite` gives what is known of the other tests, for one that was renamed.
 
     Recording raises SnapshotError for a snapshot that is there and cannot be read: it is never recorded over.
     """
     with uncollected():
-        return loaded(place, settings, store)
+        return loaded(place, settings, store, suite)
 
 
-def loaded(place: Place, settings: Settings, store: Store) -> Scene:
+def loaded(place: Place, settings: Settings, store: Store, suite: Callable[[], Suite]) -> Scene:
     """The scene for what the store holds."""
     if settings.mode == "record":
         return Recording(place, settings, store)
@@ -44,11 +49,10 @@ def loaded(place: Place, settings: Settings, store: Store) -> Scene:
             said = f"{', '.join(edited)} was edited after it was sealed"
             raise SnapshotEdited(said, file=shown(place.snapshot))
     except SnapshotMissing:
-        return Refusing(
-            place, settings, Divergence(Kind.NEW, "no snapshot is recorded for this test", detail=renamed(place, store))
-        )
+        missing = Divergence(Kind.NEW, "no snapshot is recorded for this test")
+        return Refusing(place, settings, missing, explain=lambda told: renamed(told, place, store, suite))
     except SnapshotError as error:
-        return Refusing(place, settings, unusable(error), at_once=True)
+        return Refusing(place, settings, unusable(error, place.test, suite), at_once=True)
     if settings.adopt:
         return Adopting(place, settings, store, snapshot)
     return Replay(place, settings, snapshot, edited)
@@ -66,17 +70,17 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def renamed(place: Place, store: Store) -> tuple[str, ...]:
-    """What to say when a snapshot beside this one may be the test's own, under its former name."""
-    module = place.root / place.test.partition("::")[0]
-    return tuple(
-        f"{shown(file)} is that of {old}, which is gone: was it renamed? "
-        "Rename it back, or move the file to the place looked for"
-        for file, old in store.orphans_beside(place.snapshot, module)[:1]
-    )
+def renamed(divergence: Divergence, place: Place, store: Store, suite: Callable[[], Suite]) -> Divergence:
+    """The divergence of a missing snapshot, with the one that may be the test's own under its former name."""
+    found = suite().former(place.test, store.around(place.root / place.test.partition("::")[0]))
+    if found is None:
+        return divergence
+    file, old = found
+    told = f"{shown(file)} is that of {old}, which is gone: was it renamed?"
+    return replace(divergence, detail=(told,), hints=(f"if it was renamed: {mv(old, place.test)}",))
 
 
-def unusable(error: SnapshotError) -> Divergence:
+def unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
     """What is told of a snapshot that is there and cannot be used, with what helps."""
     said = str(error).removeprefix(f"{error.file}: ")
     file = quoted(error.file)
@@ -86,14 +90,13 @@ def unusable(error: SnapshotError) -> Divergence:
                 f"if the edit is meant: agentreplay reseal {file} --reason WHY",
                 f"else take the committed one: git restore {file}",
             )
-        case SnapshotMisplaced():
-            named = 'if it was renamed, write its new name into the header ("test")'
-            hints = (f"{named}, and: agentreplay reseal {file} --reason renamed",)
+        case SnapshotMisplaced() if not suite().has(error.test):
+            hints = (f"if it was renamed: {mv(error.test, test)}",)
         case _:
             hints = ()
     return Divergence(Kind.UNREADABLE, said, hints=hints)
 
 
-def refused(error: SnapshotError, test: str) -> Finding:
+def refused(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Finding:
     """The finding of a test that cannot be recorded: what stands in its snapshot's place would be lost."""
-    return findings.of(unusable(error), test, {"file": error.file})
+    return findings.of(unusable(error, test, suite), test, {"file": error.file})

@@ -19,7 +19,7 @@ from pytest_agentreplay.workflow.accept import accepted_rules
 from pytest_agentreplay.workflow.scene import Ended, Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.divergence import Divergence
@@ -123,10 +123,19 @@ class Refusing(Scene):
 
     mode = "replay"
 
-    def __init__(self, place: Place, settings: Settings, why: Divergence, *, at_once: bool = False) -> None:
-        """`why` is told at the first call."""
+    def __init__(
+        self,
+        place: Place,
+        settings: Settings,
+        why: Divergence,
+        *,
+        at_once: bool = False,
+        explain: Callable[[Divergence], Divergence] | None = None,
+    ) -> None:
+        """`why` is told at the first call; `explain` adds what is worth looking for only then."""
         self.gate = Closed(why)
         self.at_once = at_once
+        self._explain = explain
         super().__init__(place, settings, self.gate, clock=time.time_ns(), seed=0)
 
     def guard(self) -> Guard:
@@ -151,6 +160,9 @@ class Refusing(Scene):
         divergence = self.gate.why if self.at_once else self.gate.divergence
         if divergence is None:
             return None
+        if self._explain is not None:
+            divergence = self.gate.divergence = self._explain(divergence)
+            self._explain = None
         return self.parted(divergence, {"file": str(self.place.snapshot)})
 
 

@@ -167,22 +167,6 @@ def test_the_snapshot_of_another_test_is_refused(recorded):
     assert nothing_went_live(recorded)
 
 
-def test_a_renamed_test_can_keep_its_snapshot_as_the_message_says(recorded):
-    recorded.edit("test_shop.py", "test_refund", "test_renamed")
-    text = told(recorded.run())
-    assert "[AR-NEW]" in text
-    assert "pytest --snapshot-record test_shop.py::test_renamed" in text
-    renamed = recorded.home.with_name("test_renamed.snapshot.json")
-    recorded.home.rename(renamed)
-    text = told(recorded.run())
-    assert 'write its new name into the header ("test")' in flat(text)
-    command = re.search(r"agentreplay (reseal \S+ --reason renamed)", text)[1]
-    renamed.write_text(renamed.read_text().replace("test_shop.py::test_refund", "test_shop.py::test_renamed"))
-    assert recorded.command(*command.split()).returncode == 0
-    told(recorded.replay(), 0)
-    assert nothing_went_live(recorded)
-
-
 def test_a_snapshot_that_is_no_plain_file_is_refused(recorded):
     real = recorded.home.rename(recorded.root / "elsewhere.json")
     recorded.home.symlink_to(real)

@@ -205,16 +205,3 @@ def test_json_of_the_header_is_the_replay_kit(project):
     assert kit["models"][0]["model"] == "m-1"
     assert kit["packages"]["httpx2"]
     assert json.dumps(kit)
-
-
-def test_a_renamed_test_is_told_whose_snapshot_lies_beside(project):
-    project.record()
-    project.edit("test_shop.py", "test_refund", "test_money_back")
-    done = project.run(COLUMNS="200")
-    assert done.returncode == 1
-    assert "[AR-NEW]" in done.stdout
-    assert "is that of test_shop.py::test_refund, which is gone: was it renamed?" in done.stdout
-    (old,) = project.files
-    old.rename(old.with_name("test_money_back.snapshot.json"))
-    moved = project.run(COLUMNS="200")
-    assert "agentreplay reseal" in moved.stdout
