@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ _listening = False
 def listen(events: frozenset[str], meet: Listener) -> None:
     """From now on `meet` gets each of `events`, with its arguments and the frame that raised it. Once per process.
 
-    "fork_exec" is an event of ours: `multiprocessing` starts children by a C function that raises none.
+    Where a C function raises none, the event is ours: "fork_exec", by which `multiprocessing` starts children, and the
+    "socket.connect" and "socket.sendto" of asyncio on Windows.
     """
     global _listening  # noqa: PLW0603  a hook is for the whole process
     if _listening:
@@ -32,6 +34,10 @@ def listen(events: frozenset[str], meet: Listener) -> None:
     frame_of = sys._getframe
     sys.addaudithook(hook)
     _tell_of_fork_exec(meet)
+    if sys.platform == "win32":
+        from asyncio.windows_events import IocpProactor
+
+        tell_of_proactor(IocpProactor, meet)
 
 
 def _tell_of_fork_exec(meet: Listener) -> None:
@@ -46,3 +52,20 @@ def _tell_of_fork_exec(meet: Listener) -> None:
         return fork_exec(*args)
 
     _posixsubprocess.fork_exec = told
+
+
+def tell_of_proactor(proactor: Any, meet: Listener) -> None:
+    """Make the class `proactor` tell whom its sockets reach: its `connect` and `sendto` are overlapped calls in C."""
+    connect, sendto = proactor.connect, proactor.sendto
+
+    @functools.wraps(connect)
+    def told_connect(self: Any, conn: Any, address: Any) -> Any:
+        meet("socket.connect", (conn, address), sys._getframe(1))
+        return connect(self, conn, address)
+
+    @functools.wraps(sendto)
+    def told_sendto(self: Any, conn: Any, buf: Any, flags: int = 0, addr: Any = None) -> Any:
+        meet("socket.sendto", (conn, addr), sys._getframe(1))
+        return sendto(self, conn, buf, flags, addr)
+
+    proactor.connect, proactor.sendto = told_connect, told_sendto

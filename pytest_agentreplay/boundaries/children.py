@@ -66,9 +66,10 @@ def program(event: str, args: tuple[Any, ...]) -> str:
 
 def short_name(path: str) -> str:
     """A program as people name it: without directory and ".exe", and "python" for this interpreter."""
-    if path == sys.executable:
+    if os.path.normcase(path) == os.path.normcase(sys.executable):
         return "python"
-    return path.replace("\\", "/").rpartition("/")[2].removesuffix(".exe").removesuffix(".EXE")
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return name[:-4] if name.lower().endswith(".exe") else name
 
 
 def is_probe(path: str, frame: FrameType | None) -> bool:

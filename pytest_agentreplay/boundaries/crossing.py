@@ -306,7 +306,7 @@ def origin(root: str) -> str:
         # A redirected tool's stub has the tool's file, but no line of the agent's; it is marked as tracebacks know it.
         hidden = "__tracebackhide__" in frame.f_code.co_varnames
         if not hidden and "site-packages" not in name and not name.startswith(_NOT_THE_AGENT):
-            inner = name.removeprefix(root).lstrip("/\\")
+            inner = name.removeprefix(root).lstrip("/\\").replace("\\", "/")
             where = f"{inner}:{frame.f_lineno} in {frame.f_code.co_name}"
             if name.startswith(root):
                 return where

@@ -9,6 +9,7 @@ Each verb takes the parsed options and gives the exit code.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from pathlib import Path
@@ -61,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def script() -> NoReturn:
-    """The console script."""
+    """The console script. What a console cannot show (a Windows code page) is shown escaped."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(main())
 
 

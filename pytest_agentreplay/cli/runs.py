@@ -111,7 +111,7 @@ def run_test(file: Path, *words: str) -> int:
 
 def accept(options: argparse.Namespace) -> int:
     """`agentreplay accept ...`."""
-    from pytest_agentreplay.report.finding import quoted
+    from pytest_agentreplay.core.shell import quoted
     from pytest_agentreplay.store.projects import root_above
     from pytest_agentreplay.workflow import accept as accepting
 

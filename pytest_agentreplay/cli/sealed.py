@@ -12,7 +12,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.core.model import HttpCall, HttpReply
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
-from pytest_agentreplay.store import files
+from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def verify(options: argparse.Namespace) -> int:
     """`agentreplay verify PATH...`: files, or folders that hold them."""
     targets = [
-        file for path in options.paths for file in (sorted(path.rglob("*.snapshot.json")) if path.is_dir() else [path])
+        file for path in options.paths for file in (files.below(path, layout.SUFFIX) if path.is_dir() else [path])
     ]
     if not targets:
         return complain(f"there is no *.snapshot.json below {', '.join(map(shown, options.paths))}", NOTHING)

@@ -45,13 +45,13 @@ def walk(folder: Path, say: Callable[[str], None], *, width: int = 80) -> bool:
         say("2  record: everything runs for real        $ pytest --snapshot-record")
         recorded = run(folder, server.url, "--snapshot-record", width=width)
         asked = server.hits
-    money = ledger.read_text() if ledger.exists() else ""
+    money = ledger.read_text(encoding="utf-8") if ledger.exists() else ""
     say(tail(recorded))
     say(f"   the model was asked {asked} times; the refund tool wrote to ledger.txt: {money.strip()!r}")
     say("3  the server is stopped now; replay offline   $ pytest --replay=model")
     replayed = run(folder, server.url, "--replay=model", width=width)
     say(tail(replayed))
-    untouched = ledger.exists() and ledger.read_text() == money
+    untouched = ledger.exists() and ledger.read_text(encoding="utf-8") == money
     say(f"   the ledger {'was not touched: no tool ran' if untouched else 'HAS CHANGED'}")
     agent = folder / "shop.py"
     agent.write_text(agent.read_text(encoding="utf-8").replace(OLD_LINE, NEW_LINE), encoding="utf-8")
@@ -81,10 +81,10 @@ def run(folder: Path, url: str, *words: str, width: int) -> subprocess.Completed
     """One pytest run of the demo's project, as a user would start it; `CI` is left out, as on a desk."""
     environ = {name: value for name, value in os.environ.items() if name not in {"CI", "AGENTREPLAY", "PYTEST_ADDOPTS"}}
     environ |= {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "demo-key-not-real", "COLUMNS": str(width)}
-    environ |= {"PYTHONDONTWRITEBYTECODE": "1"}
+    environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "pytest.ini", *words]
     return subprocess.run(  # noqa: S603  our own words
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=environ, capture_output=True, encoding="utf-8", timeout=120, check=False
     )
 
 

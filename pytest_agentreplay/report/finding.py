@@ -7,11 +7,11 @@ Rules of this room:
 
 from __future__ import annotations
 
-import os
-import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.paths import near
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,17 +54,7 @@ def finding_of(data: Mapping[str, Any]) -> Finding:
     return Finding(**{**data, "lines": tuple(Line(**line) for line in data["lines"])})
 
 
-def quoted(text: str) -> str:
-    """A word of a command line, safe to paste into a POSIX shell; a plain name stays as it is."""
-    if re.fullmatch(r"[\w./:=@%+,-]+", text):
-        return text
-    if not re.search(r'["$`\\!\n]', text):
-        return f'"{text}"'
-    return "'" + text.replace("'", "'\"'\"'") + "'"
-
-
 def file_of(facts: Mapping[str, Json]) -> str:
     """The snapshot as people would type it: from the working directory when it is below."""
     file = str(facts.get("file") or "")
-    near = os.path.relpath(file) if file and Path(file).is_absolute() else file
-    return file if near.startswith("..") else near
+    return near(Path(file), Path.cwd()) if file else ""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.divergence import Absent, Kind
+from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.calls import excerpt, spread
-from pytest_agentreplay.report.finding import Finding, Line, file_of, finding_of, quoted
+from pytest_agentreplay.report.finding import Finding, Line, file_of, finding_of
 from pytest_agentreplay.report.notices import FREEZE, cannot_freeze, late, network, otherwise, unfrozen
 
 if TYPE_CHECKING:

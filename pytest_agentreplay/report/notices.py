@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.report.finding import Finding, Line, file_of, quoted
+from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.report.finding import Finding, Line, file_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.report.finding import quoted
+from pytest_agentreplay.core.paths import near
+from pytest_agentreplay.core.shell import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +37,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
 
     Files are told from `here`, the directory in which pytest was started.
     """
-    everything = list(told)
+    everything, place = list(told), Path(here)
     replayed = [one for one in everything if one["mode"] == "replay"]
     recorded = [one for one in everything if one["mode"] == "record"]
     lines: list[str] = []
@@ -45,10 +46,10 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     elif replayed and verbosity >= 0:
         lines.append(replay_count(replayed))
     for one in replayed:
-        lines += edited_lines(one, here)
+        lines += edited_lines(one, place)
     for one in recorded:
-        lines += recording_lines(one, here)
-    lines += [adopting_line(one, here) for one in everything if one["mode"] == "adopt"]
+        lines += recording_lines(one, place)
+    lines += [adopting_line(one, place) for one in everything if one["mode"] == "adopt"]
     return lines
 
 
@@ -69,9 +70,9 @@ def afterwards(facts: Told) -> list[str]:
     return lines
 
 
-def adopting_line(one: Told, here: str) -> str:
+def adopting_line(one: Told, here: Path) -> str:
     """What became of the changed requests of one test."""
-    file = near(one["file"], here)
+    file = near(Path(one["file"]), here)
     if one.get("verdict") == "adopted":
         return f"accepted  {file} ({plural(one['requests'], 'changed request')}, every reply as it was)"
     if one.get("verdict") == "nothing changed":
@@ -104,29 +105,20 @@ def replay_lines(replayed: list[Told]) -> list[str]:
     return lines
 
 
-def edited_lines(one: Told, here: str) -> list[str]:
+def edited_lines(one: Told, here: Path) -> list[str]:
     """A snapshot that was edited by hand and not sealed again: served as it stands, and told each time."""
     if not one.get("edited"):
         return []
-    file = near(one["file"], here)
+    file = near(Path(one["file"]), here)
     return [
         f"edited    {file}: {', '.join(one['edited'])} was edited after it was sealed",
         f"          if that is meant (CI refuses it till then):   agentreplay reseal {quoted(file)} --reason WHY",
     ]
 
 
-def near(file: str, here: str) -> str:
-    """A file as people would type it in the directory `here`."""
-    try:
-        found = os.path.relpath(file, here)
-    except ValueError:  # another drive
-        return file
-    return found if len(found) < len(file) else file
-
-
-def recording_lines(one: Told, here: str) -> list[str]:
+def recording_lines(one: Told, here: Path) -> list[str]:
     """What became of one recording."""
-    file = near(one["file"], here)
+    file = near(Path(one["file"]), here)
     lines: list[str] = []
     match one.get("verdict"):
         case "created" | "replaced" as verdict:
@@ -136,7 +128,7 @@ def recording_lines(one: Told, here: str) -> list[str]:
                 line += proof_words(proof)
             lines.append(line)
         case "pending":
-            pending = near(one["pending"], here)
+            pending = near(Path(one["pending"]), here)
             lines += [
                 f"pending   {one['test']}: {one['why']}; {file} is as it was",
                 f"          to take the new run:   agentreplay accept {quoted(pending)}",
@@ -148,7 +140,7 @@ def recording_lines(one: Told, here: str) -> list[str]:
             lines += [f"recorded  nothing of {one['test']}: {first}", *(f"          {text}" for text in more)]
             if one.get("journal"):
                 lines.append(
-                    f"          to keep what it saw:   agentreplay recover {quoted(near(one['journal'], here))}"
+                    f"          to keep what it saw:   agentreplay recover {quoted(near(Path(one['journal']), here))}"
                 )
     if one.get("large"):
         lines.append(f"large     {file} holds {one['large']:,} bytes, more than agentreplay_max_bytes")

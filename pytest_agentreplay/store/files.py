@@ -4,27 +4,32 @@ A file is written beside its place, flushed to the disk and renamed, so that wha
 the new one is whole. What is read is a plain file of bounded size: no link, pipe or device that a stranger committed.
 """
 
-# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH208
+# ruff: noqa: PTH103, PTH106, PTH108, PTH208
 # One name, os, does everything to the disk, so that a test can fail each of its calls in turn.
 
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import os
 import secrets
 import stat
+import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store.advice import cannot_write
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.windows import extended, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
+
+T = TypeVar("T")
 
 LARGEST = 100 * 1024 * 1024
 TEMPORARY = ".ar-"
@@ -36,6 +41,13 @@ LOCK_PATIENCE, LOCK_STALE = 5.0, 30.0
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 BINARY = getattr(os, "O_BINARY", 0)
+
+
+def taken(path: Path) -> Path | str:
+    """`path` in the form in which the system takes it, whatever its length. Each call to the disk goes through here."""
+    if sys.platform == "win32":
+        return extended(os.path.abspath(path))  # noqa: PTH100  links stay what they are
+    return path
 
 
 def read(path: Path) -> bytes:
@@ -54,9 +66,9 @@ def head(path: Path, size: int) -> bytes:
 def plain(path: Path) -> Iterator[int]:
     """A plain file, open. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
     try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):
+        if not stat.S_ISREG(os.lstat(taken(path)).st_mode):
             raise SnapshotUnreadable("is not a plain file; links, folders and pipes are not followed", file=shown(path))
-        handle = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | BINARY)
+        handle = insist(lambda: os.open(taken(path), os.O_RDONLY | NOFOLLOW | NONBLOCK | BINARY))
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise SnapshotUnreadable("is not a plain file", file=shown(path))
@@ -86,16 +98,16 @@ def write_whole(path: Path, text: str | bytes) -> None:
     data = text.encode() if isinstance(text, str) else text
     temporary = None
     try:
-        os.makedirs(path.parent, exist_ok=True)
+        os.makedirs(taken(path.parent), exist_ok=True)
         mode = mode_to_keep(path)
         temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(6)}.tmp"
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
+        handle = os.open(taken(temporary), os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
         try:
             write_all(handle, data)
             os.fsync(handle)
         finally:
             os.close(handle)
-        replace(temporary, path)
+        insist(functools.partial(os.replace, taken(temporary), taken(path)))
         temporary = None
         sync_folder(path.parent)
     except OSError as error:
@@ -111,7 +123,7 @@ def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> N
     Raises CannotWrite when another process has written it meanwhile; nothing is written then.
     """
     try:
-        os.makedirs(path.parent, exist_ok=True)
+        os.makedirs(taken(path.parent), exist_ok=True)
         with locked(path):
             if sha256_of(path) != expected:
                 raise CannotWrite(
@@ -138,9 +150,13 @@ def locked(path: Path) -> Iterator[None]:
     deadline = time.monotonic() + LOCK_PATIENCE
     while True:
         try:
-            handle = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            if older_than(lock, LOCK_STALE):
+            handle = os.open(taken(lock), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            if busy(error) and time.monotonic() <= deadline:  # on Windows a lock that is being removed can be met
+                time.sleep(0.02)
+            elif not isinstance(error, FileExistsError):
+                raise
+            elif older_than(lock, LOCK_STALE):
                 remove(lock)
             elif time.monotonic() > deadline:
                 raise CannotWrite(
@@ -159,11 +175,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def sweep(folder: Path) -> None:
     """Remove what killed processes have left in `folder`: our temporary files of more than an hour ago."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    for name in names:
+    for name in names_in(folder):
         if name.startswith(TEMPORARY) and name.endswith((".tmp", ".lock")) and older_than(folder / name, STALE):
             remove(folder / name)
 
@@ -175,9 +187,9 @@ class Appending:
         """Create the file and its folders. Raises CannotWrite."""
         self.path = path
         try:
-            os.makedirs(path.parent, exist_ok=True)
+            os.makedirs(taken(path.parent), exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | NOFOLLOW | BINARY
-            self._handle: int | None = os.open(path, flags, 0o600)
+            self._handle: int | None = os.open(taken(path), flags, 0o600)
         except OSError as error:
             raise cannot_write(path, error) from None
 
@@ -202,7 +214,7 @@ class Appending:
 
 def private(folder: Path) -> None:
     """Make `folder`, and keep it and everything in it out of git. Raises CannotWrite."""
-    if not os.path.lexists(folder / ".gitignore"):
+    if not exists(folder / ".gitignore"):
         write_whole(folder / ".gitignore", "*\n")
 
 
@@ -228,13 +240,22 @@ def move_all(moves: Sequence[tuple[Path, Path, str]]) -> None:
 
 def exists(path: Path) -> bool:
     """Whether anything stands at `path`, a dead link too."""
-    return os.path.lexists(path)
+    try:
+        os.lstat(taken(path))
+    except OSError:
+        return False
+    return True
+
+
+def real(path: Path) -> Path:
+    """Where `path` is, all links followed. Raises OSError for one that is not there."""
+    return Path(shortened(os.path.realpath(taken(path), strict=True)))
 
 
 def unlink(path: Path) -> None:
     """Remove a file. Raises CannotWrite."""
     try:
-        os.unlink(path)
+        insist(lambda: os.unlink(taken(path)))
     except OSError as error:
         raise cannot_write(path, error, "removed") from None
 
@@ -251,7 +272,7 @@ def prune(path: Path, top: Path) -> None:
         if folder == top or not folder.is_relative_to(top):
             return
         try:
-            os.rmdir(folder)
+            os.rmdir(taken(folder))
         except OSError:
             return
 
@@ -259,7 +280,7 @@ def prune(path: Path, top: Path) -> None:
 def mode_to_keep(path: Path) -> int:
     """The permissions of the file that will be replaced, or of a new one. Refuses to replace what is no plain file."""
     try:
-        mode = os.lstat(path).st_mode
+        mode = os.lstat(taken(path)).st_mode
     except FileNotFoundError:
         return 0o666
     if not stat.S_ISREG(mode):
@@ -274,17 +295,21 @@ def write_all(handle: int, data: bytes) -> None:
         view = view[os.write(handle, view) :]
 
 
-def replace(temporary: Path, path: Path) -> None:
-    """Rename over `path`; tried again while another process on Windows has it open."""
-    for attempt in range(TRIES):
+def insist(action: Callable[[], T]) -> T:
+    """Do `action`, again where another process on Windows has the file open: a scanner, an editor, a sync client."""
+    for attempt in range(TRIES - 1):
         try:
-            os.replace(temporary, path)
+            return action()
         except OSError as error:
-            if getattr(error, "winerror", None) not in SHARING_VIOLATIONS or attempt == TRIES - 1:
+            if not busy(error):
                 raise
             time.sleep(0.01 * 2**attempt)
-        else:
-            return
+    return action()
+
+
+def busy(error: OSError) -> bool:
+    """Whether Windows refused because another process has the file open or is removing it."""
+    return getattr(error, "winerror", None) in SHARING_VIOLATIONS
 
 
 def sync_folder(folder: Path) -> None:
@@ -292,7 +317,7 @@ def sync_folder(folder: Path) -> None:
     if os.name != "posix":
         return
     try:
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(taken(folder), os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
@@ -301,10 +326,34 @@ def sync_folder(folder: Path) -> None:
         pass
 
 
+def names_in(folder: Path) -> list[str]:
+    """What lies in `folder`, sorted; nothing where it is not there or cannot be read."""
+    try:
+        return sorted(os.listdir(taken(folder)))
+    except OSError:
+        return []
+
+
+def below(folder: Path, ending: str) -> list[Path]:
+    """The files at any depth below `folder` whose names end in `ending`, sorted. Links to folders are not followed."""
+    found = []
+    for name in names_in(folder):
+        file = folder / name
+        try:
+            mode = os.lstat(taken(file)).st_mode
+        except OSError:  # gone meanwhile
+            continue
+        if stat.S_ISDIR(mode):
+            found += below(file, ending)
+        elif name.endswith(ending):
+            found.append(file)
+    return found
+
+
 def older_than(path: Path, seconds: float) -> bool:
     """Whether a file was last written so long ago; False for one that is gone."""
     try:
-        return time.time() - os.lstat(path).st_mtime > seconds
+        return time.time() - os.lstat(taken(path)).st_mtime > seconds
     except OSError:
         return False
 
@@ -312,6 +361,6 @@ def older_than(path: Path, seconds: float) -> bool:
 def remove(path: Path) -> None:
     """Remove a file of ours if it is there and can be removed; one that stays is swept later."""
     try:
-        os.unlink(path)
+        insist(lambda: os.unlink(taken(path)))
     except OSError:
         pass

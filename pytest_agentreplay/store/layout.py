@@ -5,7 +5,8 @@
     <rootdir>/.pytest_agentreplay/journal/<the same>.<token>.jsonl
 
 A slug holds what is safe everywhere (Windows' reserved names and trailing dots included); it gets a short hash of the
-whole id whenever making it lost something, and whenever folding case could make two ids one.
+whole id whenever making it lost something, and whenever folding case could make two ids one. Should two hashes ever be
+equal, it is told: a snapshot holds the id of its test, and no other test reads it or writes over it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ OUTSIDE = "_outside"
 SUFFIX = ".snapshot.json"
 SLUG_LENGTH = 60
 MODULE_LENGTH = 40
-HASH_LENGTH = 8
-WHOLE = re.compile(r"[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)*")
-"""Needs no hash. Holds no hyphen, so that it is never the slug of another id with its hash."""
+HASH_LENGTH = 10
+WHOLE_NAME = re.compile(r"[a-z_][a-z0-9_]*(?:::[a-z_][a-z0-9_]*)*")
+WHOLE_FILE = re.compile(r"[a-z_][a-z0-9_]*\.[a-z][a-z0-9_]*")
+"""What needs no hash. No hyphen, which begins a hash; no dot but one that the slug can only have from there."""
 UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)", re.IGNORECASE)
 
@@ -34,18 +36,20 @@ RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)", re.IGNO
 def snapshot_path(root: Path, module: Path | str, nodeid: str, directory: str = DIRECTORY) -> Path:
     """The snapshot of test `nodeid` of the test file `module` (absolute, or relative to `root`)."""
     file = root / module
-    name = nodeid.partition("::")[2].replace("::", ".")
-    return file.parent / directory / module_folder(file.name) / (slug(name, nodeid, SLUG_LENGTH) + SUFFIX)
+    name = nodeid.partition("::")[2]
+    whole = WHOLE_NAME.fullmatch(name) is not None
+    test = slug(name.replace("::", "."), nodeid, SLUG_LENGTH, whole=whole)
+    return file.parent / directory / module_folder(file.name) / (test + SUFFIX)
 
 
 def module_folder(name: str) -> str:
     """The folder of the tests of one file: its name without `.py`."""
-    return slug(name.removesuffix(".py"), name, MODULE_LENGTH)
+    return slug(name.removesuffix(".py"), name, MODULE_LENGTH, whole=WHOLE_FILE.fullmatch(name) is not None)
 
 
-def slug(text: str, identity: str, length: int) -> str:
-    """`text` as a file name of at most `length` characters; with a hash of `identity` unless nothing was lost."""
-    if len(text) <= length and WHOLE.fullmatch(text) and not RESERVED.match(text):
+def slug(text: str, identity: str, length: int, *, whole: bool) -> str:
+    """`text` as a file name of at most `length` characters; with a hash of `identity` unless it is `whole` as it is."""
+    if whole and len(text) <= length and not RESERVED.match(text):
         return text
     return hashed(text, identity, length)
 

@@ -53,7 +53,7 @@ def snapshots_in(folder: Path, root: Path) -> Iterator[Path]:
 def inside(path: Path, root: Path) -> bool:
     """Whether `path`, all links followed, is there and lies below `root`."""
     try:
-        return path.resolve(strict=True).is_relative_to(root.resolve())
+        return files.real(path).is_relative_to(files.real(root))
     except (OSError, RuntimeError):
         return False
 
@@ -61,7 +61,7 @@ def inside(path: Path, root: Path) -> bool:
 def entries(folder: Path, *, want_folders: bool = False) -> list[Path]:
     """The plain files of a folder, or its folders; none where it cannot be read."""
     try:
-        with os.scandir(folder) as found:
+        with os.scandir(files.taken(folder)) as found:
             wanted = [one for one in found if (one.is_dir() if want_folders else one.is_file(follow_symlinks=False))]
     except OSError:
         return []

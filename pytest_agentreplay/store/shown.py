@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from pytest_agentreplay.core.paths import near
 
 
 def shown(path: Path | str) -> str:
-    """`path` from the working directory when it lies below, else whole."""
-    whole = os.path.abspath(path)  # noqa: PTH100  resolving would follow links, which people did not type
+    """`path` from the working directory when it lies below, else whole; with slashes on every system."""
+    whole = Path(os.path.abspath(path))  # noqa: PTH100  resolving would follow links, which people did not type
     try:
-        near = os.path.relpath(whole)
-    except (ValueError, OSError):  # another drive; a working directory that is gone
-        return whole
-    return whole if near.startswith(os.pardir) else near
+        return near(whole, Path.cwd())
+    except OSError:  # a working directory that is gone
+        return whole.as_posix()

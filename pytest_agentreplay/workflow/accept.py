@@ -12,8 +12,8 @@ from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.secret_names import secret_environment
 from pytest_agentreplay.core.rules import Rule
+from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.report.finding import quoted
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.store.snapshots import Store
@@ -29,7 +29,7 @@ RULES_FILE = "agentreplay-rules.json"
 def accepted_rules(root: Path) -> tuple[Rule, ...]:
     """The rules that the project has accepted, from `agentreplay-rules.json` in its root. Raises SettingsError."""
     file = root / RULES_FILE
-    if not file.exists():
+    if not files.exists(file):
         return ()
     try:
         rows = json.loads(files.read(file))
@@ -51,7 +51,7 @@ def rule(root: Path, path: str, reason: str) -> str:
 
 def pending(root: Path) -> list[Path]:
     """The pending runs below `root`."""
-    return sorted(layout.pending_folder(root).rglob(f"*{layout.SUFFIX}"))
+    return files.below(layout.pending_folder(root), layout.SUFFIX)
 
 
 def take(what: Path) -> str:
@@ -62,7 +62,7 @@ def take(what: Path) -> str:
     run, home = what, layout.home_path(what)
     if home is None:
         waiting = (layout.pending_path(up, what) for up in what.parents)
-        run, home = next((file for file in waiting if file.is_file()), what), what
+        run, home = next((file for file in waiting if files.exists(file)), what), what
     if run == home:
         raise SnapshotMissing(
             "no run is pending for this snapshot; pytest --snapshot-record makes one where the old one has to stay",
@@ -78,7 +78,7 @@ def take(what: Path) -> str:
 def journals(root: Path) -> list[str]:
     """A line for each journal that an interrupted recording has left."""
     lines = []
-    for file in sorted(layout.journal_folder(root).rglob("*.jsonl")):
+    for file in files.below(layout.journal_folder(root), ".jsonl"):
         run, torn = journal.read(files.read(file))
         what = f"{run.header.test}, {count(len(run.exchanges))}" if run else "nothing readable"
         lines.append(f"agentreplay recover {quoted(shown(file))}   # {what}{torn_off(torn)}")

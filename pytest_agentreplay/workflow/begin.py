@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.report import findings
-from pytest_agentreplay.report.finding import quoted
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.adopting import Adopting
 from pytest_agentreplay.workflow.recording import Recording

@@ -64,8 +64,8 @@ def git_state(root: str) -> tuple[tuple[str, Json], ...]:
 
     def git(*words: str) -> str:
         command = ["git", "-C", root, *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)  # noqa: S603  fixed words
-        return done.stdout.strip()
+        done = subprocess.run(command, capture_output=True, timeout=5, check=True)  # noqa: S603  fixed words
+        return done.stdout.decode(errors="replace").strip()  # names of files come in any encoding
 
     try:
         return (("commit", git("rev-parse", "HEAD")), ("dirty", bool(git("status", "--porcelain", "-uno"))))

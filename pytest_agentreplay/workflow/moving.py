@@ -57,7 +57,7 @@ def move(project: Project, old: str, new: str) -> list[str]:
         moves.append(restated(file, home, named))
         tops.append(layout.test_folder(file, project.directory))
         waiting = layout.pending_path(project.root, file)
-        if waiting.is_file():
+        if files.exists(waiting):
             moves.append(restated(waiting, layout.pending_path(project.root, home), named))
             tops.append(layout.pending_folder(project.root))
         lines.append(f"{shown(home)}: the snapshot of {named}" + (f", was {shown(file)}" if home != file else ""))

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_agentreplay.report.finding import quoted
+from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.store import layout
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import openai
 import pytest
 import trio
 
-from pytest_agentreplay.boundaries import children, guard, http_httpx, lanes, peers
+from pytest_agentreplay.boundaries import audit, children, guard, http_httpx, lanes, peers
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.crossing import Crossing
 from pytest_agentreplay.boundaries.guard import Bystander, Entry, Guard
@@ -335,27 +335,68 @@ def test_event_loops_start():
     assert watch.ledger == []
 
 
+def loopback_socketpair():
+    """By which `socket` makes a pair where the system has none; 3.13 has that function everywhere."""
+    if hasattr(socket, "_fallback_socketpair"):
+        return socket._fallback_socketpair
+    source = textwrap.dedent("""
+        def socketpair():
+            with socket() as listener:
+                listener.bind(("127.0.0.1", 0))
+                listener.listen()
+                one = socket()
+                one.connect(listener.getsockname())
+                return one, listener.accept()[0]
+    """)
+    names: dict = {}
+    exec(compile(source, socket.__file__, "exec"), vars(socket), names)
+    return names["socketpair"]
+
+
 def test_a_loopback_socketpair_passes():
-    """Where the system has no socket pairs, `socket` connects two sockets; 3.13 has that function everywhere."""
-    fallback = getattr(socket, "_fallback_socketpair", None)
-    if fallback is None:
-        source = textwrap.dedent("""
-            def socketpair():
-                with socket() as listener, socket() as one:
-                    listener.bind(("127.0.0.1", 0))
-                    listener.listen()
-                    one.connect(listener.getsockname())
-                    return one.detach(), listener.accept()[0].detach()
-        """)
-        names: dict = {}
-        exec(compile(source, socket.__file__, "exec"), vars(socket), names)
-        fallback = names["socketpair"]
     with guarded() as watch:
-        for end in fallback():
-            socket.socket(fileno=end).close() if isinstance(end, int) else end.close()
-        for end in socket.socketpair():
-            end.close()
+        for pair in (loopback_socketpair(), socket.socketpair):
+            for end in pair():
+                end.close()
     assert watch.ledger == []
+
+
+def test_an_event_loop_wakes_itself_over_loopback_where_there_are_no_pairs(monkeypatch):
+    """As each loop does on Windows, in its constructor."""
+    monkeypatch.setattr(socket, "socketpair", loopback_socketpair())
+
+    async def work():
+        return await asyncio.to_thread(lambda: 7)  # whose end wakes the loop
+
+    with guarded() as watch:
+        assert asyncio.run(work()) == 7
+    assert watch.ledger == []
+
+
+class Proactor:
+    """asyncio's of Windows, by its signatures; its calls are overlapped, and raise no audit event."""
+
+    def connect(self, conn, address):
+        return ("connected", address)
+
+    def sendto(self, conn, buf, flags=0, addr=None):
+        return ("sent", addr)
+
+
+def test_what_asyncio_reaches_on_windows_is_told():
+    kind = type("Proactor", (Proactor,), {})
+    audit.tell_of_proactor(kind, guard._meet)
+    proactor = kind()
+    with socket.socket() as one, guarded("listen") as watch:
+        assert proactor.connect(one, ("192.0.2.1", 443)) == ("connected", ("192.0.2.1", 443))
+    assert [(entry.kind, entry.target) for entry in watch.ledger] == [("connect", "192.0.2.1:443")]
+    with socket.socket() as one, guarded() as watch, pytest.raises(ReplayDiverged):
+        proactor.connect(one, ("192.0.2.1", 443))
+    with socket.socket(type=socket.SOCK_DGRAM) as one, guarded() as watch:
+        assert proactor.sendto(one, b"", 0, None) == ("sent", None), "a connected one reaches nobody new"
+        with pytest.raises(ReplayDiverged):
+            proactor.sendto(one, b"", addr=("192.0.2.1", 53))
+    assert [(entry.kind, entry.target) for entry in watch.ledger] == [("send", "192.0.2.1:53")]
 
 
 def test_a_server_of_the_test_listens_on_loopback():

@@ -77,6 +77,31 @@ def test_file_uris_and_percent_of_windows_paths():
         assert here.reveal(here.mark(text)) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        (r"c:\Users\Ada\x", r"{{home:drive}}\x"),
+        (r"c:\users\ada\x", r"{{home:lower}}\x"),
+        ("C:/Users/Ada/x", "{{home:posix}}/x"),
+        ("c:/users/ada/x", "{{home:lower-posix}}/x"),
+        ("file:///c:/Users/Ada/x", "file:///{{home:drive-posix}}/x"),
+        ("file:///c%3A%5CUsers%5CAda%5Cx", "file:///{{home:drive-url}}%5Cx"),
+        (r'{"p": "c:\\users\\ada\\x"}', r'{"p": "{{home:lower-json}}\\x"}'),
+        (r"c:\users\ADA\x", r"c:\users\ADA\x"),
+    ],
+)
+def test_windows_paths_are_met_in_the_cases_that_programs_give_them(text, marked):
+    here = places(home=WINDOWS["home"])
+    assert here.mark(text) == marked
+    assert here.reveal(marked) == text
+    assert "home:" not in places(home="/home/bob").reveal(marked), "a mark of Windows leads somewhere on Linux"
+
+
+def test_a_short_path_on_a_drive_is_met_in_its_cases():
+    here = places(cwd="C:\\a")
+    assert here.mark(r"c:\a\x C:\a\y") == r"{{cwd:drive}}\x {{cwd}}\y"
+
+
 def test_a_mark_of_another_system_is_revealed_in_its_own_guise():
     assert places(home="/home/bob").reveal(r"{{home:json}}\\x {{home:url}}") == r"/home/bob\\x %2Fhome%2Fbob"
 
@@ -108,6 +133,8 @@ PIECES = st.sampled_from(
     [
         *VALUES.values(),
         *WINDOWS.values(),
+        *(value.lower() for value in WINDOWS.values()),
+        *(value.replace("C:", "c:") for value in WINDOWS.values()),
         *(json.dumps(value) for value in WINDOWS.values()),
         *(quote(value, safe="") for value in VALUES.values()),
         *(

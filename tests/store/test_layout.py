@@ -1,20 +1,25 @@
 from __future__ import annotations
 
+import posixpath
 import re
 import unicodedata
-from pathlib import Path
+from pathlib import PurePosixPath, PureWindowsPath
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pytest_agentreplay.store import layout
 from pytest_agentreplay.store.layout import home_path, journal_path, module_folder, pending_path, snapshot_path
 
-ROOT = Path("/shop")
+ROOT = PurePosixPath("/shop")
+SUFFIX = ".snapshot.json"
 
 
-def path(nodeid):
-    return snapshot_path(ROOT, nodeid.partition("::")[0], nodeid)
+def path(nodeid, root=ROOT):
+    """Where the snapshot lies; pytest gives the test's file whole and without `..`."""
+    file = posixpath.normpath(str(PurePosixPath(root.as_posix().removeprefix("C:")) / nodeid.partition("::")[0]))
+    return snapshot_path(root, type(root)(file), nodeid)
 
 
 def test_a_plain_test_keeps_its_name():
@@ -24,7 +29,7 @@ def test_a_plain_test_keeps_its_name():
 
 
 def test_the_folder_can_be_moved_and_the_module_may_be_absolute():
-    moved = snapshot_path(ROOT, Path("/shop/tests/test_a.py"), "tests/test_a.py::test_b", "recorded/runs")
+    moved = snapshot_path(ROOT, PurePosixPath("/shop/tests/test_a.py"), "tests/test_a.py::test_b", "recorded/runs")
     assert moved.as_posix() == "/shop/tests/recorded/runs/test_a/test_b.snapshot.json"
 
 
@@ -43,11 +48,14 @@ def test_the_folder_can_be_moved_and_the_module_may_be_absolute():
         "test[a b. ]",
         "",
         "test[\ud800]",
+        "doctest.of.a_module",
+        "conin$",
+        "com¹",
     ],
 )
 def test_what_was_lost_is_made_up_for_by_a_hash(name):
     slug = path(f"t.py::{name}").name.removesuffix(".snapshot.json")
-    assert re.search(r"-[0-9a-f]{8}\Z", slug)
+    assert re.search(r"-[0-9a-f]{10}\Z", slug)
     assert len(slug) <= 60
 
 
@@ -57,7 +65,8 @@ def test_a_readable_rest_stays():
 
 def test_long_module_names():
     assert len(module_folder("test_" + "x" * 80 + ".py")) == 40
-    assert module_folder("case.yaml") != module_folder("case.py") == "case"
+    assert module_folder("case.yaml") == "case.yaml"
+    assert module_folder("case.py") == "case"
 
 
 def test_pending_and_journal():
@@ -90,53 +99,103 @@ def test_what_is_neither_pending_nor_a_journal_has_no_home(name):
     assert home_path(ROOT / name) is None
 
 
-NAMES = st.sampled_from(
-    [
-        "test_a",
-        "test_A",
-        "TEST_A",
-        "test_a[x]",
-        "test_a[X]",
-        "test_a-x",
-        "test_a[a/b]",
-        "test_a[a:b]",
-        "test_a[ab]",
-        "TestX::test_a",
-        "testx::test_a",
-        "testx.test_a",
-        "test_é",
-        "test_é",
-        "con",
-        "CON",
-        "nul.x",
-        "test_a.",
-        "test_a ",
-        "x" * 70,
-        "x" * 71,
-        "test_ß",
-        "test_ss",
-        "test_ﬁ",
-        "test_fi",
-    ]
-) | st.text(max_size=8)
-FILES = st.sampled_from(
-    ["t.py", "T.py", "a/t.py", "A/t.py", "t.yaml", "t_é.py", "con.py", "x" * 50 + ".py", "x" * 51 + ".py"]
-)
+# What stands for what on which system: reserved words and their look-alikes, streams, dots, case, normal forms, astral
+# characters, half characters, separators, `::` inside parameters, doctests, the items of YAML cases, lengths at the edge.
+# fmt: off
+NAMES = st.sampled_from([
+    "test_a", "test_A", "TEST_A", "test_a[x]", "test_a[X]", "test_a-x", "test_a[a/b]", "test_a[a\\b]", "test_a[a:b]",
+    "test_a[ab]", "test_a[a::b]", "test_a[a.b]", "TestX::test_a", "testx::test_a", "testx.test_a", "test_a.txt",
+    "test_é", "test_e\u0301", "test_\ufb01", "test_fi", "test_ß", "test_ss", "test_\u0130", "test_i\u0307", "test_\u212a",
+    "test_k", "test_Σ", "test_\u03c3", "test_ς", "con", "CON", "con.x", "nul", "aux.h", "com1", "COM9.x", "com¹", "lpt²",
+    "CONIN$", "conout$", "clock$", "test_a.", "test_a..", ".test_a", "..", ".", "test_a~1", "TEST_A~1", "test_a:stream",
+    "test_a::$DATA", "[a]", "[A]", "case", "test_😀", "test_\U000e0041", "test_\ud83d", "test_\ude00", "test_\x00",
+    "test_\x7f", "test_\u202e", "test_\\u00e9", "test_a ", "test_a. .", "", " ", "a", "a" * 59, "a" * 60, "a" * 61,
+    "a" * 300, "a" * 299 + "b", "é" * 300, "😀" * 200,
+]) | st.text(st.characters(), max_size=8)  # of all planes, half characters too
+FILES = st.sampled_from([
+    "t.py", "T.py", "t", "T", "t.yaml", "t.yml", "t.yaml.py", "t.txt", "t_é.py", "t_e\u0301.py", "con.py", "nul",
+    "aux.yaml", "a.b.py", "t .py", "t..py", ".py", "py", "x" * 39 + ".py", "x" * 41 + ".py", "x" * 42 + ".py",
+    "é" * 120 + ".py",
+])
+# fmt: on
+FOLDERS = st.sampled_from(["", "a/", "A/", "é/", "e\u0301/", "ß/", "SS/", "../", "../a/", "/", "/away/a/", "/away/A/"])
+IDS = st.builds("{}{}::{}".format, FOLDERS, FILES, NAMES)
+CLASHES = {  # each pair once stood in one file, or would if a rule were left out
+    *("t.py::testx::test_a", "t.py::testx.test_a", "t::a", "t.py::a", "t.yaml::a", "t.yaml.py::a"),
+    *("t.py::a[x]", "t.py::a[X]", "T.py::a", "t.py::con", "t.py::_con", "a/t.py::a", "../a/t.py::a", "/away/a/t.py::a"),
+}
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
-@given(st.sets(st.builds("{}::{}".format, FILES, NAMES), max_size=12))
-def test_different_tests_have_different_files_even_where_case_is_folded(nodeids):
-    paths = {nodeid: path(nodeid) for nodeid in nodeids}
-    folders = {nodeid.partition("::")[0].rpartition("/")[0] for nodeid in nodeids}
-    for folder in folders:
-        # Folders of the project itself are told apart by the file system it was checked out on.
-        here = [p for nodeid, p in paths.items() if nodeid.partition("::")[0].rpartition("/")[0] == folder]
-        assert len({unicodedata.normalize("NFC", str(p)).casefold() for p in here}) == len(here)
-    for p in paths.values():
-        assert len(p.name.removesuffix(".snapshot.json")) <= 60
-        assert len(p.parent.name) <= 40
-        for part in (p.name, p.parent.name):
-            assert re.fullmatch(r"[A-Za-z0-9_.-]+", part)
-            assert not part.endswith(".")
-            assert not re.match(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\.|\Z)", part)
+def folded(text):
+    """What a name is to a file system that folds case, normalises, and strips what Windows strips at its end."""
+    text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return "/".join(part.rstrip(". ") if part.strip(".") else part for part in text.split("/"))
+
+
+def forms(nodeid):
+    """The file names of one test: its snapshot, its pending run, and the journals of two recordings."""
+    snapshot = path(nodeid)
+    journals = [journal_path(ROOT, snapshot, token) for token in ("7-0a1b2c", "7-0a1b2d")]
+    return [snapshot, pending_path(ROOT, snapshot), *journals]
+
+
+@settings(max_examples=400)
+@example(CLASHES)
+@given(st.sets(IDS, min_size=2, max_size=24))
+def test_any_set_of_ids_has_different_files_on_every_system(nodeids):
+    met = {}
+    for nodeid in nodeids:
+        folder = path(nodeid).parents[2]
+        for file in forms(nodeid):
+            other, there = met.setdefault(folded(str(file)), (nodeid, folder))
+            if other != nodeid or folder != there:
+                # Two folders that a system cannot hold beside each other: their tests are not there together either.
+                assert folder != there, f"{other!r} and {nodeid!r} share {file}"
+                assert folded(str(folder)) == folded(str(there)), f"{other!r} and {nodeid!r} share {file}"
+    assert len(met) >= 4
+
+
+WINDOWS_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|clock\$|(com|lpt)[0-9¹²³])\s*(\.|:|\Z)")
+
+
+@settings(max_examples=400)
+@given(IDS)
+def test_every_name_of_ours_is_legal_everywhere_and_short(nodeid):
+    snapshot = path(nodeid)
+    own = [*snapshot.parts[-2:], *(file.name for file in forms(nodeid))]
+    outside = pending_path(ROOT, snapshot).relative_to(layout.pending_folder(ROOT)).parts[0] == layout.OUTSIDE
+    assert outside == (not snapshot.is_relative_to(ROOT))
+    for part in own:
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+", part), part  # ASCII: no system encodes or composes it differently
+        assert not part.endswith("."), part
+        assert not WINDOWS_RESERVED.match(part), part
+        assert len(part) <= 60 + len(".1234567-0a1b2c.jsonl")
+        assert "~" not in part, "no short name (PROGRA~1) of another file"
+    assert len(own[0]) <= 40
+    assert len(own[1].removesuffix(SUFFIX)) <= 60
+
+
+@settings(max_examples=200)
+@given(IDS)
+def test_no_pending_run_or_journal_leaves_the_private_folder_and_each_finds_home(nodeid):
+    snapshot, *ours = forms(nodeid)
+    for file in ours:
+        assert file.is_relative_to(ROOT / ".pytest_agentreplay")
+        assert ".." not in file.parts
+        assert home_path(file) == (snapshot if snapshot.is_relative_to(ROOT) else None)
+
+
+@settings(max_examples=200)
+@given(st.builds("{}{}::{}".format, st.sampled_from(["", "a/", "../", "é/"]), FILES, NAMES))
+def test_windows_gives_a_test_the_names_that_linux_gives_it(nodeid):
+    """A snapshot that was recorded on one system is found on another."""
+    there = path(nodeid, PureWindowsPath("C:/shop/deep"))
+    here = path(nodeid, PurePosixPath("C:/shop/deep"[2:]))
+    assert there.as_posix().removeprefix("C:") == here.as_posix()
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_equal_hashes_are_the_only_way_to_share_a_file(monkeypatch, length):
+    """What the store does about them is in test_snapshots."""
+    monkeypatch.setattr(layout, "HASH_LENGTH", length)
+    assert len({path(f"t.py::test[{sign * 70}]") for sign in "/:*?<>|"}) <= 16**length

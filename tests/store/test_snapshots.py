@@ -47,7 +47,7 @@ def test_a_run_comes_back(store, path):
 
 
 def test_a_missing_snapshot_says_what_to_type(store, path):
-    with pytest.raises(SnapshotMissing, match=f'pytest --snapshot-record "{NODE}"'):
+    with pytest.raises(SnapshotMissing, match=f"pytest --snapshot-record {NODE}"):
         store.load(path, NODE)
 
 
@@ -57,6 +57,23 @@ def test_the_snapshot_of_another_test_names_both(store, path):
         store.load(path, NODE)
     for word in ("test_old", NODE, "renamed?", str(path)):
         assert word in str(caught.value)
+
+
+def test_two_ids_of_one_hash_are_told_and_neither_loses_its_snapshot(store, tmp_path, monkeypatch):
+    """Were two hashes equal: the second test is refused, recording or not, at the same time or later."""
+    monkeypatch.setattr(layout, "HASH_LENGTH", 0)
+    module, ids = tmp_path / "t.py", ("t.py::test[a/b]", "t.py::test[a:b]")
+    path, same = (store.path_of(module, nodeid) for nodeid in ids)
+    assert path == same
+    other = Store(tmp_path)
+    with pytest.raises(SnapshotMissing):
+        other.load(path, ids[1])
+    store.save(path, codec.dumps(run(ids[0])))
+    with pytest.raises(CannotWrite, match="changed underneath"):
+        other.save(path, codec.dumps(run(ids[1])))
+    with pytest.raises(SnapshotMisplaced, match=r"a:b"):
+        store.load(path, ids[1])
+    assert store.load(path, ids[0]).run.header.test == ids[0]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 JSON_DEPTH = 5  # a body, a message in it, a tool result in that, and what a server of tools had put into it
+CASES = ("", "drive", "lower")
+DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 SAFE_RUN = re.compile(rb"[A-Za-z0-9]+")
 
 
@@ -137,7 +139,18 @@ def gate_of(needles: tuple[bytes, ...]) -> bytes:
 
 
 def place_guises(value: str) -> Mapping[str, str]:
-    """The reversible guises of a directory by name; "" is the plain one. Many are equal."""
+    """The reversible guises of a directory by name; "" is the plain one. Many are equal.
+
+    Windows knows a directory in any case; met are the two that programs give it: the drive's letter, and all of it.
+    """
+    cases = dict.fromkeys(CASES, value)
+    if DRIVE.match(value):
+        cases |= {"drive": value[0].swapcase() + value[1:], "lower": value.lower()}
+    return {f"{case}-{guise}".strip("-"): form for case, of in cases.items() for guise, form in case_guises(of).items()}
+
+
+def case_guises(value: str) -> Mapping[str, str]:
+    """`value` as JSON, URLs and POSIX write it, by name."""
     posix = value.replace("\\", "/")
     return {
         "": value,

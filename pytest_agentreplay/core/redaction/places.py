@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, AnyStr
 
-from pytest_agentreplay.core.redaction.encodings import SAFE_RUN, as_bytes, as_text, place_guises
+from pytest_agentreplay.core.redaction.encodings import DRIVE, SAFE_RUN, as_bytes, as_text, place_guises
 from pytest_agentreplay.core.redaction.secret_names import names
 from pytest_agentreplay.core.redaction.spans import disjoint, splice
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction.spans import Span
 
 FOLDERS = ("root", "cwd", "tmp", "temp", "tempdir", "home")
-KNOWN_NAMES = (*FOLDERS, *(f"real{name}" for name in FOLDERS), "host", "user")
+KNOWN_NAMES = (*FOLDERS, *(kind + name for kind in ("real", "link") for name in FOLDERS), "host", "user")
 SHORTEST_PATH = 4
 SHORTEST_NAME = 3
 COMMON_NAMES = names(
@@ -137,12 +137,13 @@ def needles_of(values: Mapping[str, str]) -> list[Needle]:
         if not markable(value) or value in seen:
             continue
         seen.add(value)
-        gate = max(UNESCAPED.findall(as_bytes(value)), key=len)
+        gate = max(UNESCAPED.findall(as_bytes(DRIVE.sub("", value))), key=len)
         forms = place_guises(value) if is_path(value) else {"": value}
         distinct = {form: guise for guise, form in reversed(list(forms.items()))}
         for form, guise in distinct.items():
             mark = f"{{{{{name}:{guise}}}}}" if guise else f"{{{{{name}}}}}"
-            needles.append(Needle(name, as_bytes(form), mark.encode(), gate))
+            there = gate.lower() if guise.startswith("lower") else gate
+            needles.append(Needle(name, as_bytes(form), mark.encode(), there))
     return needles
 
 

@@ -1,0 +1,22 @@
+"""Words of a command line, as a message offers them to be pasted."""
+
+from __future__ import annotations
+
+import re
+
+PLAIN = re.compile(r"[A-Za-z0-9_./:=+-]+")
+ACTS = re.compile(r"""["\u201c-\u201e$`!\n]|\\(?=[\\"$`]|\Z)""")
+"""What one of the shells would act on inside double quotes; PowerShell takes typographic ones for quotes, too."""
+
+
+def quoted(text: str) -> str:
+    """`text` as one word for sh, cmd and PowerShell alike; a plain name stays as it is.
+
+    Double quotes are the one pair that all three know. A text with `$`, a backquote, `!` or a double quote has none
+    that suits them all: it comes in single quotes, which cmd does not know.
+    """
+    if PLAIN.fullmatch(text):
+        return text
+    if not ACTS.search(text):
+        return f'"{text}"'
+    return "'" + text.replace("'", "'\"'\"'") + "'"
