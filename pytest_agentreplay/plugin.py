@@ -6,9 +6,12 @@ a room should be: every hook and fixture of ours stands here, because no other r
 
 from __future__ import annotations
 
+import bdb
 import functools
 import inspect
 import os
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +20,7 @@ from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError, SnapshotError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
     from pytest_agentreplay.report.findings import Finding
@@ -234,7 +237,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         if finding is None:
             raise
         item.stash[FINDING] = finding
-        raise failed(item, finding) from None
+        raise failed(item, finding, refused) from None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -264,7 +267,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if finding is not None:
         item.stash[FINDING] = finding
         unittest_forget(item)
-        raise failed(item, finding)
+        raise failed(item, finding, ended.failure)  # --pdb here: the agent caught the refusal, its frames are gone
     if scene.told.get("expect") == "fails as recorded":
         unittest_forget(item)
         return None
@@ -322,12 +325,19 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
     told = getattr(reports[-1], "agentreplay", None)
     if told is not None and told.get("verdict") in {"created", "replaced"} and item.config.stash[BASE].prove:
-        # A tool that ran unseen would run a second time: that may have been a payment.
-        told["proof"] = {"skipped": True} if told.get("unfrozen") else prove(item, nextitem, told)
+        told["proof"] = unproved(item, told) or prove(item, nextitem, told)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def unproved(item: pytest.Item, told: dict[str, Any]) -> dict[str, Any] | None:
+    """Why a recording is not replayed at once; None when it is."""
+    if told.get("unfrozen"):
+        return {"skipped": "a tool would run again"}  # that may have been a payment
+    # pytest has put its debugger around the function for good.
+    return {"skipped": "--trace would stop again"} if item.config.getoption("trace", None) else None
 
 
 def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: dict[str, Any]) -> dict[str, Any]:
@@ -336,7 +346,8 @@ def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: dict[str, A
 
     item.stash[PROVING] = True
     try:
-        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        with unasked(item.config):
+            reports = runtestprotocol(item, nextitem=nextitem, log=False)
     finally:
         del item.stash[PROVING]
     finding = item.stash.get(FINDING, None)
@@ -345,6 +356,20 @@ def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: dict[str, A
 
     failure = failing.longreprtext if failing else None
     return judge(recorded, getattr(reports[-1], "agentreplay", {}), finding, failure)
+
+
+@contextmanager
+def unasked(config: pytest.Config) -> Iterator[None]:
+    """No prompt of a debugger (`breakpoint()`, `--pdb`): somebody has been asked about this test already."""
+    manager, hook = config.pluginmanager, sys.breakpointhook
+    postmortem = manager.unregister(name="pdbinvoke") if manager.hasplugin("pdbinvoke") else None
+    sys.breakpointhook = lambda *args, **kwargs: None  # noqa: ARG005  it takes what a debugger would
+    try:
+        yield
+    finally:
+        sys.breakpointhook = hook
+        if postmortem is not None:
+            manager.register(postmortem, "pdbinvoke")
 
 
 class SessionLines:
@@ -451,7 +476,7 @@ def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[E
         failure = kept[-1].value
     return ended(
         None if isinstance(failure, pytest.skip.Exception) else failure,
-        interrupted=isinstance(failure, KeyboardInterrupt | SystemExit | pytest.exit.Exception),
+        interrupted=isinstance(failure, KeyboardInterrupt | SystemExit | pytest.exit.Exception | bdb.BdbQuit),
         skipped=isinstance(failure, pytest.skip.Exception),
     )
 
@@ -462,8 +487,11 @@ def unittest_forget(item: pytest.Item) -> None:
         item._excinfo = None  # type: ignore[attr-defined]
 
 
-def failed(item: pytest.Item, finding: Finding) -> BaseException:
-    """The exception that fails a test with our text, and with nothing else: no chain, no traceback."""
+def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = None) -> BaseException:
+    """The exception that fails a test with our text, and with nothing else: no chain, no traceback is shown.
+
+    A debugger finds the agent's frames in it, down to the line where `failure` stopped it.
+    """
     from pytest_agentreplay.report.terminal import text
 
     writer = item.config.get_terminal_writer()
@@ -473,4 +501,8 @@ def failed(item: pytest.Item, finding: Finding) -> BaseException:
         text(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity()), pytrace=False
     )
     error.__suppress_context__ = True
+    if failure is not None:
+        from pytest_agentreplay.boundaries.crossing import where_it_stopped
+
+        error.__traceback__ = where_it_stopped(failure, str(item.config.rootpath))
     return error

@@ -107,12 +107,23 @@ class Project:
         loaded = [word for name in self.plugins for word in ("-p", name)]
         return ["-W", "error", *loaded, "-p", "no:cacheprovider"]
 
-    def child(self, module, *words, cwd=None, **environ):
+    def child(self, module, *words, cwd=None, given=None, **environ):
+        """The finished process of `python -m module`; `given` is what somebody typed."""
+        return subprocess.run(
+            [sys.executable, "-m", module, *map(str, words)],
+            cwd=cwd or self.root,
+            env=self.surroundings(**environ),
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=90,
+        )
+
+    def surroundings(self, **environ):
+        """The environment of a child: nothing of ours but what is said."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV")) and k != "CI"}
         kept |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "MODEL_URL": self.server.url}
-        kept |= self.environ | environ
-        command = [sys.executable, "-m", module, *map(str, words)]
-        return subprocess.run(command, cwd=cwd or self.root, env=kept, capture_output=True, text=True, timeout=90)
+        return kept | self.environ | environ
 
     def record(self, *words, **environ):
         return self.run("--snapshot-record", *words, **environ)

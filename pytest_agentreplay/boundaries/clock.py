@@ -2,7 +2,8 @@
 
 Agent code sees the wall time of the last settled crossing, in recordings too; monotonic clocks run on, and our own
 timings use them. A loop that waits on wall time still ends: a clock that was not stepped for a second runs on when it
-is read. It needs no thread for that, since a second thread would make every fork of the agent a warning.
+is read. It needs no thread for that, since a second thread would make every fork of the agent a warning. What somebody
+thinks at a debugger's prompt is not waiting: the clock stands still meanwhile, and goes on where it stood.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 import time
 from typing import Any, Literal
 
-from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.boundaries import debuggers, lanes
 
 PATIENCE = 1_000_000_000
 """Nanoseconds of real time without a crossing after which the clock runs on."""
@@ -60,7 +61,7 @@ class Clock:
     def step(self, at_ns: int) -> None:
         """A crossing was settled `at_ns` nanoseconds after the run began: that is the time now."""
         shown = self._wall + at_ns
-        self._stand = (shown - shown % 1000, time.monotonic_ns())
+        self._stand = (shown - shown % 1000, _awake())
 
     def stop(self) -> None:
         """Give the wall clock back. Safe to call twice, and while someone who travelled inside has not come back."""
@@ -78,7 +79,7 @@ class Clock:
 
     def _read(self) -> int:
         shown, since = self._stand
-        over = time.monotonic_ns() - since - PATIENCE
+        over = _awake() - since - PATIENCE
         if over <= 0:
             return shown
         strand = lanes.STRAND.get()
@@ -86,6 +87,10 @@ class Clock:
             # Inside an exchange nobody will ask again: the reading is part of what is recorded.
             self.ran_on = True
         return shown + over
+
+
+def _awake() -> int:
+    return time.monotonic_ns() - debuggers.waited()
 
 
 def _freezegun_travels() -> bool:

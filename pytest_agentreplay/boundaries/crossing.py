@@ -19,6 +19,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
     from contextlib import AbstractContextManager
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Headers, Outcome
@@ -303,9 +304,7 @@ def origin(root: str) -> str:
     fallback = ""
     while frame is not None:
         name = frame.f_code.co_filename
-        # A redirected tool's stub has the tool's file, but no line of the agent's; it is marked as tracebacks know it.
-        hidden = "__tracebackhide__" in frame.f_code.co_varnames
-        if not hidden and "site-packages" not in name and not name.startswith(_NOT_THE_AGENT):
+        if is_agents(frame.f_code):
             inner = name.removeprefix(root).lstrip("/\\").replace("\\", "/")
             where = f"{inner}:{frame.f_lineno} in {frame.f_code.co_name}"
             if name.startswith(root):
@@ -313,3 +312,28 @@ def origin(root: str) -> str:
             fallback = fallback or where
         frame = frame.f_back
     return fallback
+
+
+def is_agents(code: CodeType) -> bool:
+    """Whether `code` is the agent's: not ours, no installed package, not the standard library."""
+    # A redirected tool's stub has the tool's file, but no line of the agent's; it is marked as tracebacks know it.
+    hidden = "__tracebackhide__" in code.co_varnames
+    return not hidden and "site-packages" not in code.co_filename and not code.co_filename.startswith(_NOT_THE_AGENT)
+
+
+def where_it_stopped(error: BaseException, root: str) -> TracebackType | None:
+    """The traceback of `error` down to the agent's innermost line: below it are libraries and our brake.
+
+    The innermost one under `root`, else of any agent; None when there is none.
+    """
+    entries: list[TracebackType] = []
+    at = error.__traceback__
+    while at is not None:
+        entries.append(at)
+        at = at.tb_next
+    agents = [number for number, entry in enumerate(entries) if is_agents(entry.tb_frame.f_code)]
+    inner = [number for number in agents if entries[number].tb_frame.f_code.co_filename.startswith(root)]
+    found: TracebackType | None = None
+    for entry in reversed(entries[: (inner or agents or [-1])[-1] + 1]):
+        found = TracebackType(found, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return found

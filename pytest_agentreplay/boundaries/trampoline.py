@@ -110,6 +110,11 @@ def _trampoline(code: CodeType, meet: Callable[..., Any]) -> CodeType:
     )
 
 
+def is_trampoline(code: CodeType) -> bool:
+    """Whether `code` stands in a function's stead."""
+    return {"__tracebackhide__", "_meet"} <= {*code.co_varnames}
+
+
 def parameters(code: CodeType) -> tuple[str, ...]:
     """All parameter names: positional, keyword-only, then `*` and `**`."""
     stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)

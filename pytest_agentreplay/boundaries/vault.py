@@ -43,3 +43,8 @@ def outside(key: int) -> FunctionType:
 def empty(key: int) -> CodeType:
     """Take the body out for good; gives the very code object that was laid away."""
     return _BODIES.pop(key).__code__
+
+
+def holds(code: CodeType) -> bool:
+    """Whether `code` is a body that lies here."""
+    return any(body.__code__ is code for body in _BODIES.values())

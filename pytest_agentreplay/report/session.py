@@ -155,7 +155,7 @@ def recording_lines(one: Told, here: Path) -> list[str]:
 def proof_words(proof: Told) -> str:
     """What the replay of a new recording has shown, at the end of its line."""
     if proof.get("skipped"):
-        return "   not replayed: a tool would run again"
+        return f"   not replayed: {proof['skipped']}"
     return ("   replays" if proof["replays"] else "   does not replay") + (f": {proof['why']}" if proof["why"] else "")
 
 
