@@ -96,7 +96,7 @@ def past_us(stop_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, Frame
 
 
 def in_the_body(break_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
-    """`Bdb.break_here`: "b shop.refund" stops in a tool's body where that runs, else where it is called: at its `def`."""
+    """`Bdb.break_here`: "b shop.refund" stops in a tool's body where that runs, else at its `def`."""
 
     @functools.wraps(break_here)
     def breaks(self: Any, frame: FrameType) -> bool:
