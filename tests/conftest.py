@@ -115,7 +115,7 @@ class Project:
             env=self.surroundings(**environ),
             input=given,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=90,
         )
 
@@ -123,6 +123,7 @@ class Project:
         """The environment of a child: nothing of ours but what is said."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV")) and k != "CI"}
         kept |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "MODEL_URL": self.server.url}
+        kept["PYTHONIOENCODING"] = "utf-8"
         return kept | self.environ | environ
 
     def record(self, *words, **environ):
@@ -144,10 +145,10 @@ class Project:
     @property
     def ledger(self):
         file = self.root / "ledger.txt"
-        return file.read_text().splitlines() if file.exists() else []
+        return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
     def document(self, number=0):
-        return json.loads(self.files[number].read_text())
+        return json.loads(self.files[number].read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def project(tmp_path, server):
     server._replies = reply
     made = Project(tmp_path, server)
     made.write(agent=AGENT, test_shop=TEST)
-    (tmp_path / "pytest.ini").write_text(INI)
+    (tmp_path / "pytest.ini").write_text(INI, encoding="utf-8")
     return made
 
 

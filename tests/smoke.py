@@ -22,7 +22,8 @@ def test_record_then_replay(tmp_path):
         "def test_it(agentreplay):\n"
         "    agentreplay.tool(now)\n"
         "    first = now()\n"
-        "    (__import__('pathlib').Path(__file__).with_name('said')).open('a').write(f'{first}\\n')\n"
+        "    (__import__('pathlib').Path(__file__).with_name('said')).open('a').write(f'{first}\\n')\n",
+        encoding="utf-8",
     )
     environ = {k: v for k, v in __import__("os").environ.items() if k not in {"CI", "AGENTREPLAY"}}
     for flags in (["--snapshot-record"], ["--replay=model"]):
@@ -30,6 +31,6 @@ def test_record_then_replay(tmp_path):
             [sys.executable, "-m", "pytest", "-q", *flags], cwd=tmp_path, env=environ, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stdout
-    said = (tmp_path / "said").read_text().splitlines()
+    said = (tmp_path / "said").read_text(encoding="utf-8").splitlines()
     assert len(said) == 3, "recorded, proved, replayed"
     assert len(set(said)) == 1, "a replay gives the recorded value"

@@ -48,10 +48,10 @@ def fresh(folder, *command):
 
 def session(folder, *arguments):
     """Run a suite of one test in a fresh process; gives the names of the modules that were loaded at its end."""
-    (folder / "session.py").write_text(SESSION)
-    (folder / "test_plain.py").write_text("def test_plain():\n    assert 1 + 1 == 2\n")
+    (folder / "session.py").write_text(SESSION, encoding="utf-8")
+    (folder / "test_plain.py").write_text("def test_plain():\n    assert 1 + 1 == 2\n", encoding="utf-8")
     done = fresh(folder, "session.py", "-p", "no:cacheprovider", *arguments, "test_plain.py")
-    result = json.loads((folder / "modules.json").read_text())
+    result = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     assert result["status"] == 0, done.stdout + done.stderr
     return set(result["modules"])
 

@@ -27,7 +27,7 @@ def wheel(tmp_path_factory):
 
 
 def test_the_wheel_holds_the_package_whole_and_nothing_else(wheel):
-    here = {str(f.relative_to(ROOT)) for f in PACKAGE.rglob("*") if f.is_file() and not CACHES & set(f.parts)}
+    here = {f.relative_to(ROOT).as_posix() for f in PACKAGE.rglob("*") if f.is_file() and not CACHES & set(f.parts)}
     there = set(wheel.namelist())
     assert {name for name in there if ".dist-info/" not in name} == here
     assert "pytest_agentreplay/py.typed" in there

@@ -59,7 +59,7 @@ def suite(pytester, monkeypatch):
 
 def change(pytester, file, old, new):
     path = pytester.path / file
-    path.write_text(path.read_text().replace(old, new))
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 
 
 def test_the_transcript_is_a_file_of_its_own(suite):

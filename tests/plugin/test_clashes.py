@@ -44,7 +44,7 @@ def test_without_syrupy_everything_but_its_fixture_works(project):
 
 
 def test_a_snapshot_larger_than_wanted_is_told(project):
-    with (project.root / "pytest.ini").open("a") as ini:
+    with (project.root / "pytest.ini").open("a", encoding="utf-8") as ini:
         ini.write("agentreplay_max_bytes = 500\n")
     told = project.record().stdout
     size = project.files[0].stat().st_size

@@ -47,9 +47,10 @@ def kind(project, request):
     project.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin", "xdist.plugin")
     project.write(test_shop=KINDS[request.param])
     (project.root / "conftest.py").write_text(
-        "import pytest\n@pytest.fixture(params=['asyncio', 'trio'])\ndef anyio_backend(request):\n    return request.param\n"
+        "import pytest\n@pytest.fixture(params=['asyncio', 'trio'])\ndef anyio_backend(request):\n    return request.param\n",
+        encoding="utf-8",
     )
-    with (project.root / "pytest.ini").open("a") as ini:
+    with (project.root / "pytest.ini").open("a", encoding="utf-8") as ini:
         ini.write("asyncio_default_fixture_loop_scope = function\n")
     return project
 
@@ -104,7 +105,7 @@ def test_xdist_records_and_replays_and_the_controller_sums_up(project):
 def test_a_folder_opts_in(project):
     (project.root / "frozen").mkdir()
     project.write(frozen__test_in="import agent\ndef test_in():\n    agent.answer('Where is A-17?')\n")
-    with (project.root / "pytest.ini").open("a") as ini:
+    with (project.root / "pytest.ini").open("a", encoding="utf-8") as ini:
         ini.write("agentreplay_paths = frozen\n")
     assert "[AR-NEW]" in project.run("frozen").stdout
     assert project.record("frozen").returncode == 0

@@ -230,9 +230,9 @@ def diverging(shared_project):
     project = shared_project()
     project.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin", "xdist.plugin")
     project.write(agent=AGENT, test_latch=TESTS)
-    (project.root / "pytest.ini").write_text(INI)
+    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
     (project.root / "conftest.py").write_text(
-        "import pytest\n@pytest.fixture\ndef anyio_backend():\n    return 'trio'\n"
+        "import pytest\n@pytest.fixture\ndef anyio_backend():\n    return 'trio'\n", encoding="utf-8"
     )
     recorded = project.record()
     assert recorded.returncode == 0, recorded.stdout + recorded.stderr
@@ -341,7 +341,7 @@ def late(shared_project):
     project = shared_project()
     project.plugins += ("pytest_asyncio.plugin", "xdist.plugin")
     project.write(agent=AGENT, test_late=LATE)
-    (project.root / "pytest.ini").write_text(INI)
+    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
     return project
 
 

@@ -450,9 +450,9 @@ def recorded(shared_project):
     project = shared_project(faults())
     project.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
     project.write(sdks=SDKS, test_sdks=TESTS)
-    (project.root / "pytest.ini").write_text(INI)
+    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
     (project.root / "conftest.py").write_text(
-        "import pytest\n@pytest.fixture\ndef anyio_backend():\n    return 'trio'\n"
+        "import pytest\n@pytest.fixture\ndef anyio_backend():\n    return 'trio'\n", encoding="utf-8"
     )
     project.recording = project.record("-vv")
     project.hits, project.entries = project.server.hits, project.ledger

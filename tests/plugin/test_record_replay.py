@@ -26,7 +26,7 @@ def test_the_file_holds_each_exchange_once_and_no_secret(project):
     assert snapshot.run.header.test == "test_shop.py::test_refund"
     assert [x.call.boundary for x in snapshot.run.exchanges] == ["http", "tool", "http", "tool", "http"]
     assert snapshot.run.header.outcome == {"status": "passed"}
-    text = project.files[0].read_text()
+    text = project.files[0].read_text(encoding="utf-8")
     assert "sk-live-0123456789abcdef" not in text
     assert text.count("You help customers.") == 1
 
@@ -76,7 +76,7 @@ def test_a_failing_run_never_replaces_a_passing_snapshot(project):
     assert project.files[0].read_bytes() == before
     assert "agentreplay accept" in done.stdout
     assert list((project.root / ".pytest_agentreplay" / "pending").rglob("*.snapshot.json"))
-    assert (project.root / ".pytest_agentreplay" / ".gitignore").read_text().strip() == "*"
+    assert (project.root / ".pytest_agentreplay" / ".gitignore").read_text(encoding="utf-8").strip() == "*"
 
 
 def test_a_kept_failure_is_green_while_it_recurs(project):

@@ -109,17 +109,21 @@ def echo(body, number):
     return f"({number}) " + " ".join(f"{name} is at {told[name]}." for name in places if name in told)
 
 
+def folders_of_a_user(home, temp):
+    """The environment that moves both, on POSIX and on Windows."""
+    return dict.fromkeys(("HOME", "USERPROFILE"), home) | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), temp)
+
+
 @pytest.fixture(scope="module")
 def recorded(shared_project):
     """Recorded a year ago and proved, and its server gone."""
     project = shared_project(echo)
     project.write(agent=AGENT, test_scene=TESTS, conftest=CONFTEST)
-    (project.root / "pytest.ini").write_text(INI)
+    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
     for name in ("home", "tmp"):
         (project.root.parent / f"{project.root.name}-{name}").mkdir()
     project.environ |= {
-        "HOME": f"{project.root}-home",
-        "TMPDIR": f"{project.root}-tmp",
+        **folders_of_a_user(f"{project.root}-home", f"{project.root}-tmp"),
         "PYTHONHASHSEED": "1",
         "TZ": "Europe/Berlin",
         "OTHER_HOST": "maple-7",
@@ -130,7 +134,7 @@ def recorded(shared_project):
 
 
 def states(project):
-    return (project.root / "states.txt").read_text().split()
+    return (project.root / "states.txt").read_text(encoding="utf-8").split()
 
 
 def run_of(project):
@@ -184,8 +188,7 @@ def test_elsewhere_it_replays_and_names_the_places_of_today(recorded, tmp_path):
     temp.mkdir()
     there = type(recorded)(other, recorded.server)
     there.environ |= {
-        "HOME": str(home),
-        "TMPDIR": str(temp),
+        **folders_of_a_user(str(home), str(temp)),
         "PYTHONHASHSEED": "99",
         "OTHER_HOST": "oak-12.example",
         "TZ": "Asia/Kolkata",

@@ -57,13 +57,17 @@ def test_a_name_in_another_encoding_does_not_stop_a_recording(project):
     git("config", "core.quotepath", "false")
     name = "caf\u00e9.txt".encode("latin-1") if os.name == "posix" else "caf\u00e9.txt"
     try:
-        with open(os.path.join(os.fsencode(project.root) if os.name == "posix" else project.root, name), "w") as file:
+        with open(
+            os.path.join(os.fsencode(project.root) if os.name == "posix" else project.root, name), "w", encoding="utf-8"
+        ) as file:
             file.write("a")
     except OSError:
         pytest.skip("this file system takes UTF-8 only")
     git("add", ".")
     git("-c", "user.name=a", "-c", "user.email=a@b.test", "commit", "-m", "one")
-    with open(os.path.join(os.fsencode(project.root) if os.name == "posix" else project.root, name), "w") as file:
+    with open(
+        os.path.join(os.fsencode(project.root) if os.name == "posix" else project.root, name), "w", encoding="utf-8"
+    ) as file:
         file.write("b")
     assert dict(kit.git_state(str(project.root)))["dirty"] is True
 

@@ -29,7 +29,7 @@ def test_recording_writes_the_transcript_and_leaves_other_snapshots_alone(frozen
     done = frozen.record()
     assert "1 failed, 1 passed" in done.stdout or "1 passed, 1 failed" in done.stdout, done.stdout
     (transcript,) = transcripts(frozen)
-    text = transcript.read_text()
+    text = transcript.read_text(encoding="utf-8")
     assert "lookup_order" in text
     assert "Be brief." in text
     assert "chatcmpl" not in text, "no ids"
@@ -48,7 +48,7 @@ def test_syrupy_update_does_not_touch_recordings(frozen):
 def test_a_changed_transcript_names_the_turn(frozen):
     frozen.record("-k", "refund")
     (transcript,) = transcripts(frozen)
-    transcript.write_text(transcript.read_text().replace("A-17", "A-18"))
+    transcript.write_text(transcript.read_text(encoding="utf-8").replace("A-17", "A-18"), encoding="utf-8")
     done = frozen.replay("-k", "refund")
     assert done.returncode == 1
     assert "first divergent turn" in done.stdout

@@ -104,7 +104,7 @@ def script(body, number):
 def ways(shared_project):
     project = shared_project(script)
     project.write(agent=AGENT, test_ways=TESTS)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
     project.recording = project.record()
     project.hits = project.server.hits
     return project
@@ -147,15 +147,15 @@ def test_a_replay_is_closed_even_to_those_who_swallow(ways):
 
 
 def test_what_is_allowed_passes(ways):
-    before = (ways.root / "pytest.ini").read_text()
+    before = (ways.root / "pytest.ini").read_text(encoding="utf-8")
     allowed = (
         "agentreplay_allow_hosts =\n    127.0.0.1\n    db.internal.example\nagentreplay_allow_subprocess = python\n"
     )
-    (ways.root / "pytest.ini").write_text(before + allowed)
+    (ways.root / "pytest.ini").write_text(before + allowed, encoding="utf-8")
     try:
         done = ways.replay()
     finally:
-        (ways.root / "pytest.ini").write_text(before)
+        (ways.root / "pytest.ini").write_text(before, encoding="utf-8")
     assert "open to 127.0.0.1, db.internal.example" in done.stdout
     assert "1 failed, 5 passed" in done.stdout
     assert "child process sh" in done.stdout
@@ -179,7 +179,7 @@ def test_a_tool_that_ran_unseen_is_told_with_the_line_to_add(shared_project):
     project = shared_project(script)
     project.write(agent=AGENT, test_tools=UNFROZEN)
     ini = project.root / "pytest.ini"
-    ini.write_text("[pytest]\npythonpath = .\n")
+    ini.write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
     done = project.record()
     said = " ".join(done.stdout.split())
     assert said.count("[AR-UNFROZEN]") == 1
@@ -189,7 +189,7 @@ def test_a_tool_that_ran_unseen_is_told_with_the_line_to_add(shared_project):
     assert missed["tool"] == "find_parcel"
     assert "agent.find_parcel" in missed["path"]
     # What it says to paste is what mends it.
-    ini.write_text("[pytest]\npythonpath = .\nagentreplay_tools =\n    agent.find_parcel\n")
+    ini.write_text("[pytest]\npythonpath = .\nagentreplay_tools =\n    agent.find_parcel\n", encoding="utf-8")
     project.record()
     ledger = project.ledger
     again = project.replay()
@@ -229,7 +229,7 @@ def test_tests_without_the_plugin_that_ask_a_model_are_counted_while_recording(s
     project = shared_project(script)
     project.plugins += ("xdist.plugin",)
     project.write(agent=AGENT, test_bystanders=BYSTANDERS)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
     assert SAID in project.record().stdout
     assert SAID in project.record("-n", "2").stdout
     assert SAID in project.record("-k", "not frozen").stdout, "also where nothing is recorded"

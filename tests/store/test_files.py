@@ -63,14 +63,14 @@ def test_whatever_call_fails_the_old_file_or_the_new_one_is_there_whole(tmp_path
             error = caught
         monkeypatch.setattr(files, "os", os)
         if not faulty.failed:
-            assert path.read_text() == "new"
+            assert path.read_text(encoding="utf-8") == "new"
             assert error is None
             break
-        if path.read_text() == "old":
+        if path.read_text(encoding="utf-8") == "old":
             assert error is not None, f"call {fail_at} ({faulty.failed}) failed unseen"
-            assert str(path) in str(error)
+            assert path.as_posix() in str(error)
         else:
-            assert path.read_text() == "new"
+            assert path.read_text(encoding="utf-8") == "new"
             assert faulty.failed in {"fsync", "open", "close", "unlink"}, "only what follows the rename"
             assert error is None, "what is written is not told as failed"
         if faulty.failed != "unlink":
@@ -86,7 +86,7 @@ def test_the_message_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "os", Faulty(1, errno.EROFS))
     with pytest.raises(CannotWrite, match="read-only file system") as caught:
         files.write_whole(tmp_path / "x.json", "new")
-    assert str(tmp_path / "x.json") in str(caught.value)
+    assert (tmp_path / "x.json").as_posix() in str(caught.value)
     assert "writable checkout" in str(caught.value)
 
 
@@ -97,7 +97,7 @@ def test_short_writes_are_finished(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files, "os", Short())
     files.write_whole(tmp_path / "x", "0123456789")
-    assert (tmp_path / "x").read_text() == "0123456789"
+    assert (tmp_path / "x").read_text(encoding="utf-8") == "0123456789"
 
 
 def test_a_file_that_is_open_elsewhere_is_tried_again(tmp_path, monkeypatch):
@@ -117,12 +117,12 @@ def test_a_file_that_is_open_elsewhere_is_tried_again(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files, "os", Busy())
     files.write_whole(tmp_path / "x", "new")
-    assert (tmp_path / "x").read_text() == "new"
+    assert (tmp_path / "x").read_text(encoding="utf-8") == "new"
     Busy.left = 99
     monkeypatch.setattr(files, "os", Busy())
     with pytest.raises(CannotWrite):
         files.write_whole(tmp_path / "x", "newer")
-    assert (tmp_path / "x").read_text() == "new"
+    assert (tmp_path / "x").read_text(encoding="utf-8") == "new"
 
 
 @posix
@@ -143,7 +143,7 @@ def test_permissions_are_kept_and_new_files_follow_the_umask(tmp_path):
 @pytest.mark.parametrize("kind", ["symlink", "dangling", "fifo", "folder"])
 def test_what_is_no_plain_file_is_neither_read_nor_replaced(tmp_path, kind):
     path = tmp_path / "x"
-    (tmp_path / "secret").write_text("s")
+    (tmp_path / "secret").write_text("s", encoding="utf-8")
     match kind:
         case "symlink":
             path.symlink_to(tmp_path / "secret")
@@ -157,7 +157,7 @@ def test_what_is_no_plain_file_is_neither_read_nor_replaced(tmp_path, kind):
         files.read(path)
     with pytest.raises(CannotWrite):
         files.write_whole(path, "new")
-    assert (tmp_path / "secret").read_text() == "s"
+    assert (tmp_path / "secret").read_text(encoding="utf-8") == "s"
     assert sorted(os.listdir(tmp_path)) == ["secret", "x"]
 
 
@@ -175,7 +175,7 @@ def test_reading_is_bounded_and_absent_is_absent(tmp_path, monkeypatch):
 @posix
 @not_root
 def test_what_may_not_be_read_says_so(tmp_path):
-    (tmp_path / "x").write_text("a")
+    (tmp_path / "x").write_text("a", encoding="utf-8")
     (tmp_path / "x").chmod(0)
     with pytest.raises(SnapshotUnreadable, match="ermission"):
         files.read(tmp_path / "x")
@@ -201,7 +201,7 @@ def test_one_of_two_writers_wins_and_the_other_is_told(tmp_path):
     for thread in threads:
         thread.join()
     assert len(told) == 7
-    assert path.read_text().startswith("by ")
+    assert path.read_text(encoding="utf-8").startswith("by ")
     assert os.listdir(tmp_path) == ["x"]
 
 
@@ -209,7 +209,7 @@ def test_the_lock_of_a_killed_process_is_broken(tmp_path, monkeypatch):
     path = tmp_path / "x"
     with files.locked(path):
         lock = next(tmp_path.iterdir())
-    lock.write_text("")
+    lock.write_text("", encoding="utf-8")
     monkeypatch.setattr(files, "LOCK_PATIENCE", 0.05)
     with pytest.raises(CannotWrite, match="another process"):
         files.write_if_unchanged(path, "a", None)
@@ -220,7 +220,7 @@ def test_the_lock_of_a_killed_process_is_broken(tmp_path, monkeypatch):
 
 def test_leftovers_are_swept_when_they_are_old(tmp_path):
     for name in (".ar-1.tmp", ".ar-2.tmp", ".ar-3.lock", "other.tmp"):
-        (tmp_path / name).write_text("")
+        (tmp_path / name).write_text("", encoding="utf-8")
     for name in (".ar-1.tmp", ".ar-3.lock", "other.tmp"):
         os.utime(tmp_path / name, (1, 1))
     files.sweep(tmp_path)
@@ -245,10 +245,10 @@ def test_appending(tmp_path):
 
 def test_private_folders_keep_out_of_git(tmp_path):
     files.private(tmp_path / ".p")
-    assert (tmp_path / ".p" / ".gitignore").read_text() == "*\n"
-    (tmp_path / ".p" / ".gitignore").write_text("mine\n")
+    assert (tmp_path / ".p" / ".gitignore").read_text(encoding="utf-8") == "*\n"
+    (tmp_path / ".p" / ".gitignore").write_text("mine\n", encoding="utf-8")
     files.private(tmp_path / ".p")
-    assert (tmp_path / ".p" / ".gitignore").read_text() == "mine\n"
+    assert (tmp_path / ".p" / ".gitignore").read_text(encoding="utf-8") == "mine\n"
 
 
 @posix

@@ -107,7 +107,7 @@ def test_every_file_of_ours_is_reached_however_deep_the_project_lies(windows, de
     assert store.load(home, NODE).run == run()
     home.chmod(0o640)
     mode = home.stat().st_mode
-    (home.parent / ".ar-left.tmp").write_text("of a killed process")
+    (home.parent / ".ar-left.tmp").write_text("of a killed process", encoding="utf-8")
     os.utime(home.parent / ".ar-left.tmp", (1, 1))
     store.save(home, codec.dumps(run()))  # under its lock
     assert home.stat().st_mode == mode
@@ -169,7 +169,7 @@ def test_a_lock_that_is_being_removed_is_waited_for(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files, "os", Removing())
     files.write_if_unchanged(tmp_path / "x", "new", None)
-    assert (tmp_path / "x").read_text() == "new"
+    assert (tmp_path / "x").read_text(encoding="utf-8") == "new"
     Removing.left = 10_000
     monkeypatch.setattr(files, "os", Removing())
     monkeypatch.setattr(files, "LOCK_PATIENCE", 0.05)

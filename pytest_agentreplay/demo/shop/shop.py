@@ -26,7 +26,7 @@ def today() -> date:
 
 def refund(order_id: str, amount: float) -> str:
     """Pay a customer back. This moves money: the ledger grows by a line."""
-    with LEDGER.open("a") as ledger:
+    with LEDGER.open("a", encoding="utf-8") as ledger:
         ledger.write(f"refund {order_id} {amount}\n")
     return f"refunded {amount} for {order_id}"
 
