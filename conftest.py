@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 settings.register_profile("house", derandomize=True, deadline=None)
 settings.load_profile("house")
 
+UNMARKED = ["main", "lowest"]
+"""Where a module without a mark runs: it needs no more than the plugin."""
 ENVIRONMENTS = sorted(file.stem for file in Path(__file__).parent.glob("tests/envs/*.txt"))
 
 
@@ -33,17 +35,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def environments_of(module: Path) -> list[str]:
-    """The names in the `pytest.mark.env(...)` of a module, read without running it; main where there is none."""
+    """The names in the `pytest.mark.env(...)` of a module, read without running it."""
     source = module.read_text(encoding="utf-8")
     if "pytest.mark.env(" not in source:
-        return ["main"]
+        return UNMARKED
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.env":
             names = [ast.literal_eval(name) for name in node.args]
             if unknown := sorted({*names} - {*ENVIRONMENTS}):
                 raise pytest.UsageError(f"{module}: tests/envs has no {', '.join(unknown)}.txt")
             return names
-    return ["main"]
+    return UNMARKED
 
 
 @pytest.hookimpl(wrapper=True)

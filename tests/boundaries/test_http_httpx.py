@@ -27,6 +27,8 @@ from pytest_agentreplay.core.model import Body, Exchange, Failure, HttpReply, Ti
 from pytest_agentreplay.demo.server import Ask, ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 
+pytestmark = pytest.mark.env("main", "legacy", "lowest")
+
 LIBRARIES = [pytest.param(httpx, id="httpx"), pytest.param(httpx2, id="httpx2")]
 HOW = ["sync", "async"]
 

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import json
 
+import anthropic
+import httpx
 import httpx2
+import openai
+import pytest
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
+
+pytestmark = pytest.mark.env("main", "legacy", "lowest")
 
 QUESTION = "Wo ist meine Bestellung? 😀 </script> \u2028 " * 8
 SCHEMA = {"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]}
 
 
-def captured(reply: dict | bytes) -> tuple[httpx2.Client, list[Exchange]]:
-    """A client whose calls are kept as exchanges, all answered with `reply`."""
+def captured(sdk, reply: dict | bytes):
+    """A client for an SDK, whose calls are kept as exchanges, all answered with `reply`."""
+    library = httpx2 if issubclass(sdk.DefaultHttpxClient, httpx2.Client) else httpx
     kept: list[Exchange] = []
 
-    def handle(request: httpx2.Request) -> httpx2.Response:
+    def handle(request):
         data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
         kind = "text/event-stream" if isinstance(reply, bytes) else "application/json"
         call = HttpCall(request.method, str(request.url), (("content-type", "application/json"),), Body(request.read()))
         kept.append(Exchange(call, HttpReply(200, body=Body(data), cuts=(len(data),)), len(kept), len(kept)))
-        return httpx2.Response(200, headers={"content-type": kind}, content=data)
+        return library.Response(200, headers={"content-type": kind}, content=data)
 
-    return httpx2.Client(transport=httpx2.MockTransport(handle)), kept
+    return library.Client(transport=library.MockTransport(handle)), kept
 
 
 def stored(exchanges: list[Exchange]) -> list[dict]:
@@ -39,10 +46,8 @@ def stored(exchanges: list[Exchange]) -> list[dict]:
 
 
 def test_openai_chat_and_responses():
-    import openai
-
     chat = {"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-5", "choices": []}
-    http, kept = captured(chat)
+    http, kept = captured(openai, chat)
     client = openai.OpenAI(api_key="none", base_url="http://a/v1", http_client=http)
     tools = [{"type": "function", "function": {"name": "lookup_order", "parameters": SCHEMA}}]
     messages: list = [{"role": "system", "content": "Be brief.\n" * 30}, {"role": "user", "content": QUESTION}]
@@ -58,8 +63,6 @@ def test_openai_chat_and_responses():
 
 
 def test_anthropic_messages_and_their_stream():
-    import anthropic
-
     message = {
         "id": "m",
         "type": "message",
@@ -68,7 +71,7 @@ def test_anthropic_messages_and_their_stream():
         "content": [],
         "usage": {"input_tokens": 1, "output_tokens": 1},
     }
-    http, kept = captured(message)
+    http, kept = captured(anthropic, message)
     client = anthropic.Anthropic(api_key="none", base_url="http://a", http_client=http)
     system = [{"type": "text", "text": "Be brief.\n" * 30, "cache_control": {"type": "ephemeral"}}]
     tools = [{"name": "lookup_order", "description": "Look an order up.", "input_schema": SCHEMA}]

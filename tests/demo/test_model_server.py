@@ -15,6 +15,8 @@ import pytest
 
 from pytest_agentreplay.demo.server import Ask, ModelServer, Raw, Say
 
+pytestmark = pytest.mark.env("main", "legacy", "lowest")
+
 USER = [{"role": "user", "content": "Where is my order A-1001?"}]
 LOOKUP = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
 CHAT_TOOLS = [

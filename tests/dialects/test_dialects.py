@@ -406,26 +406,6 @@ def test_joined_messages_are_those_of_the_plain_reply():
     assert names["openai_responses"].join(events(REPLIES["openai_responses"][1]))["output"] == RESPONSE_OUTPUT
 
 
-def test_the_sdks_read_the_same():
-    """What the SDKs' own stream helpers make of the stream is what we read."""
-    import anthropic
-    import httpx2
-
-    transport = httpx2.MockTransport(
-        lambda _: httpx2.Response(200, headers=dict(SSE_TYPE), content=REPLIES["anthropic"][1])
-    )
-    with (
-        anthropic.Anthropic(api_key="k", http_client=anthropic.DefaultHttpxClient(transport=transport)) as client,
-        client.messages.stream(model="claude", max_tokens=9, messages=[{"role": "user", "content": "hi"}]) as stream,
-    ):
-        final = stream.get_final_message()
-    assert final.stop_reason == MESSAGE_READ.finish_reasons[0]
-    assert [(b.id, b.name, b.input) for b in final.content if b.type == "tool_use"] == [
-        (u.id, u.name, u.arguments) for u in MESSAGE_READ.tool_uses
-    ]
-    assert "".join(b.text for b in final.content if b.type == "text") == MESSAGE_READ.text
-
-
 def test_a_responses_stream_without_its_last_event_is_told_from_its_pieces():
     read = READER.read_reply(CALLS["openai_responses"], reply(sse(*RESPONSE_PIECES), SSE_TYPE))
     assert (read.text, read.tool_uses, read.response_id) == (RESPONSE_READ.text, RESPONSE_READ.tool_uses, "resp_1")

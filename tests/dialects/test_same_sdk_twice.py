@@ -15,6 +15,8 @@ from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.model import Body, HttpCall
 from pytest_agentreplay.dialects import READER, RULES
 
+pytestmark = pytest.mark.env("main", "legacy", "lowest")
+
 MATCHING = Matching(READER, RULES)
 
 TOOL = {

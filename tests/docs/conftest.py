@@ -235,6 +235,7 @@ class Studio:
             (r"\d{4}-\d\d-\d\d(T[\d:]+\+00:00)?", "DATE"),
             (r"\d+\.\d+s\b", "0.00s"),
             (r"\b\d+ ms\b", "0 ms"),
+            (r"(?m)^packages: .*$", "packages: what is installed"),
             (r"={3,}", "==="),
             (r"-{3,}", "---"),
             (r"_{3,}", "___"),

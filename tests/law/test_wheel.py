@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pytest_agentreplay"
 CACHES = {"__pycache__", ".mypy_cache", ".ruff_cache"}

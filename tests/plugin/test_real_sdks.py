@@ -7,6 +7,8 @@ import pytest
 
 from pytest_agentreplay.demo.script import Raw, Say, default_script
 
+pytestmark = pytest.mark.env("main", "legacy", "lowest")
+
 SDKS = """
 import asyncio, json, os, pathlib, threading
 from concurrent.futures import ThreadPoolExecutor
