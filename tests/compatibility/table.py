@@ -1,0 +1,162 @@
+"""The table of docs/reference/works-with.md: makes an environment a row, runs the check in it, writes the page.
+
+    pip install uv && python tests/compatibility/table.py                        # every row that this machine can try
+    python tests/compatibility/table.py --only "pytest-xdist" --only "Python 3.14"
+    python tests/compatibility/table.py --page                                   # the page alone, from results.json
+
+A row that cannot be tried here (no such Python, no network to another place) keeps what was found before, or says
+where it is tried. Exits with 1 when a row that was tried falls short.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from rows import PLUGINS, VERSIONS, Row
+
+ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).with_name("results.json")
+PAGE = ROOT / "docs" / "reference" / "works-with.md"
+CHECK = Path(__file__).with_name("check.py")
+STEPS = ("record", "replay", "divergence")
+BEGINS, ENDS = "<!-- {} begins -->", "<!-- {} ends -->"
+
+
+class CannotTry(Exception):
+    """This machine has not what the row needs."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment in a folder."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        windows = self.folder / "Scripts" / "python.exe"
+        return windows if windows.exists() else self.folder / "bin" / "python"
+
+    @classmethod
+    def made(cls, row: Row, folder: Path) -> Environment:
+        """An environment with what the row needs. Raises CannotTry."""
+        self = cls(folder)
+        ours = [str(ROOT)] if not row.editable else ["-e", str(ROOT)]
+        asked = ["-r", str(ROOT / "tests" / "envs" / f"{row.env}.txt")] if row.env else [*ours, "httpx2", *row.needs]
+        if not row.env and not any(need.startswith(row.agent) for need in row.needs):
+            asked.append(row.agent)
+        say("uv", "venv", "--quiet", "--no-python-downloads", "--python", row.python, str(folder))
+        say("uv", "pip", "install", "--quiet", "--python", str(self.python), *asked)
+        return self
+
+
+def say(*command: str) -> None:
+    """Run a step of the setting up. Raises CannotTry with its last line."""
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
+    if done.returncode:
+        raise CannotTry((done.stderr.strip() or "no word").splitlines()[-1].strip())
+
+
+def tried(row: Row, folder: Path) -> dict[str, object]:
+    """What the check finds for a row. Raises CannotTry."""
+    environment = Environment.made(row, folder / "env")
+    if row.module:
+        command = [str(environment.python), "-m", "pytest", "-q", "--env", row.env, row.module]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
+        wrong = {"module": done.stdout} if done.returncode else {}
+        found = dict.fromkeys(STEPS, not wrong) | {"wrong": wrong} | facts(environment)
+    else:
+        offline = [f"--offline={word}" for word in row.offline]
+        command = [str(environment.python), str(CHECK), "--agent", row.agent, "--test", row.test, *offline, "--"]
+        done = subprocess.run(
+            [*command, *shlex.split(row.words)],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
+        if done.returncode:
+            raise CannotTry(done.stderr.strip().splitlines()[-1])
+        found = json.loads(done.stdout)
+    for step, text in found.pop("wrong").items():
+        print(f"--- {row.name}: {step}\n{text}", file=sys.stderr)
+    versions = found.pop("versions")
+    found["with"] = ", ".join(f"{name} {versions[name]}" for name in row.shown if name in versions)
+    found["on"] = dt.datetime.now(dt.UTC).date().isoformat()
+    return found
+
+
+def facts(environment: Environment) -> dict[str, object]:
+    """Python, system and versions of an environment, as the check tells them."""
+    code = (
+        "import importlib.metadata as m, json, platform as p; "
+        "print(json.dumps({'python': p.python_version(), 'system': p.system(), "
+        "'versions': {d.metadata['Name'].lower(): d.version for d in m.distributions()}}))"
+    )
+    done = subprocess.run([str(environment.python), "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def rendered(results: dict[str, dict[str, object]], rows: tuple[Row, ...]) -> str:
+    """A table in Markdown; no cell is empty."""
+    lines = ["| beside | record | replay | divergence report | tried with |", "| --- | --- | --- | --- | --- |"]
+    for row in rows:
+        found = results.get(row.name)
+        if found is None:
+            marks, told = ["not yet"] * 3, f"in {row.elsewhere}; no run of it is kept here"
+        else:
+            marks = ["yes" if found[step] else "NO" for step in STEPS]
+            told = f"{found['with']}, Python {found['python']}, {found['system']}, {found['on']}"
+        note = f"; {row.note}" if row.note else ""
+        lines.append(f"| {row.name} | {' | '.join(marks)} | {told}{note} |")
+    return "\n".join(lines)
+
+
+def page(results: dict[str, dict[str, object]], text: str) -> str:
+    """The page with its tables made anew; its words stay."""
+    for name, rows in (("plugins", PLUGINS), ("versions", VERSIONS)):
+        before, rest = text.split(BEGINS.format(name))
+        _, after = rest.split(ENDS.format(name))
+        table = f"{BEGINS.format(name)}\n\n{rendered(results, rows)}\n\n{ENDS.format(name)}"
+        text = before + table + after
+    return text
+
+
+def main() -> int:
+    """Try the rows that are wanted, keep what is found, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", metavar="ROW", help="the name of a row; may be given again")
+    parser.add_argument("--page", action="store_true", help="write the page from what was found before")
+    given = parser.parse_args()
+    rows = [row for row in (*PLUGINS, *VERSIONS) if given.only is None or row.name in given.only]
+    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    short = []
+    for row in () if given.page else rows:
+        if row.elsewhere and not given.only:
+            continue
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            try:
+                found = results[row.name] = tried(row, Path(folder))
+            except CannotTry as error:
+                print(f"{row.name}: not tried here: {error}")
+                continue
+        print(f"{row.name}: {', '.join(f'{step} {found[step]}' for step in STEPS)} ({found['with']})")
+        short += [row.name] * (not all(found[step] for step in STEPS))
+        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n", encoding="utf-8", newline="\n")
+    PAGE.write_text(page(results, PAGE.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
+    return 1 if short else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
