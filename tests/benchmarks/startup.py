@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from measuring import Row, middle, say
 
 START_MS = 2
+CLASHES = ("replay", "cassetteai", "snapshot")
+"""Plugins of tests/envs/main.txt that cannot be loaded beside ours, or beside each other."""
 
 PROBE = """
 import importlib, json, sys, time
@@ -37,6 +40,67 @@ print(json.dumps({
     "import": imported - began, "register": registered - imported, "configure": configured - before,
     "new": sorted(ours | set(sys.modules) - loaded),
 }))
+"""
+
+
+SUITE = """
+import pytest
+
+@pytest.mark.parametrize("n", range(10))
+def test_plain(n):
+    assert n + 1 > n
+"""
+
+
+def collecting(rounds=3):
+    """Milliseconds of `pytest --co -q` in a suite that does not use us, rounds taking turns; gives the rows printed."""
+    bare, ours = [], ["-p", "pytest_agentreplay.plugin"]
+    everything = [word for name in CLASHES for word in ("-p", f"no:{name}")]
+    ways = {
+        "nothing loaded": (bare, False),
+        "ours alone": (ours, False),
+        "syrupy alone": (["-p", "syrupy"], False),
+        "time-machine alone": (["-p", "time_machine"], False),
+        "everything but ours": ([*everything, "-p", "no:pytest_agentreplay"], True),
+        "everything": (everything, True),
+    }
+    taken = {name: [] for name in ways}
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(5):
+            Path(folder, f"test_{number}.py").write_text(SUITE, encoding="utf-8")
+        for at in range(rounds + 1):
+            for name, (words, autoload) in ways.items():
+                took = collect(folder, words, autoload=autoload)
+                if at:  # the first of each wrote the byte code
+                    taken[name].append(took)
+    rows = []
+    for name, readings in taken.items():
+        processor, wall = (middle(column) for column in zip(*readings, strict=True))
+        low = min(reading[0] for reading in readings)
+        rows.append((name, processor, low, wall))
+    return rows
+
+
+def collect(folder, words, *, autoload):
+    """CPU and wall milliseconds of one fresh `pytest --co -q`."""
+    environment = environment_of(folder)
+    if autoload:
+        del environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"]
+    command = [sys.executable, "-c", TIMED, "--co", "-q", "-p", "no:cacheprovider", *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    reading = json.loads(done.stderr.splitlines()[-1])
+    return reading["cpu"] * 1000, reading["wall"] * 1000
+
+
+TIMED = """
+import json, os, sys, time
+began = time.perf_counter()
+import pytest
+status = pytest.main(sys.argv[1:])
+took = {"cpu": time.process_time(), "wall": time.perf_counter() - began}
+sys.stderr.write(json.dumps(took) + chr(10))
+sys.stderr.flush()
+os._exit(int(status))
 """
 
 
@@ -71,17 +135,28 @@ def total(reading):
 def probe(folder, name):
     """One fresh process."""
     Path(folder, "probe.py").write_text(PROBE)
-    environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "AGENTREPLAY", "PYTHON"))
-    }
-    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPYCACHEPREFIX": str(Path(folder, "bytecode"))}
     done = subprocess.run(
         [sys.executable, "probe.py", name],
         cwd=folder,
-        env=environment,
+        env=environment_of(folder),
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def environment_of(folder):
+    """The environment of a process that is measured: nothing autoloaded, byte code kept in `folder`."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "AGENTREPLAY", "PYTHON"))}
+    return kept | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPYCACHEPREFIX": str(Path(folder, "bytecode"))}
+
+
+if __name__ == "__main__":
+    began = time.monotonic()
+    plugin([], rounds=5)
+    print("| pytest --co -q, 50 tests | CPU, median | lowest | wall, median |\n| --- | --- | --- | --- |")
+    for name, processor, low, wall in collecting():
+        print(f"| {name} | {processor:.0f} ms | {low:.0f} ms | {wall:.0f} ms |")
+    say(f"took {time.monotonic() - began:.0f} s")

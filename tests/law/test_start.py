@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 OURS = {f"pytest_agentreplay{room}" for room in ("", ".plugin", ".settings", ".errors")}
 """The door, what it reads its options with, and the errors that these two raise: none of them imports a library."""
 STDLIB: set[str] = set()
@@ -33,7 +35,11 @@ print(f"{(time.perf_counter() - began) * 1000:.2f}")
 """
 
 
-def fresh(folder, *command):
+CLASHES = [word for name in ("replay", "cassetteai", "snapshot") for word in ("-p", f"no:{name}")]
+"""What of tests/envs cannot be loaded beside the rest."""
+
+
+def fresh(folder, *command, autoload=False):
     """Run Python in a fresh process, without our caller's settings and with byte code kept in the folder."""
     environment = {
         key: value
@@ -41,16 +47,18 @@ def fresh(folder, *command):
         if not key.startswith(("COV_", "PYTEST_", "AGENTREPLAY", "PYTHONDONTWRITEBYTECODE"))
     }
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+    if autoload:
+        del environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"]
     return subprocess.run(
         [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
 
 
-def session(folder, *arguments):
+def session(folder, *arguments, autoload=False):
     """Run a suite of one test in a fresh process; gives the names of the modules that were loaded at its end."""
     (folder / "session.py").write_text(SESSION, encoding="utf-8")
     (folder / "test_plain.py").write_text("def test_plain():\n    assert 1 + 1 == 2\n", encoding="utf-8")
-    done = fresh(folder, "session.py", "-p", "no:cacheprovider", *arguments, "test_plain.py")
+    done = fresh(folder, "session.py", "-p", "no:cacheprovider", *arguments, "test_plain.py", autoload=autoload)
     result = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     assert result["status"] == 0, done.stdout + done.stderr
     return set(result["modules"])
@@ -59,7 +67,25 @@ def session(folder, *arguments):
 def test_a_suite_that_does_not_use_the_plugin_loads_only_its_door(tmp_path):
     new = session(tmp_path, "-p", "pytest_agentreplay") - session(tmp_path)
     took = sorted(float(fresh(tmp_path, "-c", IMPORT).stdout) for _ in range(3))[1]
-    print(f"new modules at start: {', '.join(sorted(new))}; import of the plugin {took} ms")
+    print(f"import of the plugin: {took} ms")
+    held(new)
+
+
+@pytest.mark.parametrize("words", [[], ["--co", "-q"], ["--help"]], ids=["run", "collect", "help"])
+def test_the_same_holds_beside_everything_that_is_installed(tmp_path, words):
+    without = session(tmp_path, *CLASHES, *words, "-p", "no:pytest_agentreplay", autoload=True)
+    assert not {name for name in without if name.startswith("pytest_agentreplay")}, "-p no: leaves nothing of ours"
+    held(session(tmp_path, *CLASHES, *words, autoload=True) - without)
+
+
+@pytest.mark.parametrize("words", [["--co", "-q"], ["--help"]], ids=["collect", "help"])
+def test_collecting_and_helping_load_only_the_door(tmp_path, words):
+    held(session(tmp_path, "-p", "pytest_agentreplay", *words) - session(tmp_path, *words))
+
+
+def held(new):
+    """The law, on the modules that our plugin adds to a session."""
+    print(f"new modules at start: {', '.join(sorted(new))}")
     assert "pytest_agentreplay.plugin" in new, "the entry point was not loaded, so this test says nothing"
     foreign = {name for name in new if not name.startswith("pytest_agentreplay")}
     ours = {name for name in new - foreign if not name.startswith("pytest_agentreplay.settings.")}
