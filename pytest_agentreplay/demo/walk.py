@@ -78,11 +78,12 @@ def lay_out(folder: Path) -> None:
 
 
 def run(folder: Path, url: str, *words: str, width: int) -> subprocess.CompletedProcess[str]:
-    """One pytest run of the demo's project, as a user would start it; `CI` is left out, as on a desk."""
+    """One pytest run of the demo's project, beside no plugin but ours; `CI` is left out, as on a desk."""
     environ = {name: value for name, value in os.environ.items() if name not in {"CI", "AGENTREPLAY", "PYTEST_ADDOPTS"}}
     environ |= {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "demo-key-not-real", "COLUMNS": str(width)}
-    environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "pytest.ini", *words]
+    environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ours = ["-p", "pytest_agentreplay.plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *ours, "-c", "pytest.ini", *words]
     return subprocess.run(  # noqa: S603  our own words
         command, cwd=folder, env=environ, capture_output=True, encoding="utf-8", timeout=120, check=False
     )
