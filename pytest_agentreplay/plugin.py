@@ -12,6 +12,7 @@ import inspect
 import os
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +22,6 @@ from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from pathlib import Path
 
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
@@ -381,19 +381,38 @@ class SessionLines:
         self.facts: dict[str, Any] = {}
         self.seen: dict[str, list[str]] = {"items": [], "folders": [], "passed": [], "skipped": [], "failed": []}
 
+        self.passed: dict[str, bool] = {}
+        self.ran: dict[str, bool] = {}
+        self.lost = False
+        self.unused: dict[str, Any] = {}
+
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know each test, one that will be deselected too."""
         self.seen["items"].append(item.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Know which files and folders gave tests, and which could not, or would not."""
+        self.seen[report.outcome].append(report.nodeid)
+
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> None:
+        """Know the folders of snapshots, which pytest walks through anyway."""
+        if path.match(parent.config.stash[BASE].directory):
+            self.seen["folders"].append(str(path))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the plain data that a test's report carries."""
         told = getattr(report, "agentreplay", None)
         if told is not None:
             self.told.append(told)
+        if report.when == "call":
+            self.passed[report.nodeid] = report.passed
+        elif report.when == "teardown":
+            self.ran[report.nodeid] = self.passed.pop(report.nodeid, False)
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take what a worker process of xdist heard when its tests were over."""
+        self.lost |= error is not None or not hasattr(node, "workeroutput")
         self.elsewhere.append(getattr(node, "workeroutput", {}).get("agentreplay", {}))
 
     @pytest.hookimpl(trylast=True)
@@ -408,6 +427,8 @@ class SessionLines:
             self.told.append(scene.told)
         if AFTERWARDS in config.stash:
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
+        if looked := self.look(session):
+            self.elsewhere.append({"looked": [looked]})
         if not any(self.elsewhere):
             return
         from pytest_agentreplay.workflow.afterwards import joined
@@ -415,8 +436,40 @@ class SessionLines:
         self.facts = joined(self.elsewhere)
         if (to_controller := getattr(config, "workeroutput", None)) is not None:
             to_controller["agentreplay"] = self.facts
-        elif "late" in self.facts and session.exitstatus == pytest.ExitCode.OK:
+            return
+        self.conclude(session)
+        fails = "late" in self.facts or (self.unused.get("unused") and config.stash[BASE].unused == "fail")
+        if fails and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def look(self, session: pytest.Session) -> dict[str, Any]:
+        """The snapshots that no test of this process owns; nothing is looked for where no folder of snapshots is."""
+        config = session.config
+        base, items = config.stash[BASE], getattr(session, "items", [])
+        wish = base.unused != "ignore" or config.option.agentreplay_unused_into
+        beside = {os.path.join(place, base.directory) for place in {item.path.parent for item in items}}  # noqa: PTH118
+        folders = {*self.seen["folders"], *filter(os.path.isdir, beside)}
+        if not folders or not wish or base.mode == "off":
+            return {}
+        from pytest_agentreplay.workflow import unused
+
+        words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
+        if part := unused.narrowed(vars(config.option), *words):
+            return unused.nothing(part)
+        tests = [(item.nodeid, item.path, wanted(item)) for item in items]
+        return unused.look(unused.Collected(tests, self.seen, {*map(Path, folders)}), store_of(config))
+
+    def conclude(self, session: pytest.Session) -> None:
+        """Decide which snapshots are unused, if every test of the project was run to its end."""
+        from pytest_agentreplay.workflow import unused
+
+        config = session.config
+        stopped = session.shouldstop or session.shouldfail or session.exitstatus not in {0, 1, 5}
+        why = unused.LOST if self.lost else "the session was stopped" if stopped else ""
+        looked = self.facts.get("looked", [])
+        self.unused = unused.conclude(looked, why=why, ran=self.ran, told=self.told, store=store_of(config))
+        if into := config.option.agentreplay_unused_into:
+            unused.hand_over(self.unused, into)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         """The footer: only when there is something to say."""
@@ -426,6 +479,12 @@ class SessionLines:
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
         lines += afterwards(self.facts)
+        if self.unused:
+            from pytest_agentreplay.report.unused import unused_lines
+
+            fails = config.stash[BASE].unused == "fail"
+            here = str(config.invocation_params.dir)
+            lines += unused_lines(self.unused, verbosity=config.get_verbosity(), here=here, fails=fails)
         if not lines:
             return
         if config.get_verbosity() >= 0:

@@ -36,6 +36,7 @@ files
   verify    check that snapshots are whole, sealed, and restore to their exact bytes
   reseal    seal a snapshot that was edited on purpose, with the reason
   mv        give the snapshots of a renamed test, class or test file their new names
+  prune     run all tests offline, then delete the snapshots that none of them used
   recover   list the journals of interrupted recordings, or make a pending run of one
   rules     the fields that are not compared, and why
 """
@@ -110,6 +111,8 @@ def build_parser() -> argparse.ArgumentParser:
     mv = verb("mv", leftovers.mv, "Give the snapshots of a renamed test, class or test file their new names.")
     for name, about in (("old", "the former node id, or test file"), ("new", "the node id, or test file, of today")):
         mv.add_argument(name, help=about)
+    prune = verb("prune", leftovers.prune, "Run all tests offline, then delete the snapshots that none of them used.")
+    prune.add_argument("--dry-run", action="store_true", help="only list them")
     recover = verb("recover", sealed.recover, "List the journals of interrupted recordings, or recover one.")
     recover.add_argument("journal", nargs="?", type=Path)
     rules = verb("rules", sealed.rules, "Print the fields that are not compared, and why.")

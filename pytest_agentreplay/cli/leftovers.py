@@ -1,12 +1,18 @@
-"""The verb about snapshots whose test has another name now."""
+"""The verbs about snapshots whose test is gone: those of a renamed test, and those that no test uses."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cli.saying import SAME, say
+from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
+from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -20,3 +26,42 @@ def mv(options: argparse.Namespace) -> int:
     for line in move(Project.at(root_above(here), here), options.old, options.new):
         say(line)
     return SAME
+
+
+def prune(options: argparse.Namespace) -> int:
+    """`agentreplay prune [--dry-run]`."""
+    from pytest_agentreplay.workflow.unused import delete
+
+    root = root_above(Path.cwd())
+    code, found = whole_run(root)
+    if why := found["why"] if found is not None else REASONS.get(code):
+        return complain(f"nothing is deleted, because this was no full run: {why}", USAGE if code == 4 else DIVERGED)
+    if code not in PYTEST_CODES:
+        return complain(f"nothing is deleted: pytest ended with {code}", CANNOT)
+    went, damaged = delete(found, dry=options.dry_run) if found is not None else ([], [])
+    for file in went:
+        say(f"{'unused ' if options.dry_run else 'deleted'}   {shown(file)}")
+    return told(found["held"] if found is not None else [], damaged, went)
+
+
+def whole_run(root: Path) -> tuple[int, dict[str, Any] | None]:
+    """Run all tests of the project offline: pytest's code, and what it found; None where it had nothing to look at."""
+    with TemporaryDirectory() as folder:
+        into = Path(folder) / "unused.json"
+        words = ("-q", "--agentreplay-mode=model", f"--agentreplay-unused-into={into}")
+        code = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=root, check=False).returncode  # noqa: S603
+        return code, json.loads(into.read_bytes()) if into.is_file() else None
+
+
+def told(kept: list[list[str]], unreadable: list[str], went: list[str]) -> int:
+    """Say what was left where it is, and what to do about it; gives the exit code."""
+    from pytest_agentreplay.workflow.renaming import mv as command
+
+    for file, old, new in kept:
+        say(f"kept      {shown(file)}: {new} has none, and may have had this one:")
+        say(f"          {command(old, new)}")
+    for file in unreadable:
+        complain(f"{shown(file)}: cannot be read as a snapshot, so it is left where it is", DAMAGED)
+    if unreadable:
+        return DAMAGED
+    return SAME if went or kept else complain("no snapshot is unused", NOTHING)

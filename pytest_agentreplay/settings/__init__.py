@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS
 from pytest_agentreplay.settings.words import (
+    UNUSED,
     clock_of,
     directory,
     ignored_of,
@@ -67,6 +68,7 @@ class Settings(NamedTuple):
     places: bool = True
     max_bytes: int = 1_000_000
     adopt: str = ""
+    unused: str = "warn"
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -131,6 +133,8 @@ def resolve(
     if mode == "record" and on_ci and not table["agentreplay_ci_record"]:
         raise SettingsError(NOT_ON_CI)
     adopt = adopt_of(options.get("agentreplay_adopt"), mode, refused=on_ci and not table["agentreplay_ci_record"])
+    unused = str(table["agentreplay_unused"]).strip()
+    refuse_unknown(f"{where}agentreplay_unused", unused, UNUSED)
     refuse_unknown("--replay-tools", options.get("agentreplay_replay_tools") or "frozen", ("frozen",))
     return Settings(
         mode=mode,
@@ -150,6 +154,7 @@ def resolve(
         places=bool(table["agentreplay_places"]),
         max_bytes=number(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes") or 0,
         adopt=adopt,
+        unused=unused,
     )
 
 

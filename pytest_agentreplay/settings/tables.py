@@ -30,6 +30,9 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--agentreplay-adopt", {
         "metavar": "REASON", "dest": "agentreplay_adopt", "default": None, "help": SUPPRESS,
     }),
+    ("--agentreplay-unused-into", {
+        "metavar": "FILE", "dest": "agentreplay_unused_into", "default": None, "help": SUPPRESS,
+    }),
 )  # fmt: skip
 """Flag and the keywords of its `addoption`."""
 
@@ -48,6 +51,7 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_headers", {"type": "linelist", "default": [], "help": "headers to keep, beyond the shipped list"}),
     ("agentreplay_ignore", {"type": "linelist", "default": [], "help": "what may differ: $.path = reason"}),
     ("agentreplay_places", {"type": "bool", "default": True, "help": "store directories, host and user as marks"}),
+    ("agentreplay_unused", {"type": "string", "default": "warn", "help": "unused snapshots: warn, fail or ignore"}),
     ("agentreplay_max_bytes", {"type": "string", "default": "1000000", "help": "warn about larger snapshots"}),
 )  # fmt: skip
 """Key and the keywords of its `addini`."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 CLOCKS = ("stepped", "real")
 EFFECTS = ("read", "write")
+UNUSED = ("warn", "fail", "ignore")
 NOT_YET = {
     "--replay": {"live": "Record anew with --snapshot-record, or run unrecorded with --replay=off."},
     "--replay-tools": dict.fromkeys(("verify", "live"), "Tools stay frozen for now; run everything with --replay=off."),

@@ -58,6 +58,8 @@ def joined(several: Iterable[Facts]) -> Facts:
     late = [call for one in found for call in one.get("late", ())]
     standing = [one["bystanders"] for one in found if "bystanders" in one]
     together: Facts = {"late": late} if late else {}
+    if looked := [part for one in found for part in one.get("looked", ())]:
+        together["looked"] = looked
     if standing:
         hosts = sorted({host for one in standing for host in one["hosts"]})
         together["bystanders"] = {"tests": sum(one["tests"] for one in standing), "hosts": hosts}
