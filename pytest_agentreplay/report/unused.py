@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.report.finding import quoted
+from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.report.session import near, plural
 
 if TYPE_CHECKING:
