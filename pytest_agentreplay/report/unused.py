@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.core.paths import near
 from pytest_agentreplay.core.shell import quoted
-from pytest_agentreplay.report.session import near, plural
+from pytest_agentreplay.report.session import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +25,7 @@ def unused_lines(found: Mapping[str, Any], *, verbosity: int, here: str, fails: 
         return []
     bound = len(unused) if verbosity > 0 else SHOWN
     lines = [f"unused    {plural(len(unused), 'snapshot')}: no test of this full run used {them(unused)}"]
-    lines += [f"          {near(file, here)}" for file, _ in unused[:bound]]
+    lines += [f"          {near(Path(file), Path(here))}" for file, _ in unused[:bound]]
     if len(unused) > bound:
         lines.append(f"          and {len(unused) - bound} more: -v shows all")
     moves = found["moves"]
