@@ -65,8 +65,8 @@ def recorded(project):
 
 
 def offered(done):
-    """The moves that a failed session offers, each as the words of a shell."""
-    lines = re.findall(r"agentreplay mv .*", done.stdout)
+    """The moves that a failed session offers, in reports and footer, each once and as the words of a shell."""
+    lines = dict.fromkeys(re.findall(r"agentreplay mv .*", done.stdout))
     return [shlex.split(line)[2:] for line in lines]
 
 
