@@ -40,6 +40,8 @@ All of the standard library, but for `distro`: it was a part of `platform`, and 
 
 _WAYS = frozenset({"multiprocessing.util", "os", "subprocess"})
 """Modules that a probe goes through to start its child."""
+_WRAPPERS = frozenset({"_pydev_bundle.pydev_monkey"})
+"""Modules that stand around the system's own way to start a child: pydevd, to follow into it."""
 
 
 def program(event: str, args: tuple[Any, ...]) -> str:
@@ -74,14 +76,21 @@ def short_name(path: str) -> str:
 
 def is_probe(path: str, frame: FrameType | None) -> bool:
     """Whether the standard library starts `path` on its own account; `frame` is the one that raised the event."""
-    while frame is not None and _module(frame) in _WAYS:
-        frame = frame.f_back
+    frame = _above(frame, _WAYS | _WRAPPERS)
     return frame is not None and short_name(path) in PROBES.get(_module(frame), ())
 
 
 def is_repeat(event: str, frame: FrameType | None) -> bool:
     """Whether `subprocess` has told of this child already, by the event "subprocess.Popen"."""
+    frame = _above(frame, _WRAPPERS)
     return event != "subprocess.Popen" and frame is not None and _module(frame) == "subprocess"
+
+
+def _above(frame: FrameType | None, modules: frozenset[str]) -> FrameType | None:
+    """The nearest frame, from `frame` up, that runs in none of `modules`."""
+    while frame is not None and _module(frame) in modules:
+        frame = frame.f_back
+    return frame
 
 
 def _module(frame: FrameType) -> str:

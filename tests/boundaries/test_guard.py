@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -481,6 +482,23 @@ def test_a_module_that_only_calls_itself_platform_is_no_probe():
     exec("import subprocess\ndef go(): subprocess.run(['uname'])", names)
     with guarded(), pytest.raises(ReplayDiverged):
         names["go"]()
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_spawn"), reason="children begin otherwise on Windows")
+def test_a_debugger_that_wraps_the_way_to_a_child_changes_nothing(monkeypatch):
+    """pydevd stands between `subprocess` and the system, to follow into children."""
+    monkey = types.ModuleType("_pydev_bundle.pydev_monkey")
+    exec("import os\nreal = os.posix_spawn\ndef posix_spawn(*args, **more): return real(*args, **more)", vars(monkey))
+    monkeypatch.setitem(sys.modules, monkey.__name__, monkey)
+    monkeypatch.setattr(os, "posix_spawn", monkey.posix_spawn)
+    source = "def probe(path):\n    import subprocess\n    subprocess.run([path], close_fds=False)"
+    names: dict = {}
+    exec(compile(source, ctypes.util.__file__, "exec"), vars(ctypes.util), names)
+    with guarded() as watch, pytest.raises(FileNotFoundError):
+        names["probe"]("/no/such/place/ldconfig")
+    assert watch.ledger == []
+    with guarded(), pytest.raises(ReplayDiverged):
+        names["probe"]("/no/such/place/curl")
 
 
 def test_shared_memory_may_be_tidied_up():
