@@ -46,6 +46,9 @@ WANTED = pytest.StashKey[bool]()
 SHARED = {"--replay"}
 """Flags that other plugins have as well."""
 
+ME = "pytest_agentreplay.plugin"
+"""This module, which owns the fixtures of our names."""
+
 MARKER = (
     "agentreplay(mode=None, tools=None, expect=None, ...): record this test's model and tool calls, or replay them; "
     "see the settings page for every keyword"
@@ -68,17 +71,40 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None]:
 
 def add_flags(parser: pytest.Parser, *, shared: bool) -> None:
     """Add our own flags, or those that other plugins are known to have too; one that is taken is left to them."""
-    groups = [*getattr(parser, "_groups", ()), getattr(parser, "_anonymous", None)]
-    taken = {name for group in groups if group is not None for option in group.options for name in option.names()}
+    taken = flags(parser)
     group = parser.getgroup("agentreplay", "frozen agent runs")
     for flag, options in knobs.OPTIONS:
         if (flag in SHARED) is shared and flag not in taken:
             group.addoption(flag, **options)
 
 
+def flags(parser: pytest.Parser) -> dict[str, Any]:
+    """The options that are known by now, by their flags."""
+    groups = [*getattr(parser, "_groups", ()), getattr(parser, "_anonymous", None)]
+    return {
+        name: option for group in groups if group is not None for option in group.options for name in option.names()
+    }
+
+
+def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
+    """Where another plugin takes a flag of ours, have pytest say so beneath a command line that it cannot read."""
+    config = manager.get_plugin("pytestconfig")
+    named = getattr(plugin, "__name__", "_pytest.")
+    if config is None or not hasattr(plugin, "pytest_addoption") or named.startswith(("_pytest.", ME)):
+        return
+    if not SHARED.isdisjoint(flags(config._parser)):
+        from pytest_agentreplay.report.clashes import FLAG
+
+        config._parser.extra_info["agentreplay"] = FLAG
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Resolve what holds for the whole session; a setting that cannot be meant stops pytest with exit code 4."""
     config.addinivalue_line("markers", MARKER)
+    if meant_for_us(config):
+        from pytest_agentreplay.report.clashes import FLAG
+
+        raise pytest.UsageError(FLAG)
     try:
         config.stash[BASE] = knobs.resolve(
             options=vars(config.option),
@@ -96,17 +122,47 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """One line: the whole matrix; a second one when --replay went to another plugin."""
+    """One line: the whole matrix; another one for each name of ours that another plugin has too."""
     lines = [config.stash[BASE].headline()]
     if "agentreplay_replay" not in config.option:
-        lines.append("agentreplay: another plugin has --replay here; say --agentreplay-mode=model")
+        from pytest_agentreplay.report.clashes import FLAG
+
+        lines.append(f"agentreplay: {FLAG}")
+    for name, plugin in config.pluginmanager.list_name_plugin():
+        module = getattr(plugin, "__name__", ME)
+        fixture = getattr(plugin, "agentreplay", None)
+        if module != ME and type(fixture) is type(agentreplay) and not name.endswith("conftest.py"):
+            from pytest_agentreplay.report.clashes import two_fixtures
+
+            lines.append(f"agentreplay: {two_fixtures(module, name)}")
     return lines
+
+
+def meant_for_us(config: pytest.Config) -> bool:
+    """Whether another plugin's --replay was given one of our words, and no file of that name."""
+    option = flags(config._parser).get("--replay")
+    if option is None or option.dest == "agentreplay_replay":
+        return False
+    given = getattr(config.option, option.dest, None)
+    words = map(str, given if isinstance(given, list) else [given])
+    return any(word in knobs.MODES and not Path(word).exists() for word in words)
 
 
 def ini_keys(config: pytest.Config) -> list[str]:
     """The keys that stand in the ini file; pytest's own complaint about unknown ones comes late and without a hint."""
     written = vars(config).get("_inicfg")
     return list(config.inicfg if written is None else written)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Say where two runs part; whoever pretty-prints both sides is asked too, and has one line each."""
+    if op != "==" or not type(left).__module__ == type(right).__module__ == "pytest_agentreplay.cases.view":
+        return None
+    from pytest_agentreplay.cases.assertions import first_divergence, told
+
+    divergence = first_divergence(left, right)  # type: ignore[arg-type]
+    return told(divergence) if divergence is not None else None
 
 
 @pytest.fixture
@@ -125,7 +181,11 @@ def agent_snapshot(request: pytest.FixtureRequest, agentreplay: AgentReplay) -> 
     from pytest_agentreplay.transcript import wrap
 
     if not request.config.pluginmanager.hasplugin("syrupy"):
-        pytest.fail("agent_snapshot needs syrupy, which -p no:syrupy has switched off", pytrace=False)
+        pytest.fail(
+            "agent_snapshot needs the plugin syrupy, which is not loaded here (-p no:syrupy?); "
+            "pytest-snapshot cannot be loaded beside it",
+            pytrace=False,
+        )
     scene = request.node.stash[SCENE]
     recording = scene is not None and scene.mode == "record"
     return wrap(request.getfixturevalue("snapshot"), update=recording)
@@ -142,6 +202,27 @@ def wanted(item: pytest.Item) -> bool:
         )
         item.stash[WANTED] = known
     return known
+
+
+def foreign_fixture(item: pytest.Item) -> str:
+    """What to say of a test that asked for `agentreplay` and got another's, which does not build on ours; else ""."""
+    if SCENE in item.stash or "agentreplay" not in getattr(item, "fixturenames", ()):
+        return ""
+    from pytest_agentreplay.report.clashes import foreign_fixture as told
+    from pytest_agentreplay.store.shown import shown
+
+    function = item._request._fixture_defs["agentreplay"].func  # type: ignore[attr-defined]
+    code = inspect.unwrap(function).__code__
+    plugins = item.config.pluginmanager.list_name_plugin()
+    plugin = next((name for name, one in plugins if getattr(one, "__name__", "") == function.__module__), "")
+    place = f"{shown(Path(code.co_filename))}:{code.co_firstlineno}"
+    return told(function.__module__, "" if plugin.endswith("conftest.py") else plugin, place)
+
+
+def two_recorders(item: pytest.Item) -> bool:
+    """Whether pytest-recording would record or serve the test's requests as well."""
+    theirs = item.config.getoption("--disable-recording", default=None)
+    return theirs is False and item.get_closest_marker("vcr") is not None and wanted(item)
 
 
 def begin(item: pytest.Item) -> Scene | None:
@@ -225,6 +306,10 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     for key in earlier:
         if key in item.stash:
             del item.stash[key]
+    if two_recorders(item):
+        from pytest_agentreplay.report.clashes import TWO_RECORDERS
+
+        pytest.fail(TWO_RECORDERS, pytrace=False)
     try:
         return (yield)
     except ReplayDiverged as refused:
@@ -245,6 +330,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Open the scene, run the body under its stamp, and let the gate have the last word."""
     if not wanted(item):
         return (yield)
+    if clash := foreign_fixture(item):
+        pytest.fail(clash, pytrace=False)
     scene = begin(item)
     if scene is None:
         return (yield)
@@ -282,6 +369,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     finding, broken = None, None
     try:
         result = yield
+    except AssertionError as error:
+        if "mocked but not requested" in str(error) and (scene := item.stash.get(SCENE, None)) is not None:
+            from pytest_agentreplay.report.clashes import NOT_REQUESTED
+
+            if scene.mode == "replay":
+                error.add_note(NOT_REQUESTED)
+        raise
     finally:
         item.config.stash[OPEN] = None
         if (scene := item.stash.get(SCENE, None)) is not None:
@@ -298,10 +392,12 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Give the report our plain data, and its one line to the short summary, JUnit and annotations."""
     report = yield
-    finding = item.stash.get(FINDING, None)
+    finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
     if finding is not None and report.failed:
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None:
@@ -325,7 +421,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
     told = getattr(reports[-1], "agentreplay", None)
     if told is not None and told.get("verdict") in {"created", "replaced"} and item.config.stash[BASE].prove:
-        told["proof"] = unproved(item, told) or prove(item, nextitem, told)
+        told["proof"] = unproved(item, told) or prove(item, nextitem, reports)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -340,8 +436,11 @@ def unproved(item: pytest.Item, told: dict[str, Any]) -> dict[str, Any] | None:
     return {"skipped": "--trace would stop again"} if item.config.getoption("trace", None) else None
 
 
-def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: dict[str, Any]) -> dict[str, Any]:
-    """Replay the recording just made, offline: whether it replays, and what moved if not. Nothing is logged."""
+def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: list[pytest.TestReport]) -> dict[str, Any]:
+    """Replay the recording just made, offline: whether it replays, and what moved if not. Nothing is logged.
+
+    A teardown that failed while recording may fail again: that is not the recording's doing.
+    """
     from _pytest.runner import runtestprotocol
 
     item.stash[PROVING] = True
@@ -351,11 +450,15 @@ def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: dict[str, A
     finally:
         del item.stash[PROVING]
     finding = item.stash.get(FINDING, None)
-    failing = next((report for report in reports if report.failed), None)
+    before = {report.when for report in recorded if report.failed and report.when != "call"}
+    failing = next((report for report in reports if report.failed and report.when not in before), None)
     from pytest_agentreplay.report.session import judge
 
-    failure = failing.longreprtext if failing else None
-    return judge(recorded, getattr(reports[-1], "agentreplay", {}), finding, failure)
+    failure = None
+    if failing is not None:
+        crash = getattr(failing.longrepr, "reprcrash", None)
+        failure = crash.message if crash is not None else failing.longreprtext
+    return judge(recorded[-1].agentreplay, getattr(reports[-1], "agentreplay", {}), finding, failure)
 
 
 @contextmanager
@@ -560,6 +663,7 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
         text(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity()), pytrace=False
     )
     error.__suppress_context__ = True
+    error.finding = finding  # type: ignore[attr-defined]
     if failure is not None:
         from pytest_agentreplay.boundaries.crossing import where_it_stopped
 

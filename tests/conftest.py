@@ -74,13 +74,17 @@ agentreplay_tools =
 
 
 class Project:
-    """Files, and pytest over them. `replay` and `run` give the finished process; `snapshots` what was written."""
+    """Files, and pytest over them. `replay` and `run` give the finished process; `snapshots` what was written.
+
+    `plugins` are words of `-p`; with `autoload` every plugin of the environment comes by itself.
+    """
 
     def __init__(self, root: Path, server: ModelServer):
         self.root = root
         self.server = server
         self.environ = {"MODEL_API_KEY": "sk-live-0123456789abcdef", "COLUMNS": "80"}
         self.plugins = ("pytest_agentreplay.plugin",)
+        self.autoload = False
 
     def write(self, **files):
         for name, text in files.items():
@@ -122,8 +126,8 @@ class Project:
     def surroundings(self, **environ):
         """The environment of a child: nothing of ours but what is said."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV")) and k != "CI"}
-        kept |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "MODEL_URL": self.server.url}
-        kept["PYTHONIOENCODING"] = "utf-8"
+        kept |= {} if self.autoload else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        kept |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8", "MODEL_URL": self.server.url}
         return kept | self.environ | environ
 
     def record(self, *words, **environ):

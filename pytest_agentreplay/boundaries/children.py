@@ -32,10 +32,12 @@ PROBES: dict[str, frozenset[str]] = {
     "uuid": frozenset({"arp", "ifconfig", "ip", "lanscan", "netstat"}),
     "multiprocessing.resource_tracker": frozenset({"python"}),
     "distro.distro": frozenset({"lsb_release", "oslevel", "uname"}),
+    "langsmith.env._git": frozenset({"git"}),
 }
 """Module -> programs it starts on its own account; they tell about the machine or tidy up.
 
-All of the standard library, but for `distro`: it was a part of `platform`, and SDKs ask it for their user agent.
+All of the standard library, but for `distro`: it was a part of `platform`, and SDKs ask it for their user agent; and
+langsmith, which asks for branch and commit to put them on its traces.
 """
 
 _WAYS = frozenset({"multiprocessing.util", "os", "subprocess"})

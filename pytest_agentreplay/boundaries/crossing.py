@@ -174,6 +174,11 @@ class Crossing:
         self._strand = lanes.Strand(self)
         self._guests: dict[object, lanes.Strand] = {}
 
+    def cannot_keep(self, why: Exception | None) -> None:
+        """Note why this run cannot be written, each reason once; None is no reason."""
+        if why is not None and str(why) not in map(str, self.problems):
+            self.problems.append(why)
+
     def strand(self) -> lanes.Strand:
         """The strand that runs here: the stamped one, else that of a fixture or of a thread that no test started."""
         stamped = lanes.STRAND.get()

@@ -17,6 +17,7 @@ from pytest_agentreplay.boundaries import audit, lanes
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.children import CHILD_EVENTS, is_probe, is_repeat, program, short_name
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
+from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.peers import SOCKET_EVENTS, Peer, is_socketpair, peer
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
@@ -123,6 +124,11 @@ class Guard:
         """An audit event of this test, raised in `frame`. Raises ReplayDiverged when it is refused."""
         if (found := self._crosses(event, args, frame)) is not None:
             kind, target = found
+            if sends_traces(frame):  # it is let through with the world, refused with it, and counted with neither
+                if self.mode == "deny":
+                    _close(kind, args)
+                    raise ReplayDiverged(_not_sent(target))
+                return
             origin = doorstep.origin(self._root)
             with self._lock:
                 self._counts[kind, target, origin] = self._counts.get((kind, target, origin), 0) + 1
@@ -134,6 +140,9 @@ class Guard:
         """An audit event of a straggler, after its test's end. Raises ReplayDiverged; `late` takes a line about it."""
         if (found := self._crosses(event, args, frame)) is not None:
             what = f"{_WORDS[found[0]][0]} {found[1]}"
+            if sends_traces(frame):
+                _close(found[0], args)
+                raise ReplayDiverged(_not_sent(found[1]))
             late.append(f"{what}   called from {doorstep.origin(self._root)}")
             _close(found[0], args)
             msg = f"refused: {what} after its test had ended"
@@ -175,6 +184,11 @@ class Guard:
                 self._reached |= names
                 return next(iter(names))
         return str(there)
+
+
+def _not_sent(target: str) -> str:
+    """What a thread that sends traces is told."""
+    return f"traces of a replay are not sent to {target}"
 
 
 def _close(kind: str, args: tuple[Any, ...]) -> None:

@@ -19,6 +19,7 @@ from pytest_agentreplay.boundaries.http_bodies import AsyncTee, Played, Take, Te
 from pytest_agentreplay.boundaries.http_failures import frozen
 from pytest_agentreplay.boundaries.http_wire import Wire, forever, native, never
 from pytest_agentreplay.boundaries.imports import when_imported
+from pytest_agentreplay.boundaries.neighbours import closed
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class _Transport:
             with passage.inside():
                 response = self._real().handle_request(request)
         except BaseException as error:
+            self._crossing.cannot_keep(closed(error))
             passage.settle(frozen(error))
             raise
         return self._streams.recorded(response, passage, self._streams.tee, Watch())
@@ -102,6 +104,7 @@ class _Transport:
                 response = await watch.over(self._real().handle_async_request(request))
         except BaseException as error:
             # Perhaps a cancellation: nothing may be awaited here.
+            self._crossing.cannot_keep(closed(error))
             passage.settle(frozen(error), suspended=watch.suspended)
             raise
         return self._streams.recorded(response, passage, self._streams.async_tee, watch)

@@ -109,8 +109,7 @@ class Results:
                 f"tool {self.name} {verb} a {kind} that raised {type(error).__name__} while it was looked at: {error}"
             )
             told = CannotFreeze(f"{text}\n    agentreplay.codec({kind}, freeze, thaw)", path="$", kind=kind)
-        if not any(str(told) == str(other) for other in crossing.problems):
-            crossing.problems.append(told)
+        crossing.cannot_keep(told)
         return {"$opaque": told.kind}
 
     def _given(self, crossing: Crossing, data: Json, hint: Any) -> Any:

@@ -26,8 +26,8 @@ def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str 
             return {"replays": False, "why": "the test failed when it was recorded and passes offline"}
         return {"replays": True, "why": "fails as recorded"}
     if failure is not None:
-        last = failure.strip().rpartition("\n")[2]
-        return {"replays": False, "why": f"its calls replay, but its own assertions do not hold offline: {last}"}
+        said = failure.strip().partition("\n")[0]
+        return {"replays": False, "why": f"its calls replay, but its own assertions do not hold offline: {said}"}
     moved = "the clock ran on: the agent waits on wall time" if replayed.get("ran_on") else ""
     return {"replays": True, "why": moved}
 

@@ -1,0 +1,85 @@
+"""langsmith: its plugin is idle until a test is marked, and traces are uploaded by threads that replays do not wait for."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+TRACED = """
+import time
+import agent
+
+def test_refund(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+    agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
+    time.sleep(0.3)  # the uploader's turn
+"""
+
+
+@pytest.fixture
+def collector():
+    """A server for traces; `taken` are the paths that were asked for."""
+
+    class Take(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            server.taken.append(self.path)
+            self.send_response(202)
+            self.send_header("content-length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        do_GET = do_PATCH = do_POST
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Take) as server:
+        server.taken = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def traced(project, collector):
+    project.plugins += ("langsmith_plugin",)
+    project.edit("agent.py", "import httpx2", "import httpx2\nfrom langsmith import traceable")
+    project.edit("agent.py", "def answer(", "@traceable\ndef answer(")
+    project.write(test_shop=TRACED)
+    project.environ |= {
+        "LANGSMITH_API_KEY": "lsv2_pt_" + "0" * 32,
+        "LANGSMITH_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",
+    }
+    return project
+
+
+def test_traces_are_sent_while_recording_and_by_no_replay(traced, collector):
+    traced.environ["LANGSMITH_TRACING"] = "true"
+    recorded = traced.record("--agentreplay-no-prove")
+    assert recorded.returncode == 0, recorded.stdout
+    assert "not recorded" not in recorded.stdout
+    sent, ran = len(collector.taken), traced.ledger
+    assert sent > 0
+    traced.server.stop()
+    replayed = traced.replay()
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    assert "AR-" not in replayed.stdout
+    traced.edit("agent.py", "Be brief.", "Be short.")
+    diverged = traced.replay()
+    assert diverged.returncode == 1
+    assert "\n[AR-PROMPT] turn 1/" in diverged.stdout
+    assert (len(collector.taken), traced.ledger) == (sent, ran)
+
+
+def test_what_a_marked_test_asks_of_langsmith_is_refused_by_name(traced):
+    assert traced.record().returncode == 0
+    assert traced.replay().returncode == 0
+    traced.edit("test_shop.py", "import agent\n", "import agent, pytest\n")
+    traced.edit("test_shop.py", "def test", "@pytest.mark.langsmith\ndef test")
+    refused = traced.replay()
+    assert refused.returncode == 1
+    assert "\n[AR-NET] refused in a closed replay: 1 connect to 127.0.0.1:" in refused.stdout
+    assert traced.replay(LANGSMITH_TEST_TRACKING="false").returncode == 0

@@ -1,0 +1,153 @@
+"""Other plugins own names that we would like: flags, and the fixture. Each clash ends in something readable."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+OURS = "pytest_agentreplay"
+SAID = "another plugin has --replay here; say --agentreplay-mode=model"
+
+IN_CONFTEST = """
+def pytest_addoption(parser):
+    parser.getgroup("replay").addoption("--replay", dest="replay", default=None)
+"""
+
+
+@pytest.mark.parametrize("theirs", ["replay", "cassetteai"])
+def test_a_flag_that_another_plugin_has_is_left_to_it(project, theirs):
+    for order in [(theirs, OURS), (OURS, theirs)]:
+        project.plugins = order
+        refused = project.replay()
+        assert refused.returncode == 4
+        assert SAID in refused.stderr
+        assert "Traceback" not in refused.stderr
+    recorded = project.run("--agentreplay-mode=record")
+    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    assert f"\nagentreplay: {SAID}\n" in recorded.stdout
+    project.server.stop()
+    project.plugins = (theirs, OURS)
+    replayed = project.run("--agentreplay-mode=model")
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    project.edit("agent.py", "Be brief.", "Be short.")
+    assert " - [AR-PROMPT] turn 1/" in project.run("--agentreplay-mode=model").stdout
+
+
+def test_pytest_replay_takes_its_files_beside_us(project):
+    project.plugins = (OURS, "replay")
+    test = (project.root / "test_shop.py").read_text(encoding="utf-8")
+    project.write(test_shop=test + test.replace("test_refund", "test_again"))
+    recorded = project.run("--agentreplay-mode=record", "--replay-record-dir=done", "-k", "again")
+    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    project.server.stop()
+    [done] = (project.root / "done").iterdir()
+    done.rename(project.root / "model")  # a file by one of our words is still a file
+    replayed = project.run("--replay=model", "-v")
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    assert "1 passed, 1 deselected" in replayed.stdout
+
+
+def test_the_command_replays_where_a_conftest_has_the_flag(project):
+    project.write(conftest=IN_CONFTEST)
+    recorded = project.record()
+    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    assert SAID in recorded.stdout
+    assert project.command("replay", project.files[0]).returncode == 0
+    assert "--agentreplay-mode" in project.run("--help").stdout
+
+
+def test_nothing_is_said_where_nobody_else_has_it(project):
+    told = project.run("--co", "--nonsense")
+    assert told.returncode == 4
+    assert "another plugin" not in told.stderr + project.run("--co").stdout
+
+
+STAND_IN = """
+import pytest
+
+def pytest_addoption(parser):
+    parser.getgroup("agentreplay").addoption("--agentreplay", choices=["record", "replay"])
+
+@pytest.fixture
+def agentreplay(request):
+    return request.config.getoption("agentreplay")
+"""
+"""The names of pytest-agentreplay, an unrelated project: it needs Python 3.12, below that this plugin owns them."""
+
+
+@pytest.fixture
+def rival(project):
+    """A suite beside the other `agentreplay`: plugin, fixture and flag."""
+    if importlib.util.find_spec("agentreplay") is None:
+        project.write(agentreplay=STAND_IN)
+        project.environ["PYTHONPATH"] = str(project.root)
+    return project
+
+
+def test_a_test_that_gets_the_fixture_of_another_plugin_fails_and_says_whose_it_is(rival):
+    rival.plugins = (OURS, "agentreplay")
+    for start in (rival.record, rival.replay):
+        refused = start("--agentreplay=replay")
+        assert refused.returncode == 1, refused.stdout + refused.stderr
+        assert "\nanother plugin owns the fixture agentreplay of this test: agentreplay" in refused.stdout
+        assert "pytest -p no:agentreplay -p pytest_agentreplay\n" in refused.stdout
+        assert " - Failed: another plugin owns the fixture" in refused.stdout.partition("short test summary info")[2]
+    assert rival.files == []
+    assert rival.ledger == []
+    cured = rival.record("-p", "no:agentreplay", "-p", "pytest_agentreplay")
+    assert cured.returncode == 0, cured.stdout + cured.stderr
+    assert "another plugin" not in cured.stdout
+    left = rival.run("-p", "no:pytest_agentreplay", "--co", "-q")
+    assert left.returncode == 0, left.stdout + left.stderr
+
+
+def test_where_ours_comes_last_it_is_served_and_the_header_says_so(rival, three_acts):
+    rival.plugins = ("agentreplay", OURS)
+    recorded, *_ = three_acts(rival)
+    assert "agentreplay: another plugin has the fixture agentreplay too (agentreplay" in recorded.stdout
+
+
+BUILT_ON_OURS = """
+import pytest
+
+@pytest.fixture
+def agentreplay(agentreplay):
+    agentreplay.annotate(team="shop")
+    return agentreplay
+"""
+
+ASKED_LATER = """
+import pytest
+
+@pytest.fixture
+def agentreplay(request):
+    return request.getfixturevalue("agentreplay")
+"""
+
+IN_OURS_STEAD = """
+import pytest
+
+@pytest.fixture
+def agentreplay():
+    return {"a": "dict"}
+"""
+
+TEST = """
+import agent
+
+def test_refund(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+"""
+
+
+def test_a_fixture_of_the_project_may_build_on_ours_and_is_told_when_it_does_not(project, three_acts):
+    (project.root / "test_shop.py").unlink()
+    project.write(on__conftest=BUILT_ON_OURS, on__test_on=TEST, later__conftest=ASKED_LATER, later__test_later=TEST)
+    three_acts(project)
+    assert [snapshot.run.header.kit.get("annotations") for snapshot in project.snapshots] == [None, {"team": "shop"}]
+    project.write(stead__conftest=IN_OURS_STEAD, stead__test_stead=TEST)
+    refused = project.replay("stead")
+    assert refused.returncode == 1
+    assert "\nthe fixture agentreplay of this test is that of stead/conftest.py:4" in refused.stdout.replace("\\", "/")
+    assert "build it on ours: def agentreplay(agentreplay)" in refused.stdout

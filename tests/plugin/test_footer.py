@@ -1,0 +1,41 @@
+"""What stands beneath a session: what was recorded, what is large, what ran unseen, what was accepted."""
+
+from __future__ import annotations
+
+
+def test_a_snapshot_larger_than_wanted_is_told(project):
+    with (project.root / "pytest.ini").open("a", encoding="utf-8") as ini:
+        ini.write("agentreplay_max_bytes = 500\n")
+    told = project.record().stdout
+    size = project.files[0].stat().st_size
+    assert f"test_refund.snapshot.json holds {size:,} bytes, more than agentreplay_max_bytes" in told
+    assert "smaller inputs, or keep such files in git-lfs" in told
+    project.edit("pytest.ini", "agentreplay_max_bytes = 500", "agentreplay_max_bytes = 0")
+    assert "agentreplay_max_bytes" not in project.record().stdout
+
+
+def test_a_tool_that_ran_unseen_is_told_with_what_to_add(project):
+    project.edit("pytest.ini", "    agent.refund\n", "")
+    done = project.record("--agentreplay-no-prove")
+    assert "[AR-UNFROZEN] tool refund ran unseen" in done.stdout
+    assert "add to agentreplay_tools:   agent.refund" in done.stdout
+
+
+def test_no_proof_runs_an_unseen_tool_a_second_time(project):
+    project.edit("pytest.ini", "    agent.refund\n", "")
+    done = project.record()
+    assert "not replayed: a tool would run again" in done.stdout
+    assert project.ledger == ["lookup A-17", "refund A-17 18.5"]
+
+
+def test_accepted_requests_are_told(project):
+    project.record()
+    project.edit("agent.py", "Be brief.", "Be short.")
+    done = project.run("-q", "--agentreplay-adopt=tone only")
+    assert done.returncode == 0, done.stdout
+    assert "(3 changed requests, every reply as it was)" in done.stdout
+    assert project.replay().returncode == 0
+    project.edit("test_shop.py", '"refund" in', '"never" in')
+    failed = project.run("-q", "--agentreplay-adopt=tone only")
+    assert failed.returncode == 1
+    assert "accepted  nothing" in failed.stdout
