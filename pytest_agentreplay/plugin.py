@@ -10,6 +10,7 @@ import bdb
 import functools
 import inspect
 import os
+import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError, SnapshotError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
@@ -42,12 +43,27 @@ AFTERWARDS = pytest.StashKey["Afterwards"]()
 TMP: pytest.StashKey[Path] = pytest.StashKey()
 PROVING = pytest.StashKey[bool]()
 WANTED = pytest.StashKey[bool]()
+UNDO: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
+BODY = pytest.StashKey[bool]()
+RESEEDS = pytest.StashKey[bool]()
+INNER = pytest.StashKey[BaseException]()
 
 SHARED = {"--replay"}
 """Flags that other plugins have as well."""
 
 ME = "pytest_agentreplay.plugin"
 """This module, which owns the fixtures of our names."""
+
+DETERMINED = r"^Failed: \[AR-(?!LATE\])"
+"""What pytest-rerunfailures sees of a divergence: the same at each try, unlike a thread that comes late."""
+
+INTERRUPTS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception, bdb.BdbQuit)
+TIMED_OUT = re.compile(r"Timeout \(?>[\d.]+s\)?( from pytest-timeout\.)?")
+
+WIDE = (
+    "It was asked for outside of the recording, by a fixture that is wider than the test: a recording is one test's.\n"
+    "Let the test call the model, or its function-scoped fixture; or let the host pass: agentreplay_allow_hosts."
+)
 
 MARKER = (
     "agentreplay(mode=None, tools=None, expect=None, ...): record this test's model and tool calls, or replay them; "
@@ -118,7 +134,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[LINES] = SessionLines()
     config.pluginmanager.register(config.stash[LINES], "agentreplay-session")
     if config.stash[BASE].mode == "record":
-        config.pluginmanager.register(Bystanders(), "agentreplay-bystanders")
+        config.pluginmanager.register(Recordings(), "agentreplay-recordings")
+    if "rerun_except" in config.option:
+        config.option.rerun_except = [*(config.option.rerun_except or ini_list(config, "rerun_except")), DETERMINED]
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -154,6 +172,14 @@ def ini_keys(config: pytest.Config) -> list[str]:
     return list(config.inicfg if written is None else written)
 
 
+def ini_list(config: pytest.Config, key: str) -> list[str]:
+    """An ini key of another plugin; empty where this release of it has none."""
+    try:
+        return list(config.getini(key) or ())
+    except (KeyError, ValueError):
+        return []
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
     """Say where two runs part; whoever pretty-prints both sides is asked too, and has one line each."""
@@ -173,6 +199,25 @@ def agentreplay(request: pytest.FixtureRequest) -> AgentReplay:
     if "tmp_path" in request.fixturenames:  # a place that must be known before the first call
         request.node.stash[TMP] = request.getfixturevalue("tmp_path")
     return AgentReplay(begin(request.node))
+
+
+@pytest.fixture
+def _agentreplay_scene(request: pytest.FixtureRequest) -> None:
+    """Opens the scene of a test that opted in by marker or folder, before its other fixtures: they are part of it."""
+    if "tmp_path" in request.fixturenames:
+        request.node.stash[TMP] = request.getfixturevalue("tmp_path")
+    begin(request.node)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Give the tests that opted in by marker or folder the fixture that opens the scene, behind the wider fixtures."""
+    for item in session.items:
+        names = getattr(item, "fixturenames", None)
+        if names is None or not wanted(item) or {"agentreplay", "_agentreplay_scene"} & {*names}:
+            continue
+        known = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+        own = (at for at, name in enumerate(names) if name in known and known[name][-1].scope == "function")
+        names.insert(next(own, len(names)), "_agentreplay_scene")
 
 
 @pytest.fixture
@@ -235,12 +280,13 @@ def begin(item: pytest.Item) -> Scene | None:
             raise SettingsError("@pytest.mark.agentreplay takes keywords only")
         settings = item.config.stash[BASE].for_test(marker, proving=item.stash.get(PROVING, False))
         scene = None
-        if settings.mode != "off":
+        if settings.mode != "off" and not left_out(item, marker):
             from pytest_agentreplay.workflow.begin import begin as begin_scene
 
             suite = functools.partial(suite_of, item.session)
             scene = begin_scene(place_of(item, settings), settings, store_of(item.config), suite)
             scene.open()
+            hold_seeds(item.config)
     except AgentReplayError as error:
         item.stash[SCENE] = None
         raise unfit(item, error) from None
@@ -248,12 +294,32 @@ def begin(item: pytest.Item) -> Scene | None:
     return scene
 
 
+def hold_seeds(config: pytest.Config) -> None:
+    """Keep pytest-randomly from seeding again before body and teardown: the run has its own seeds by then."""
+    if getattr(config.option, "randomly_reset_seed", False):
+        config.option.randomly_reset_seed = False
+        config.stash[RESEEDS] = True
+
+
+def left_out(item: pytest.Item, markers: list[dict[str, Any]]) -> bool:
+    """Whether it is a property that is kept out of the recordings. Raises SettingsError for one that is not."""
+    if not getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        return False
+    if any(keywords.get("mode") == "off" for keywords in markers):
+        return True
+    raise SettingsError(
+        "a hypothesis test cannot be recorded or replayed: it is one test and many runs.\n"
+        "Write the example that matters as an ordinary test, several with @pytest.mark.parametrize,\n"
+        'or leave this one out, whatever is recorded around it: @pytest.mark.agentreplay(mode="off").'
+    )
+
+
 def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
     """The exception that fails a test which cannot be recorded or replayed as it stands."""
     if isinstance(error, SnapshotError):
         from pytest_agentreplay.workflow.begin import refused
 
-        item.stash[FINDING] = refused(error, item.nodeid, functools.partial(suite_of, item.session))
+        item.stash[FINDING] = refused(error, nodeid_of(item), functools.partial(suite_of, item.session))
         return failed(item, item.stash[FINDING])
     return pytest.fail.Exception(str(error), pytrace=False)
 
@@ -296,22 +362,35 @@ def place_of(item: pytest.Item, settings: Settings) -> Any:
     root = item.config.rootpath
     tmp = item.stash.get(TMP, None) or made.get("tmp_path")
     marks = todays_places(root, tmp=tmp) if settings.places else {}
-    return Place(item.nodeid, store_of(item.config).path_of(item.path, item.nodeid), root, marks, os.environ)
+    nodeid = nodeid_of(item)
+    return Place(nodeid, store_of(item.config).path_of(item.path, nodeid), root, marks, os.environ)
+
+
+def nodeid_of(item: pytest.Item) -> str:
+    """The id of a test, the same in every process: the workers of `xdist --dist loadgroup` append "@group" to it."""
+    if getattr(item.config.option, "loadgroup", False) and item.parent is not None:
+        return f"{item.parent.nodeid}::{item.name}"
+    return item.nodeid
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """A fixture that crosses the doorstep may be refused there; the finding says it, not a traceback."""
-    earlier: list[pytest.StashKey[Any]] = [SCENE, FINDING]  # of another go at the same test
+    earlier: list[pytest.StashKey[Any]] = [SCENE, FINDING, INNER]  # of another go at the same test
     for key in earlier:
         if key in item.stash:
             del item.stash[key]
+    item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("agentreplay.")]
+    if UNDO in item.stash and not item.stash.get(PROVING, False):
+        item.stash[UNDO]()
+        del item.stash[UNDO]
     if two_recorders(item):
         from pytest_agentreplay.report.clashes import TWO_RECORDERS
 
         pytest.fail(TWO_RECORDERS, pytrace=False)
     try:
-        return (yield)
+        with outside(item):
+            return (yield)
     except ReplayDiverged as refused:
         scene = item.stash.get(SCENE, None)
         if scene is None:
@@ -323,6 +402,33 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
             raise
         item.stash[FINDING] = finding
         raise failed(item, finding, refused) from None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """A wider fixture that was refused: pytest keeps that for the tests that share it, but for Exceptions only."""
+    try:
+        return (yield)
+    except ReplayDiverged as refused:
+        if fixturedef.scope == "function":
+            raise
+        error = pytest.fail.Exception(f"{refused}\n{WIDE}", pytrace=False)
+        fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, None))  # type: ignore[arg-type]
+        raise error from None
+
+
+@contextmanager
+def outside(item: pytest.Item) -> Generator[None]:
+    """Around a test's set-up: its wider fixtures come before its scene, and belong to no recording."""
+    base = item.config.stash[BASE]
+    if base.mode == "off" or not wanted(item):
+        yield
+        return
+    recording = base.mode == "record" and not item.stash.get(PROVING, False)
+    with afterwards_of(item.config).bystander("outside" if recording else "refused", allow=base.allow_hosts):
+        yield
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -339,6 +445,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
     stamp_coroutine(item, scene)
     result, failure = None, None
+    item.stash[BODY] = True
     scene.enter_body()
     try:
         result = yield
@@ -346,10 +453,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         failure = raised
     finally:
         scene.leave_body()
+        item.stash[BODY] = False
     ended = how_it_ended(item, failure, Ended)
     finding = scene.end_body(ended)
-    if ended.interrupted:
-        assert failure is not None
+    if failure is not None and isinstance(failure, INTERRUPTS):
         raise failure
     if finding is not None:
         item.stash[FINDING] = finding
@@ -378,6 +485,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
         raise
     finally:
         item.config.stash[OPEN] = None
+        if item.config.stash.get(RESEEDS, False):
+            item.config.option.randomly_reset_seed = True
+            del item.config.stash[RESEEDS]
         if (scene := item.stash.get(SCENE, None)) is not None:
             try:
                 finding = scene.end()
@@ -397,6 +507,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Give the report our plain data, and its one line to the short summary, JUnit and annotations."""
     report = yield
+    if item.stash.get(BODY, False):
+        return of_a_part(item, call, report)
     finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
     if finding is not None and report.failed:
         crash = getattr(report.longrepr, "reprcrash", None)
@@ -405,27 +517,24 @@ def pytest_runtest_makereport(
     if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
         report.__dict__["agentreplay"] = dict(scene.told)  # plain data crosses xdist with the report
         afterwards_of(item.config).listen(scene)
+        if scene.mode == "record":
+            item.stash[UNDO] = scene.withdraw
         # Let go: it holds the run. A test that is run again opens another one.
         del item.stash[SCENE]
     return report
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """While recording: run the test, then replay it at once, offline, to prove the recording. Else pytest's own."""
-    if not wanted(item) or item.config.stash[BASE].mode != "record":
-        return None
-    from _pytest.runner import runtestprotocol
-
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    reports = runtestprotocol(item, nextitem=nextitem, log=False)
-    told = getattr(reports[-1], "agentreplay", None)
-    if told is not None and told.get("verdict") in {"created", "replaced"} and item.config.stash[BASE].prove:
-        told["proof"] = unproved(item, told) or prove(item, nextitem, reports)
-    for report in reports:
-        item.ihook.pytest_runtest_logreport(report=report)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    return True
+def of_a_part(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+    """The report of a subtest. The recording is its test's, and so is a divergence: it is told there, once."""
+    failure = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(failure, ReplayDiverged):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.location[1] or 0, "the replay has diverged; the test itself tells it")
+    elif report.failed and failure is not None:
+        item.stash[INNER] = failure
+        if item.stash.get(PROVING, False):  # subtests are logged whoever runs them
+            report.outcome, report.longrepr = "passed", None
+    return report
 
 
 def unproved(item: pytest.Item, told: dict[str, Any]) -> dict[str, Any] | None:
@@ -444,6 +553,8 @@ def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: list[pytest
     from _pytest.runner import runtestprotocol
 
     item.stash[PROVING] = True
+    if hasattr(item, "_request"):
+        item._request = False  # the run that is proven is not quite over: without this its fixtures would serve again
     try:
         with unasked(item.config):
             reports = runtestprotocol(item, nextitem=nextitem, log=False)
@@ -451,7 +562,7 @@ def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: list[pytest
         del item.stash[PROVING]
     finding = item.stash.get(FINDING, None)
     before = {report.when for report in recorded if report.failed and report.when != "call"}
-    failing = next((report for report in reports if report.failed and report.when not in before), None)
+    failing = next((report for report in reports if failed_in_fact(report) and report.when not in before), None)
     from pytest_agentreplay.report.session import judge
 
     failure = None
@@ -475,6 +586,18 @@ def unasked(config: pytest.Config) -> Iterator[None]:
             manager.register(postmortem, "pdbinvoke")
 
 
+def failed_in_fact(report: pytest.TestReport) -> bool:
+    """Whether something failed, as it may have been expected; a pass that nobody expected is none."""
+    if hasattr(report, "wasxfail"):
+        return report.skipped
+    return report.failed and not report.longreprtext.startswith("[XPASS(strict)]")
+
+
+def tried_again(report: pytest.TestReport) -> bool:
+    """Whether the test is run once more because of this report; pytest-rerunfailures says so in a word of its own."""
+    return str(report.outcome) == "rerun"
+
+
 class SessionLines:
     """Keeps what each test told, and says it at the end; under xdist the reports bring it to the controller."""
 
@@ -482,6 +605,9 @@ class SessionLines:
         self.told: list[dict[str, Any]] = []
         self.elsewhere: list[dict[str, Any]] = []
         self.facts: dict[str, Any] = {}
+        self.crashed: list[str] = []
+        self.tries: dict[str, int] = {}
+        self.run_again: set[str] = set()
         self.seen: dict[str, list[str]] = {"items": [], "folders": [], "passed": [], "skipped": [], "failed": []}
 
         self.passed: dict[str, bool] = {}
@@ -503,20 +629,34 @@ class SessionLines:
             self.seen["folders"].append(str(path))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the plain data that a test's report carries."""
+        """Take the plain data that a test's report carries; of a test that is tried again, those of its last try."""
+        if tried_again(report):
+            self.run_again.add(report.nodeid)
         told = getattr(report, "agentreplay", None)
-        if told is not None:
-            self.told.append(told)
         if report.when == "call":
             self.passed[report.nodeid] = report.passed
         elif report.when == "teardown":
-            self.ran[report.nodeid] = self.passed.pop(report.nodeid, False)
+            self.ran[told["test"] if told else report.nodeid] = self.passed.pop(report.nodeid, False)
+        if told is None:
+            return
+        if report.nodeid in self.run_again:
+            self.run_again.remove(report.nodeid)
+            self.tries[report.nodeid] = self.tries.get(report.nodeid, 1) + 1
+            return
+        if (tries := self.tries.pop(report.nodeid, 1)) > 1:
+            told["tries"] = tries
+        self.told.append(told)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take what a worker process of xdist heard when its tests were over."""
         self.lost |= error is not None or not hasattr(node, "workeroutput")
         self.elsewhere.append(getattr(node, "workeroutput", {}).get("agentreplay", {}))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str) -> None:
+        """Remember in which tests worker processes of xdist have crashed."""
+        self.crashed.append(crashitem)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -532,6 +672,8 @@ class SessionLines:
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
         if looked := self.look(session):
             self.elsewhere.append({"looked": [looked]})
+        if self.crashed and (self.told or config.stash[BASE].mode == "record"):
+            self.elsewhere.append({"lost": self.crashed})
         if not any(self.elsewhere):
             return
         from pytest_agentreplay.workflow.afterwards import joined
@@ -559,7 +701,7 @@ class SessionLines:
         words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
         if part := unused.narrowed(vars(config.option), *words):
             return unused.nothing(part)
-        tests = [(item.nodeid, item.path, wanted(item)) for item in items]
+        tests = [(nodeid_of(item), item.path, wanted(item)) for item in items]
         return unused.look(unused.Collected(tests, self.seen, {*map(Path, folders)}), store_of(config))
 
     def conclude(self, session: pytest.Session) -> None:
@@ -581,7 +723,11 @@ class SessionLines:
         from pytest_agentreplay.report.session import afterwards, footer
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
-        lines += afterwards(self.facts)
+        for late in self.facts.get("late", ()):  # too late for a report: it is told below, and counted as an error
+            where = late["test"].partition("::")[0], None, late["test"]
+            error = pytest.TestReport(late["test"], where, {}, "failed", late["call"], "teardown")
+            terminalreporter.stats.setdefault("error", []).append(error)
+        lines += afterwards(self.facts, recording=config.stash[BASE].mode == "record")
         if self.unused:
             from pytest_agentreplay.report.unused import unused_lines
 
@@ -596,16 +742,61 @@ class SessionLines:
             terminalreporter.line(line)
 
 
-class Bystanders:
-    """While recording: counts the tests without the plugin that look for a model."""
+class Recordings:
+    """While recording: proves each new recording, and counts the tests without the plugin that look for a model."""
+
+    def __init__(self) -> None:
+        self.running: tuple[pytest.Item, pytest.Item | None] | None = None
+        self.reports: list[pytest.TestReport] = []
+        self.run_again = False
+        self.timer: Any = None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Listen around a test that did not opt in."""
-        if wanted(item):
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+        """Run the test, whoever does it, once or several times; listen around one that did not opt in."""
+        if not wanted(item):
+            with afterwards_of(item.config).bystander():
+                return (yield)
+        self.running, self.timer = (item, nextitem), None
+        try:
             return (yield)
-        with afterwards_of(item.config).bystander():
-            return (yield)
+        finally:
+            self.running = None
+            if UNDO in item.stash:
+                del item.stash[UNDO]
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
+        """The last report of a try: replay the recording at once, offline, unless the test is tried again."""
+        told = getattr(report, "agentreplay", None)
+        if self.running is not None and report.nodeid == self.running[0].nodeid:
+            self.reports = [*(self.reports if report.when != "setup" else ()), report]
+            self.run_again |= tried_again(report)
+            if told is not None:
+                if not self.run_again:
+                    self.prove(told)
+                self.run_again = False
+        yield
+
+    def prove(self, told: dict[str, Any]) -> None:
+        """Add the proof to what a test told, when there is something to prove."""
+        assert self.running is not None
+        item, nextitem = self.running
+        if told.get("verdict") not in {"created", "replaced"} or not item.config.stash[BASE].prove:
+            return
+        if (unwilling := unproved(item, told)) is not None:
+            told["proof"] = unwilling
+            return
+        if self.timer is not None:
+            hooks = item.config.pluginmanager.hook
+            hooks.pytest_timeout_cancel_timer(item=item)
+            hooks.pytest_timeout_set_timer(item=item, settings=self.timer)
+        told["proof"] = prove(item, nextitem, self.reports)
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_set_timer(self, settings: Any) -> None:
+        """Remember how long pytest-timeout gives the test: its proof gets as long again, and not what is left."""
+        self.timer = None if settings.func_only else settings
 
 
 def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
@@ -634,13 +825,18 @@ def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
 def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[Ended]) -> Ended:
     """The end of a body as the scene takes it. unittest keeps its failures on the item instead of raising them."""
     kept = getattr(item, "_excinfo", None)
-    if failure is None and kept:
-        failure = kept[-1].value
+    if failure is None:
+        failure = kept[-1].value if kept else item.stash.get(INNER, None)
     return ended(
         None if isinstance(failure, pytest.skip.Exception) else failure,
-        interrupted=isinstance(failure, KeyboardInterrupt | SystemExit | pytest.exit.Exception | bdb.BdbQuit),
+        interrupted=isinstance(failure, INTERRUPTS) or timed_out(failure),
         skipped=isinstance(failure, pytest.skip.Exception),
     )
+
+
+def timed_out(failure: BaseException | None) -> bool:
+    """Whether pytest-timeout has ended the test; its other method ends the process."""
+    return isinstance(failure, pytest.fail.Exception) and TIMED_OUT.fullmatch(str(failure)) is not None
 
 
 def unittest_forget(item: pytest.Item) -> None:

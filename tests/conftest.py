@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.demo.server import Ask, ModelServer
 
 AGENT = """
 import json, os, pathlib
@@ -73,6 +74,10 @@ agentreplay_tools =
 """
 
 
+NOBODY = "http://127.0.0.1:9"
+"""Where no server listens; the port of a loopback host is not compared."""
+
+
 class Project:
     """Files, and pytest over them. `replay` and `run` give the finished process; `snapshots` what was written.
 
@@ -83,7 +88,7 @@ class Project:
         self.root = root
         self.server = server
         self.environ = {"MODEL_API_KEY": "sk-live-0123456789abcdef", "COLUMNS": "80"}
-        self.plugins = ("pytest_agentreplay.plugin",)
+        self.plugins = ("pytest_agentreplay.plugin", "no:cacheprovider")
         self.autoload = False
 
     def write(self, **files):
@@ -91,6 +96,12 @@ class Project:
             file = self.root / f"{name.replace('__', '/')}.py"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
+
+    def furnish(self, tests=TEST, ini=""):
+        """The refund agent, tests of it and its ini, over a script of three replies."""
+        self.server._replies = refunds
+        self.write(agent=AGENT, test_shop=tests)
+        (self.root / "pytest.ini").write_text(INI + ini, encoding="utf-8")
 
     def edit(self, name, old, new):
         file = self.root / name
@@ -109,7 +120,7 @@ class Project:
     @property
     def options(self):
         loaded = [word for name in self.plugins for word in ("-p", name)]
-        return ["-W", "error", *loaded, "-p", "no:cacheprovider"]
+        return ["-W", "error", *loaded]
 
     def child(self, module, *words, cwd=None, given=None, **environ):
         """The finished process of `python -m module`; `given` is what somebody typed."""
@@ -120,7 +131,7 @@ class Project:
             input=given,
             capture_output=True,
             encoding="utf-8",
-            timeout=90,
+            timeout=180,
         )
 
     def surroundings(self, **environ):
@@ -135,6 +146,27 @@ class Project:
 
     def replay(self, *words, **environ):
         return self.run("--replay=model", *words, **environ)
+
+    def offline(self, *words, **environ):
+        """A replay that must stand on its own: there is no server at the model's address, and no tool runs."""
+        before = self.ledger, self.server.hits
+        done = self.replay(*words, **{"MODEL_URL": NOBODY} | environ)
+        assert (self.ledger, self.server.hits) == before
+        return done
+
+    def diverged(self, *words, code=1, **environ):
+        """A replay under a prompt with another word; what the short summary says of each test, and the process."""
+        self.edit("agent.py", "Be brief.", "Be short.")
+        try:
+            done = self.offline(*words, **environ)
+        finally:
+            self.edit("agent.py", "Be short.", "Be brief.")
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stdout + done.stderr
+        summary = done.stdout.partition("short test summary info")[2]
+        told = re.findall(r"^([A-Z]{5,})(?:\(.*\))? \S+?::(.+?) - (.*)$", summary, re.MULTILINE)
+        assert done.stdout.count("  likely cause") == len(told), "a report for each test, and no other"
+        return {test: f"{word} {said}" for word, test, said in told}, done
 
     @property
     def files(self):
@@ -155,6 +187,16 @@ class Project:
         return json.loads(self.files[number].read_text(encoding="utf-8"))
 
 
+def refunds(body, number):
+    """The model of the refund agent: looks up, refunds, answers."""
+    match sum(message["role"] == "tool" for message in body["messages"]):
+        case 0:
+            return Ask("lookup_order", {"order_id": "A-17"})
+        case 1:
+            return Ask("refund", {"order_id": "A-17", "amount": 18.5})
+    return f"Here is your refund (answer {number})."
+
+
 @pytest.fixture
 def server():
     with ModelServer() as running:
@@ -163,23 +205,9 @@ def server():
 
 @pytest.fixture
 def project(tmp_path, server):
-    """The refund agent, its test and its ini, over a script of three replies."""
-    from pytest_agentreplay.demo.server import Ask
-
-    script = {
-        "user": lambda n: Ask("lookup_order", {"order_id": "A-17"}),
-        1: lambda n: Ask("refund", {"order_id": "A-17", "amount": 18.5}),
-        2: lambda n: f"Here is your refund (answer {n}).",
-    }
-
-    def reply(body, number):
-        results = sum(message["role"] == "tool" for message in body["messages"])
-        return script[results or "user"](number)
-
-    server._replies = reply
+    """The refund agent, its test and its ini."""
     made = Project(tmp_path, server)
-    made.write(agent=AGENT, test_shop=TEST)
-    (tmp_path / "pytest.ini").write_text(INI, encoding="utf-8")
+    made.furnish()
     return made
 
 

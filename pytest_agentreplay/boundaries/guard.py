@@ -213,26 +213,28 @@ def _refuse(kind: str, target: str, origin: str) -> NoReturn:
 
 
 class Bystander:
-    """Counts the tests without the plugin that look for a known model host: `start` and `stop` around each.
+    """Counts the tests that look for a known model host where nothing is recorded: `start` and `stop` around each.
 
     `tests` is how many did, `hosts` in how many tests each host. A connection left open by an earlier test is not seen.
     """
 
-    def __init__(self) -> None:
-        """Nothing is counted yet."""
+    def __init__(self, *, refuse: bool = False, allow_hosts: Iterable[str] = ()) -> None:
+        """Nothing is counted yet. With `refuse` the model is not reached either, unless its host is allowed."""
+        self._refuse = refuse
+        self._allowed = tuple(allow_hosts)
         self.tests = 0
         self.hosts: dict[str, int] = {}
         self._met: set[str] = set()
 
     def start(self) -> None:
-        """A test without the plugin begins."""
+        """A test begins, or what stands outside of its recording."""
         global _bystander  # noqa: PLW0603  the hook has no self to find it by
         audit.listen(EVENTS, _meet)
         self._met.clear()
         _bystander = self
 
     def stop(self) -> None:
-        """The test is over."""
+        """It is over."""
         global _bystander  # noqa: PLW0603  as in start
         _bystander = None
         self.tests += bool(self._met)
@@ -243,8 +245,14 @@ class Bystander:
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         """An audit event while nothing is guarded."""
         there = peer(event, args) if event in SOCKET_EVENTS else None
-        if there is not None and is_model_host(there.host):
+        if there is None or not is_model_host(there.host):
+            return
+        if not self._refuse:
             self._met.add(there.host)
+        elif not DeclaredHosts(self._allowed).look_up(there.host):
+            _close(there.act, args)
+            msg = f"{there} refused: a replay reaches nothing"
+            raise ReplayDiverged(msg)
 
 
 _active: Guard | None = None

@@ -22,7 +22,7 @@ def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str 
     if finding is not None:
         return {"replays": False, "why": finding.headline}
     if recorded.get("outcome") == "failed":
-        if failure is None and replayed.get("expect") != "fails as recorded":
+        if failure is None and not replayed.get("failed") and replayed.get("expect") != "fails as recorded":
             return {"replays": False, "why": "the test failed when it was recorded and passes offline"}
         return {"replays": True, "why": "fails as recorded"}
     if failure is not None:
@@ -35,27 +35,57 @@ def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str 
 def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     """The lines at the end of a session: replays counted, recordings with their proof, gaps, tools that ran unseen.
 
-    Files are told from `here`, the directory in which pytest was started.
+    With -q recordings that went well are counted, with -qq nothing is said but what needs a person. Files are told
+    from `here`, the directory in which pytest was started.
     """
     everything, place = list(told), Path(here)
     replayed = [one for one in everything if one["mode"] == "replay"]
     recorded = [one for one in everything if one["mode"] == "record"]
     lines: list[str] = []
-    if replayed and (verbosity > 0 or any(one.get("code") or one.get("drift") for one in replayed)):
+    parted = any(one.get("code") or one.get("drift") for one in replayed)
+    if replayed and (verbosity > 0 or (parted and verbosity > -2)):
         lines += replay_lines(replayed)
     elif replayed and verbosity >= 0:
         lines.append(replay_count(replayed))
     for one in replayed:
         lines += edited_lines(one, place)
+    calm = [one for one in recorded if verbosity < 0 and went_well(one)]
+    if calm and verbosity == -1:
+        lines.append(recording_count(calm))
     for one in recorded:
-        lines += recording_lines(one, place)
-    lines += [adopting_line(one, place) for one in everything if one["mode"] == "adopt"]
+        if one not in calm:
+            lines += recording_lines(one, place)
+    adopting = [one for one in everything if one["mode"] == "adopt"]
+    lines += [adopting_line(one, place) for one in adopting if verbosity > -2 or one.get("verdict") != "adopted"]
     return lines
 
 
-def afterwards(facts: Told) -> list[str]:
-    """What showed when the tests were over: calls later than their test's report, models asked without the plugin."""
+def went_well(one: Told) -> bool:
+    """Whether a recording leaves nothing for a person to do."""
+    if any(one.get(what) for what in ("gaps", "unfrozen", "large")) or one.get("verdict") in {"pending", "not written"}:
+        return False
+    proof = one.get("proof") or {}
+    return bool(proof.get("replays", True)) and not proof.get("skipped")
+
+
+def recording_count(recorded: list[Told]) -> str:
+    """One line for all recordings that went well."""
+    verdicts = Counter(str(one["verdict"]) for one in recorded)
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+    proven = ", all replay" if all(one.get("proof") for one in recorded if one["verdict"] != "nothing crossed") else ""
+    return f"recorded {plural(len(recorded), 'test')} ({counted}{proven})"
+
+
+def afterwards(facts: Told, *, recording: bool = False) -> list[str]:
+    """What showed when the tests were over: calls later than their test's report, models asked without the plugin.
+
+    And the tests whose worker process has crashed: nothing is known of them but what is on the disk.
+    """
     lines = []
+    for test in facts.get("lost", ()):
+        lines.append(f"incomplete: the worker process crashed in {test}, which told nothing")
+        if recording:
+            lines.append("          to see what it had recorded by then:   agentreplay recover")
     for one in facts.get("late", ()):
         lines += [
             f"[AR-LATE] {one['test']}: {one['call']}",
@@ -66,6 +96,13 @@ def afterwards(facts: Told) -> list[str]:
         lines += [
             f"not recorded: {plural(standing['tests'], 'test')} without the plugin called a model at {asked}",
             "          give each the fixture agentreplay, or name their folder in agentreplay_paths",
+        ]
+    if standing := facts.get("outside"):
+        asked = ", ".join(standing["hosts"])
+        setups = plural(standing["tests"], "test")
+        lines += [
+            f"not recorded: fixtures wider than a test called a model at {asked}, in the set-up of {setups}",
+            "          a recording is one test's: let each test call the model, or its function-scoped fixture",
         ]
     return lines
 
@@ -122,7 +159,8 @@ def recording_lines(one: Told, here: Path) -> list[str]:
     lines: list[str] = []
     match one.get("verdict"):
         case "created" | "replaced" as verdict:
-            line = f"recorded  {file} ({verdict}, {plural(one['exchanges'], 'call')}, test {one['outcome']})"
+            at = f" at try {one['tries']}" if "tries" in one else ""
+            line = f"recorded  {file} ({verdict}, {plural(one['exchanges'], 'call')}, test {one['outcome']}{at})"
             proof = one.get("proof")
             if proof is not None:
                 line += proof_words(proof)

@@ -77,6 +77,13 @@ class Store:
             files.write_whole(path, text)
         self._read[path] = hashlib.sha256(text.encode()).hexdigest()
 
+    def restore(self, path: Path, data: bytes | None) -> None:
+        """Put back what stood at `path` before a `save`; None for nothing. Raises CannotWrite."""
+        if data is None:
+            files.remove(path)
+        else:
+            files.write_whole(path, data)
+
     def save_pending(self, path: Path, text: str) -> Path:
         """Keep a run that waits for a person to put it at `path`; gives where. Raises CannotWrite."""
         files.private(layout.private_folder(self.root))

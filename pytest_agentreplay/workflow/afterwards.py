@@ -23,7 +23,7 @@ class Afterwards:
     def __init__(self) -> None:
         """Nothing is heard yet."""
         self._ended: list[tuple[str, list[str], int]] = []
-        self._bystander: Bystander | None = None
+        self._standing: dict[str, Bystander] = {}
 
     def listen(self, scene: Scene) -> None:
         """The scene is closed, and its test is reported next; the scene itself is let go."""
@@ -31,24 +31,30 @@ class Afterwards:
         self._ended.append((scene.place.test, late, len(late)))
 
     @contextmanager
-    def bystander(self) -> Iterator[None]:
-        """Around a test without the plugin, while others record: whether it looks for a model."""
+    def bystander(self, what: str = "bystanders", *, allow: Iterable[str] = ()) -> Iterator[None]:
+        """Around what is not recorded: whether it looks for a model. "bystanders" are tests without the plugin.
+
+        "outside" is what a test with the plugin does before its scene is open, which is to set wider fixtures up;
+        "refused" is the same in a replay, where only the hosts of `allow` are reached.
+        """
         from pytest_agentreplay.boundaries.guard import Bystander
 
-        if self._bystander is None:
-            self._bystander = Bystander()
-        self._bystander.start()
+        if what not in self._standing:
+            self._standing[what] = Bystander(refuse=what == "refused", allow_hosts=allow)
+        standing = self._standing[what]
+        standing.start()
         try:
             yield
         finally:
-            self._bystander.stop()
+            standing.stop()
 
     def facts(self) -> Facts:
         """What there is to tell by now; empty when there is nothing."""
         late = [{"test": test, "call": call} for test, calls, told in self._ended for call in calls[told:]]
         found: Facts = {"late": late} if late else {}
-        if self._bystander is not None and self._bystander.tests:
-            found["bystanders"] = {"tests": self._bystander.tests, "hosts": sorted(self._bystander.hosts)}
+        for what, standing in self._standing.items():
+            if standing.tests:
+                found[what] = {"tests": standing.tests, "hosts": sorted(standing.hosts)}
         return found
 
 
@@ -56,11 +62,12 @@ def joined(several: Iterable[Facts]) -> Facts:
     """The facts of several processes as one."""
     found = [one for one in several if one]
     late = [call for one in found for call in one.get("late", ())]
-    standing = [one["bystanders"] for one in found if "bystanders" in one]
-    together: Facts = {"late": late} if late else {}
+    lost = [test for one in found for test in one.get("lost", ())]
+    together: Facts = {name: tests for name, tests in (("late", late), ("lost", lost)) if tests}
     if looked := [part for one in found for part in one.get("looked", ())]:
         together["looked"] = looked
-    if standing:
-        hosts = sorted({host for one in standing for host in one["hosts"]})
-        together["bystanders"] = {"tests": sum(one["tests"] for one in standing), "hosts": hosts}
+    for what in ("bystanders", "outside"):
+        if standing := [one[what] for one in found if what in one]:
+            hosts = sorted({host for one in standing for host in one["hosts"]})
+            together[what] = {"tests": sum(one["tests"] for one in standing), "hosts": hosts}
     return together

@@ -11,6 +11,7 @@ import hashlib
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.guard import Guard
@@ -63,6 +64,7 @@ class Recording(Scene):
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
         self._ended: Ended | None = None
         self._body = 0
+        self._replaced: bytes | None = None
 
     def guard(self) -> Guard:
         """Only listens: what no boundary took is listed at the end."""
@@ -98,7 +100,7 @@ class Recording(Scene):
         elif self.crossing.problems:
             self.told["why"] = str(self.crossing.problems[0])
             self._keep_journal(False)
-        elif ended.skipped or not self.recorder.count():
+        elif not self.recorder.count():
             self.told["verdict"] = "nothing crossed"
             self._keep_journal(False)
         else:
@@ -111,6 +113,15 @@ class Recording(Scene):
             self._keep_journal(False)
         return self.stragglers()
 
+    def withdraw(self) -> None:
+        """Undo what `end` has written: the test is run again, and this try counts for nothing."""
+        match self.told["verdict"]:
+            case "created" | "replaced":
+                self.store.restore(self.place.snapshot, self._replaced)
+            case "pending":
+                files.remove(Path(str(self.told["pending"])))
+        self.journal.close(keep=False)
+
     def _write(self, run: Run, keep_old: str) -> None:
         """Put `run` in its place, or beside it when the old one is kept, and tell which."""
         run = self.redaction.rescan(replace(run, header=self.redaction.header(run.header)))
@@ -119,6 +130,7 @@ class Recording(Scene):
             self.told["pending"] = str(self.store.save_pending(self.place.snapshot, text))
             self.told["verdict"], self.told["why"] = "pending", keep_old
         else:
+            self._replaced = None if self.previous is None else files.read(self.place.snapshot)
             self.store.save(self.place.snapshot, text)
             self.told["verdict"] = "created" if self.previous is None else "replaced"
         self.told["exchanges"] = len(run.exchanges)
@@ -145,9 +157,11 @@ class Recording(Scene):
             return ""
         if self.settings.expect == "reproduces":
             return "the test keeps its recorded failure"
-        failed = ended.failure is not None or self.crossing.late
-        passed_before = self.previous.run.header.outcome.get("status") == "passed"
-        return "this run failed, the recorded one passed" if passed_before and failed else ""
+        if self.previous.run.header.outcome.get("status") != "passed":
+            return ""
+        if ended.failure is not None or self.crossing.late:
+            return "this run failed, the recorded one passed"
+        return "this run skipped itself, the recorded one passed" if ended.skipped else ""
 
     def _sealed(self, ended: Ended) -> Run:
         exchanges = self.recorder.exchanges()

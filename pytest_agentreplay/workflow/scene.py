@@ -130,6 +130,9 @@ class Scene:
         """Teardown is over too: what it did wrong, or None. The door is closed."""
         raise NotImplementedError
 
+    def withdraw(self) -> None:
+        """Undo what `end` has written; nothing, where nothing is."""
+
     def open(self) -> None:
         """Meet the boundaries. What cannot be met is CannotRedirect, and everything is as before."""
         with ExitStack() as stack:

@@ -23,3 +23,25 @@ def in_three_acts(project, *words, record=(), **environ):
 @pytest.fixture
 def three_acts():
     return in_three_acts
+
+
+HEADLINE = "[AR-PROMPT] turn 1/3: model m-1"
+
+
+@pytest.fixture(scope="module")
+def shop(shared_project):
+    """Makes projects from tests and plugins."""
+
+    def make(tests, *plugins, ini="", **environ):
+        made = shared_project(environ=environ)
+        made.plugins += plugins
+        made.furnish(tests, ini)
+        return made
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def headline():
+    """What the report of an edited prompt begins with, as far as a narrow summary shows it."""
+    return HEADLINE

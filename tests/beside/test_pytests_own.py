@@ -1,0 +1,195 @@
+"""What pytest itself offers: verbosity, selection, collection, reports, plugins switched off, kinds of items."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+TESTS = """
+import os, pathlib, unittest
+import pytest, agent
+
+def test_first(agentreplay):
+    agent.answer("Where is A-17?")
+
+@pytest.mark.usefixtures("agentreplay")
+def test_used():
+    agent.answer("Where is A-18?")
+
+@pytest.fixture
+def asked():
+    return agent.answer("Where is A-19?")
+
+@pytest.mark.agentreplay
+def test_marked(asked):
+    assert "refund" in asked
+
+@pytest.mark.xfail(strict=True)
+def test_known_bug(agentreplay):
+    assert "parcel" in agent.answer("Where is A-20?")
+
+def test_skips(agentreplay):
+    pytest.skip(agent.answer("Where is A-21?"))
+
+@pytest.mark.agentreplay
+class TestCase(unittest.IsolatedAsyncioTestCase):
+    async def test_async(self):
+        self.assertIn("refund", agent.answer("Where is A-22?"))
+
+def test_plain():
+    pass
+"""
+COUNTED = "5 passed, 1 skipped, 1 xfailed"
+
+
+@pytest.fixture(scope="module")
+def own(shop):
+    project = shop(TESTS)
+    return project, project.record("-q")
+
+
+def test_at_q_recordings_are_counted_and_at_qq_only_trouble_is_told(own):
+    project, recorded = own
+    assert recorded.returncode == 0, recorded.stdout
+    assert COUNTED in recorded.stdout
+    assert "recorded 6 tests (6 created, all replay)" in recorded.stdout.splitlines()
+    assert "agentreplay" not in project.offline("-qq").stdout
+    project.edit("pytest.ini", "    agent.refund\n", "")
+    quiet = project.record("-qq", "-k", "first").stdout
+    project.edit("pytest.ini", "    agent.lookup_order = read\n", "    agent.lookup_order = read\n    agent.refund\n")
+    assert "[AR-UNFROZEN] tool refund ran unseen" in quiet
+    assert project.record("-qq", "-k", "first").stdout.splitlines()[1:] in ([], [""])
+
+
+def test_markers_fixtures_skips_and_known_failures_replay(own):
+    project, _ = own
+    done = project.offline("-v")
+    assert done.returncode == 0, done.stdout
+    assert COUNTED in done.stdout
+    assert "replayed 6 tests (18 turns, 30 calls served, 0 live)" in done.stdout
+    assert "replayed" not in project.offline("-q").stdout
+    outcomes = {one.run.header.test.rpartition("::")[2]: one.run.header.outcome["status"] for one in project.snapshots}
+    assert outcomes.pop("test_skips") == "skipped"
+    assert outcomes.pop("test_known_bug") == "failed"
+    assert {*outcomes.values()} == {"passed"}
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("-q",), ("-qq",), ("-vv", "--junitxml=junit.xml")], ids=["plain", "q", "qq", "vv on CI"]
+)
+def test_a_divergence_reads_the_same(own, words):
+    project, _ = own
+    told, done = project.diverged("-k", "first or marked", *words, CI="1" if "-vv" in words else "")
+    assert told.keys() == {"test_first", "test_marked"}
+    assert all(" [AR-PROMPT] turn 1/3" in said for said in told.values())
+    assert ("diverged 2 [2 AR-PROMPT]" in done.stdout) is (words != ("-qq",))
+    if "-vv" in words:
+        for case in ET.parse(project.root / "junit.xml").iter("testcase"):
+            facts = {one.get("name"): one.get("value") for one in case.iter("property")}
+            (failure,) = [one for one in case if one.tag in {"failure", "error"}]
+            assert facts["agentreplay.code"] == "AR-PROMPT"
+            assert "\n" not in failure.get("message")
+
+
+def test_stopping_and_coming_back(own):
+    project, _ = own
+    project.plugins, cache = ("pytest_agentreplay.plugin",), ("-k", "first or used or plain")
+    _, stopped = project.diverged("-x", *cache)
+    assert "replayed 1 test " in stopped.stdout
+    told, _ = project.diverged("--maxfail=2", *cache)
+    assert len(told) == 2
+    again = project.offline("--lf", *cache)
+    assert "2 passed" in again.stdout
+    told, _ = project.diverged("--sw", *cache, code=2)
+    assert told.keys() == {"test_first"}
+    assert "3 passed" in project.offline("--ff", *cache).stdout
+    project.plugins += ("no:cacheprovider",)
+
+
+def test_collecting_opens_nothing(own):
+    project, _ = own
+    project.edit("pytest.ini", "    agent.refund\n", "    agent.refund\n    nowhere.at_all\n")
+    done = project.offline("--co", "-q")
+    project.edit("pytest.ini", "    nowhere.at_all\n", "")
+    assert done.returncode == 0, done.stdout
+    assert "7 tests collected" in done.stdout
+
+
+def test_the_debugger_opens_on_a_divergence_and_ends_well(own):
+    project, _ = own
+    told, done = project.diverged("--pdb", "-k", "first or used", given="c\nq\n", code=2)
+    assert done.stdout.count("(Pdb)") == 2
+    assert "Exit: Quitting debugger" in done.stdout
+    assert told.keys() == {"test_first", "test_used"}
+    assert "replayed 2 tests" in done.stdout
+
+
+def test_shown_setups_and_durations(own):
+    project, _ = own
+    done = project.offline("--setup-show", "--durations=2", "-k", "first")
+    assert "SETUP    F agentreplay" in done.stdout
+    assert "slowest 2 durations" in done.stdout
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("mode", ["prepend", "append", "importlib"])
+def test_import_modes(own, mode):
+    project, _ = own
+    done = project.offline(f"--import-mode={mode}", "-p", "no:terminal", "-k", "first or async")
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout
+
+
+def test_without_us_the_suite_is_plain(own):
+    project, _ = own
+    ours, project.plugins = project.plugins, ("no:pytest_agentreplay",)
+    try:
+        plain = project.run("-k", "plain or TestCase", "-W", "ignore", "-o", "agentreplay_tools=")
+        strict = project.run("--strict-markers", "-W", "ignore")
+    finally:
+        project.plugins = ours
+    assert "2 passed" in plain.stdout, plain.stdout
+    assert "'agentreplay' not found in `markers`" in strict.stdout
+
+
+def test_doctests_of_a_folder_that_opted_in(own):
+    project, _ = own
+    project.write(
+        answers__shown='def shown():\n    """\n    >>> import agent\n    >>> "refund" in agent.answer("Where?")\n    True\n    """\n'
+    )
+    words = ("--doctest-modules", "answers", "-o", "agentreplay_paths=answers")
+    assert "(created, 5 calls, test passed)   replays" in project.record(*words).stdout
+    done = project.offline(*words)
+    assert done.returncode == 0, done.stdout
+
+
+WIDE = """
+import socket
+import pytest
+
+@pytest.fixture(scope="module")
+def warm():
+    try:
+        socket.getaddrinfo("api.openai.com", 443)
+    except OSError:
+        pass
+
+def test_it(warm, agentreplay):
+    import agent
+    agent.answer("Where is A-17?")
+
+def test_other(warm, agentreplay):
+    pass
+"""
+
+
+def test_a_wider_fixture_that_calls_the_model_is_told_and_refused(own):
+    project, _ = own
+    project.write(test_wide=WIDE)
+    recorded = project.record("test_wide.py", "--agentreplay-no-prove")
+    assert "fixtures wider than a test called a model at api.openai.com, in the set-up of 1 test" in recorded.stdout
+    done = project.offline("test_wide.py")
+    assert done.returncode == 1
+    assert "lookup" not in done.stdout.partition("refused")[0]
+    assert done.stdout.count("api.openai.com:443 refused: a replay reaches nothing") >= 2, done.stdout
+    assert "by a fixture that is wider than the test" in done.stdout
+    allowed = project.offline("test_wide.py", "-o", "agentreplay_allow_hosts=api.openai.com")
+    assert allowed.returncode == 0, allowed.stdout

@@ -1,0 +1,115 @@
+"""pytest-xdist: workers record, replay and prove; the controller says what one process would have said."""
+
+import re
+
+import pytest
+
+TESTS = """
+import os, signal
+import pytest, agent
+
+def where(agentreplay):
+    with open("workers.txt", "a") as file:
+        file.write(f"{os.environ.get('PYTEST_CURRENT_TEST')} {os.environ.get('PYTEST_XDIST_WORKER')}\\n")
+
+@pytest.mark.parametrize("n", ["a b", "\\u00fc/x", "C:\\\\d"])
+def test_it(n, agentreplay):
+    where(agentreplay)
+    agent.answer(n)
+
+@pytest.mark.xdist_group("till")
+@pytest.mark.parametrize("n", ["a@b", "c"])
+def test_grouped(n, agentreplay):
+    agent.answer(n)
+
+def test_crash(agentreplay):
+    agent.answer("crash?")
+    if how := os.environ.get("CRASH"):
+        os._exit(3) if how == "exit" else os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+IDS = {
+    "test_shop.py::test_it[a b]",
+    "test_shop.py::test_it[\\xfc/x]",
+    "test_shop.py::test_it[C:\\\\d]",
+    "test_shop.py::test_grouped[a@b]",
+    "test_shop.py::test_grouped[c]",
+    "test_shop.py::test_crash",
+}
+
+
+def footer(done):
+    """Our lines; the order of tests is a matter of luck between workers."""
+    lines = done.stdout.partition("- agentreplay -")[2].partition("\n=")[0].splitlines()[1:]
+    return sorted(line for line in lines if line)
+
+
+@pytest.fixture(scope="module")
+def crashed(shop):
+    """Recorded under two workers, one of which died in a test; then what was missing is recorded."""
+    project = shop(TESTS, "xdist.plugin")
+    first = project.record("-n", "2", CRASH="exit")
+    left = [snapshot.run.header.test for snapshot in project.snapshots]
+    listed, again = project.command("recover"), project.record("-n", "2", "--dist=loadgroup")
+    return project, first, left, listed, again
+
+
+def test_a_worker_that_dies_takes_no_other_recording_with_it(crashed):
+    project, first, left, listed, _ = crashed
+    assert first.returncode == 1
+    assert set(left) == IDS - {"test_shop.py::test_crash"}
+    assert first.stdout.count("test passed)   replays") == 5
+    assert "incomplete: the worker process crashed in test_shop.py::test_crash" in first.stdout
+    assert "agentreplay recover" in first.stdout
+    assert "test_crash" in listed.stdout, listed.stdout + listed.stderr
+    journal = re.search(r"\S*test_crash\S*\.jsonl", listed.stdout)[0]
+    recovered = project.command("recover", journal)
+    assert recovered.returncode == 0, recovered.stdout + recovered.stderr
+    assert "5 calls" in recovered.stdout, recovered.stdout
+
+
+def test_ids_are_those_of_one_process_whatever_the_distribution(crashed):
+    project, *_, again = crashed
+    assert again.returncode == 0, again.stdout
+    assert again.stdout.count("(replaced, ") == 5, "loadgroup renames tests in its workers; their snapshots are theirs"
+    assert again.stdout.count("(created, ") == 1
+    assert {snapshot.run.header.test for snapshot in project.snapshots} == IDS
+
+
+def test_the_proof_runs_in_the_worker_that_recorded(crashed):
+    project, *_ = crashed
+    lines = (project.root / "workers.txt").read_text().splitlines()
+    workers = [line.rpartition(" ")[2] for line in lines if "[a b]" in line]
+    assert len(workers) == 4, "twice recorded, twice proven"
+    assert workers[0] == workers[1]
+    assert workers[2] == workers[3]
+
+
+@pytest.mark.parametrize("dist", ["load", "loadfile", "worksteal", "loadgroup"])
+def test_the_controller_says_what_one_process_says(crashed, dist):
+    project, *_ = crashed
+    alone = project.offline("-v")
+    spread = project.offline("-v", "-n", "2", f"--dist={dist}")
+    assert alone.returncode == spread.returncode == 0, spread.stdout
+    assert footer(alone) == footer(spread) == ["replayed 6 tests (18 turns, 30 calls served, 0 live)"]
+
+
+def test_divergences_are_counted_and_told_once(crashed, headline):
+    project, *_ = crashed
+    told, done = project.diverged("-n", "2")
+    alone, single = project.diverged()
+    assert told == alone
+    assert len(told) == 6
+    assert all(said.startswith(f"FAILED {headline}") for said in told.values())
+    assert footer(done) == footer(single)
+    assert "diverged 6 [6 AR-PROMPT]" in done.stdout
+
+
+def test_a_worker_that_dies_in_a_replay_is_told(crashed):
+    project, *_ = crashed
+    done = project.offline("-n", "2", CRASH="kill")
+    assert done.returncode == 1
+    assert footer(done) == [
+        "incomplete: the worker process crashed in test_shop.py::test_crash, which told nothing",
+        "replayed 5 tests (15 turns, 25 calls served, 0 live)",
+    ]
