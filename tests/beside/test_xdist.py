@@ -109,7 +109,7 @@ def test_a_worker_that_dies_in_a_replay_is_told(crashed):
     project, *_ = crashed
     done = project.offline("-n", "2", CRASH="kill")
     assert done.returncode == 1
-    assert footer(done) == [
+    assert {
         "incomplete: the worker process crashed in test_shop.py::test_crash, which told nothing",
         "replayed 5 tests (15 turns, 25 calls served, 0 live)",
-    ]
+    } <= {*footer(done)}
