@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
+
 TESTS = """
 import pytest, agent
 from hypothesis import given, settings, strategies as st

@@ -6,6 +6,8 @@ import importlib.util
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
+
 OURS = "pytest_agentreplay"
 SAID = "another plugin has --replay here; say --agentreplay-mode=model"
 

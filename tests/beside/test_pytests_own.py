@@ -4,6 +4,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
+
 TESTS = """
 import os, pathlib, unittest
 import pytest, agent

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
+
 TESTS = """
 import random
 import pytest, agent

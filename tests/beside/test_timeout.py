@@ -5,6 +5,8 @@ import signal
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
+
 TESTS = """
 import os, time
 import pytest, agent

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
+
 TESTS = """
 import os, signal
 import pytest, agent

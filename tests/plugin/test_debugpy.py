@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
+
 THINKING = 1.2
 """Seconds at a breakpoint: more than the stepped clock waits for a crossing."""
 

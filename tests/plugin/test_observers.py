@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
+
 CORES = ["ctrace", *(["sysmon"] if sys.version_info >= (3, 12) else [])]
 
 SHAPES = """
