@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-OURS = {f"pytest_agentreplay{room}" for room in ("", ".plugin", ".settings", ".errors")}
+DOOR = {f".plugin{room}" for room in ("", ".keys", ".names", ".session")}
+OURS = {f"pytest_agentreplay{room}" for room in ("", ".settings", ".errors", *DOOR)}
 """The door, what it reads its options with, and the errors that these two raise: none of them imports a library."""
 STDLIB: set[str] = set()
 """Modules of the standard library that pytest has not loaded by itself and that we load nevertheless: none."""

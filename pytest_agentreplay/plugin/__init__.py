@@ -1,0 +1,350 @@
+"""Door 1: pytest glue only. Options, marker, fixtures, and hooks that hand over at once.
+
+    keys         what is kept on pytest's config and items      scenes       the scene of one test, begun and ended
+    names        names that other plugins have as well          recordings   the proof of each new recording
+    session      what is told when the session is over
+
+A test that does not ask for the plugin costs a look-up per hook; `scenes` and `recordings`, and whatever else is ours,
+wait for one that does.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay import settings as knobs
+from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError
+from pytest_agentreplay.plugin import names
+from pytest_agentreplay.plugin.keys import (
+    BASE,
+    BODY,
+    FINDING,
+    INNER,
+    OPEN,
+    PROVING,
+    RESEEDS,
+    SCENE,
+    TMP,
+    UNDO,
+    afterwards_of,
+    wanted,
+)
+from pytest_agentreplay.plugin.session import LINES, SessionLines
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from contextlib import AbstractContextManager
+
+    from pytest_agentreplay.workflow.handle import AgentReplay
+
+DETERMINED = r"^Failed: \[AR-(?!LATE\])"
+"""What pytest-rerunfailures sees of a divergence: the same at each try, unlike a thread that comes late."""
+
+MARKER = (
+    "agentreplay(mode=None, tools=None, expect=None, ...): record this test's model and tool calls, or replay them; "
+    "see the settings page for every keyword"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the flags and ini keys of `settings`."""
+    names.add_flags(parser, shared=False)
+    for key, options in knobs.INI:
+        parser.addini(key, **options)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None]:
+    """Only now do all plugins and conftests have their flags: whoever came after us would have died of a second one."""
+    yield
+    names.add_flags(parser, shared=True)
+
+
+def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
+    """Where another plugin takes a flag of ours, have pytest say so beneath a command line that it cannot read."""
+    config = manager.get_plugin("pytestconfig")
+    named = getattr(plugin, "__name__", "_pytest.")
+    if config is None or not hasattr(plugin, "pytest_addoption") or named.startswith(("_pytest.", names.ME)):
+        return
+    if not names.SHARED.isdisjoint(names.flags(config._parser)):
+        from pytest_agentreplay.report.clashes import FLAG
+
+        config._parser.extra_info["agentreplay"] = FLAG
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Resolve what holds for the whole session; a setting that cannot be meant stops pytest with exit code 4."""
+    config.addinivalue_line("markers", MARKER)
+    if names.meant_for_us(config):
+        from pytest_agentreplay.report.clashes import FLAG
+
+        raise pytest.UsageError(FLAG)
+    try:
+        config.stash[BASE] = knobs.resolve(
+            options=vars(config.option),
+            ini={key: config.getini(key) for key, _ in knobs.INI},
+            environ=os.environ,
+            written=ini_keys(config),
+            file=str(config.inipath or ""),
+        )
+    except SettingsError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[LINES] = SessionLines()
+    config.pluginmanager.register(config.stash[LINES], "agentreplay-session")
+    if config.stash[BASE].mode == "record":
+        from pytest_agentreplay.plugin.recordings import Recordings
+
+        config.pluginmanager.register(Recordings(), "agentreplay-recordings")
+    if "rerun_except" in config.option:
+        config.option.rerun_except = [*(config.option.rerun_except or ini_list(config, "rerun_except")), DETERMINED]
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """One line: the whole matrix; another one for each name of ours that another plugin has too."""
+    lines = [config.stash[BASE].headline()]
+    if "agentreplay_replay" not in config.option:
+        from pytest_agentreplay.report.clashes import FLAG
+
+        lines.append(f"agentreplay: {FLAG}")
+    for name, plugin in config.pluginmanager.list_name_plugin():
+        module = getattr(plugin, "__name__", names.ME)
+        fixture = getattr(plugin, "agentreplay", None)
+        if module != names.ME and type(fixture) is type(agentreplay) and not name.endswith("conftest.py"):
+            from pytest_agentreplay.report.clashes import two_fixtures
+
+            lines.append(f"agentreplay: {two_fixtures(module, name)}")
+    return lines
+
+
+def ini_keys(config: pytest.Config) -> list[str]:
+    """The keys that stand in the ini file; pytest's own complaint about unknown ones comes late and without a hint."""
+    written = vars(config).get("_inicfg")
+    return list(config.inicfg if written is None else written)
+
+
+def ini_list(config: pytest.Config, key: str) -> list[str]:
+    """An ini key of another plugin; empty where this release of it has none."""
+    try:
+        return list(config.getini(key) or ())
+    except (KeyError, ValueError):
+        return []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Say where two runs part; whoever pretty-prints both sides is asked too, and has one line each."""
+    if op != "==" or not type(left).__module__ == type(right).__module__ == "pytest_agentreplay.cases.view":
+        return None
+    from pytest_agentreplay.cases.assertions import first_divergence, told
+
+    divergence = first_divergence(left, right)  # type: ignore[arg-type]
+    return told(divergence) if divergence is not None else None
+
+
+@pytest.fixture
+def agentreplay(request: pytest.FixtureRequest) -> AgentReplay:
+    """Record this test's model and tool calls, or replay them; a handle with .run, .mode, .tool, .secret ..."""
+    from pytest_agentreplay.plugin import scenes
+    from pytest_agentreplay.workflow.handle import AgentReplay
+
+    if "tmp_path" in request.fixturenames:  # a place that must be known before the first call
+        request.node.stash[TMP] = request.getfixturevalue("tmp_path")
+    return AgentReplay(scenes.begin(request.node))
+
+
+@pytest.fixture
+def _agentreplay_scene(request: pytest.FixtureRequest) -> None:
+    """Opens the scene of a test that opted in by marker or folder, before its other fixtures: they are part of it."""
+    from pytest_agentreplay.plugin import scenes
+
+    if "tmp_path" in request.fixturenames:
+        request.node.stash[TMP] = request.getfixturevalue("tmp_path")
+    scenes.begin(request.node)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Give the tests that opted in by marker or folder the fixture that opens the scene, behind the wider fixtures."""
+    for item in session.items:
+        fixtures = getattr(item, "fixturenames", None)
+        if fixtures is None or not wanted(item) or {"agentreplay", "_agentreplay_scene"} & {*fixtures}:
+            continue
+        known = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+        own = (at for at, name in enumerate(fixtures) if name in known and known[name][-1].scope == "function")
+        fixtures.insert(next(own, len(fixtures)), "_agentreplay_scene")
+
+
+@pytest.fixture
+def agent_snapshot(request: pytest.FixtureRequest, agentreplay: AgentReplay) -> Any:  # noqa: ARG001  opens the scene
+    """`assert agentreplay.run == agent_snapshot`: a readable transcript of the run, kept by syrupy."""
+    from pytest_agentreplay.transcript import wrap
+
+    if not request.config.pluginmanager.hasplugin("syrupy"):
+        pytest.fail(
+            "agent_snapshot needs the plugin syrupy, which is not loaded here (-p no:syrupy?); "
+            "pytest-snapshot cannot be loaded beside it",
+            pytrace=False,
+        )
+    scene = request.node.stash[SCENE]
+    recording = scene is not None and scene.mode == "record"
+    return wrap(request.getfixturevalue("snapshot"), update=recording)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A fixture that crosses the doorstep may be refused there; the finding says it, not a traceback."""
+    earlier: list[pytest.StashKey[Any]] = [SCENE, FINDING, INNER]  # of another go at the same test
+    for key in earlier:
+        if key in item.stash:
+            del item.stash[key]
+    item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("agentreplay.")]
+    if UNDO in item.stash and not item.stash.get(PROVING, False):
+        item.stash[UNDO]()
+        del item.stash[UNDO]
+    if names.two_recorders(item):
+        from pytest_agentreplay.report.clashes import TWO_RECORDERS
+
+        pytest.fail(TWO_RECORDERS, pytrace=False)
+    around: AbstractContextManager[None] = nullcontext()
+    if wanted(item):
+        from pytest_agentreplay.plugin import scenes
+
+        around = scenes.outside(item)
+    try:
+        with around:
+            return (yield)
+    except ReplayDiverged as refused:
+        scene = item.stash.get(SCENE, None)
+        if scene is None:
+            raise
+        from pytest_agentreplay.plugin import scenes
+        from pytest_agentreplay.workflow.scene import Ended
+
+        finding = scene.end_body(Ended(refused))
+        if finding is None:
+            raise
+        item.stash[FINDING] = finding
+        raise scenes.failed(item, finding, refused) from None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """A wider fixture that was refused: pytest keeps that for the tests that share it, but for Exceptions only."""
+    try:
+        return (yield)
+    except ReplayDiverged as refused:
+        if fixturedef.scope == "function":
+            raise
+        from pytest_agentreplay.plugin.scenes import WIDE
+
+        error = pytest.fail.Exception(f"{refused}\n{WIDE}", pytrace=False)
+        fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, None))  # type: ignore[arg-type]
+        raise error from None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Open the scene, run the body under its stamp, and let the gate have the last word."""
+    if not wanted(item):
+        return (yield)
+    if clash := names.foreign_fixture(item):
+        pytest.fail(clash, pytrace=False)
+    from pytest_agentreplay.plugin import scenes
+    from pytest_agentreplay.workflow.scene import Ended
+
+    scene = scenes.begin(item)
+    if scene is None:
+        return (yield)
+
+    scenes.stamp_coroutine(item, scene)
+    result, failure = None, None
+    item.stash[BODY] = True
+    scene.enter_body()
+    try:
+        result = yield
+    except BaseException as raised:  # whatever ended the body is told to the scene, then raised again
+        failure = raised
+    finally:
+        scene.leave_body()
+        item.stash[BODY] = False
+    ended = scenes.how_it_ended(item, failure, Ended)
+    finding = scene.end_body(ended)
+    if failure is not None and isinstance(failure, scenes.INTERRUPTS):
+        raise failure
+    if finding is not None:
+        item.stash[FINDING] = finding
+        scenes.unittest_forget(item)
+        raise scenes.failed(
+            item, finding, ended.failure
+        )  # --pdb here: the agent caught the refusal, its frames are gone
+    if scene.told.get("expect") == "fails as recorded":
+        scenes.unittest_forget(item)
+        return None
+    if failure is not None:
+        raise failure
+    return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Close the scene when all fixtures are down; a recording is sealed here."""
+    finding, broken = None, None
+    try:
+        result = yield
+    except AssertionError as error:
+        if "mocked but not requested" in str(error) and (scene := item.stash.get(SCENE, None)) is not None:
+            from pytest_agentreplay.report.clashes import NOT_REQUESTED
+
+            if scene.mode == "replay":
+                error.add_note(NOT_REQUESTED)
+        raise
+    finally:
+        item.config.stash[OPEN] = None
+        if item.config.stash.get(RESEEDS, False):
+            item.config.option.randomly_reset_seed = True
+            del item.config.stash[RESEEDS]
+        if (scene := item.stash.get(SCENE, None)) is not None:
+            try:
+                finding = scene.end()
+            except AgentReplayError as error:
+                broken = error
+    if broken is not None:
+        from pytest_agentreplay.plugin.scenes import unfit
+
+        raise unfit(item, broken)
+    if finding is not None and FINDING not in item.stash:
+        from pytest_agentreplay.plugin.scenes import failed
+
+        item.stash[FINDING] = finding
+        raise failed(item, finding)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Give the report our plain data, and its one line to the short summary, JUnit and annotations."""
+    report = yield
+    if item.stash.get(BODY, False):
+        from pytest_agentreplay.plugin.scenes import of_a_part
+
+        return of_a_part(item, call, report)
+    finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
+    if finding is not None and report.failed:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if crash is not None:
+            crash.message = finding.headline
+    if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
+        report.__dict__["agentreplay"] = dict(scene.told)  # plain data crosses xdist with the report
+        afterwards_of(item.config).listen(scene)
+        if scene.mode == "record":
+            item.stash[UNDO] = scene.withdraw
+        # Let go: it holds the run. A test that is run again opens another one.
+        del item.stash[SCENE]
+    return report

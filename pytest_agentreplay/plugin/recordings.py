@@ -1,0 +1,128 @@
+"""While recording: each new recording is replayed at once, and tests that look for a model unrecorded are counted."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay.plugin.keys import BASE, FINDING, PROVING, UNDO, afterwards_of, wanted
+from pytest_agentreplay.plugin.session import tried_again
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+
+class Recordings:
+    """While recording: proves each new recording, and counts the tests without the plugin that look for a model."""
+
+    def __init__(self) -> None:
+        self.running: tuple[pytest.Item, pytest.Item | None] | None = None
+        self.reports: list[pytest.TestReport] = []
+        self.run_again = False
+        self.timer: Any = None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+        """Run the test, whoever does it, once or several times; listen around one that did not opt in."""
+        if not wanted(item):
+            with afterwards_of(item.config).bystander():
+                return (yield)
+        self.running, self.timer = (item, nextitem), None
+        try:
+            return (yield)
+        finally:
+            self.running = None
+            if UNDO in item.stash:
+                del item.stash[UNDO]
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
+        """The last report of a try: replay the recording at once, offline, unless the test is tried again."""
+        told = getattr(report, "agentreplay", None)
+        if self.running is not None and report.nodeid == self.running[0].nodeid:
+            self.reports = [*(self.reports if report.when != "setup" else ()), report]
+            self.run_again |= tried_again(report)
+            if told is not None:
+                if not self.run_again:
+                    self.prove(told)
+                self.run_again = False
+        yield
+
+    def prove(self, told: dict[str, Any]) -> None:
+        """Add the proof to what a test told, when there is something to prove."""
+        assert self.running is not None
+        item, nextitem = self.running
+        if told.get("verdict") not in {"created", "replaced"} or not item.config.stash[BASE].prove:
+            return
+        if (unwilling := unproved(item, told)) is not None:
+            told["proof"] = unwilling
+            return
+        if self.timer is not None:
+            hooks = item.config.pluginmanager.hook
+            hooks.pytest_timeout_cancel_timer(item=item)
+            hooks.pytest_timeout_set_timer(item=item, settings=self.timer)
+        told["proof"] = prove(item, nextitem, self.reports)
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_set_timer(self, settings: Any) -> None:
+        """Remember how long pytest-timeout gives the test: its proof gets as long again, and not what is left."""
+        self.timer = None if settings.func_only else settings
+
+
+def unproved(item: pytest.Item, told: dict[str, Any]) -> dict[str, Any] | None:
+    """Why a recording is not replayed at once; None when it is."""
+    if told.get("unfrozen"):
+        return {"skipped": "a tool would run again"}  # that may have been a payment
+    # pytest has put its debugger around the function for good.
+    return {"skipped": "--trace would stop again"} if item.config.getoption("trace", None) else None
+
+
+def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: list[pytest.TestReport]) -> dict[str, Any]:
+    """Replay the recording just made, offline: whether it replays, and what moved if not. Nothing is logged.
+
+    A teardown that failed while recording may fail again: that is not the recording's doing.
+    """
+    from _pytest.runner import runtestprotocol
+
+    item.stash[PROVING] = True
+    if hasattr(item, "_request"):
+        item._request = False  # the run that is proven is not quite over: without this its fixtures would serve again
+    try:
+        with unasked(item.config):
+            reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    finally:
+        del item.stash[PROVING]
+    finding = item.stash.get(FINDING, None)
+    before = {report.when for report in recorded if report.failed and report.when != "call"}
+    failing = next((report for report in reports if failed_in_fact(report) and report.when not in before), None)
+    from pytest_agentreplay.report.session import judge
+
+    failure = None
+    if failing is not None:
+        crash = getattr(failing.longrepr, "reprcrash", None)
+        failure = crash.message if crash is not None else failing.longreprtext
+    return judge(recorded[-1].agentreplay, getattr(reports[-1], "agentreplay", {}), finding, failure)
+
+
+@contextmanager
+def unasked(config: pytest.Config) -> Iterator[None]:
+    """No prompt of a debugger (`breakpoint()`, `--pdb`): somebody has been asked about this test already."""
+    manager, hook = config.pluginmanager, sys.breakpointhook
+    postmortem = manager.unregister(name="pdbinvoke") if manager.hasplugin("pdbinvoke") else None
+    sys.breakpointhook = lambda *args, **kwargs: None  # noqa: ARG005  it takes what a debugger would
+    try:
+        yield
+    finally:
+        sys.breakpointhook = hook
+        if postmortem is not None:
+            manager.register(postmortem, "pdbinvoke")
+
+
+def failed_in_fact(report: pytest.TestReport) -> bool:
+    """Whether something failed, as it may have been expected; a pass that nobody expected is none."""
+    if hasattr(report, "wasxfail"):
+        return report.skipped
+    return report.failed and not report.longreprtext.startswith("[XPASS(strict)]")

@@ -1,0 +1,206 @@
+"""The scene of one test, as pytest sees it: opened, ended, and told as an exception of pytest's."""
+
+from __future__ import annotations
+
+import bdb
+import functools
+import inspect
+import os
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError, SnapshotError
+from pytest_agentreplay.plugin.keys import (
+    BASE,
+    FINDING,
+    INNER,
+    OPEN,
+    PROVING,
+    RESEEDS,
+    SCENE,
+    TMP,
+    afterwards_of,
+    nodeid_of,
+    store_of,
+    wanted,
+)
+from pytest_agentreplay.plugin.session import suite_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.workflow.scene import Ended, Scene
+
+INTERRUPTS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception, bdb.BdbQuit)
+
+TIMED_OUT = re.compile(r"Timeout \(?>[\d.]+s\)?( from pytest-timeout\.)?")
+
+WIDE = (
+    "It was asked for outside of the recording, by a fixture that is wider than the test: a recording is one test's.\n"
+    "Let the test call the model, or its function-scoped fixture; or let the host pass: agentreplay_allow_hosts."
+)
+
+
+def begin(item: pytest.Item) -> Scene | None:
+    """Open the test's scene, once; None in mode off. What cannot be set up fails the test with our message."""
+    if SCENE in item.stash:
+        return item.stash[SCENE]
+    try:
+        marker = [dict(mark.kwargs) for mark in item.iter_markers("agentreplay")]
+        if any(mark.args for mark in item.iter_markers("agentreplay")):
+            raise SettingsError("@pytest.mark.agentreplay takes keywords only")
+        settings = item.config.stash[BASE].for_test(marker, proving=item.stash.get(PROVING, False))
+        scene = None
+        if settings.mode != "off" and not left_out(item, marker):
+            from pytest_agentreplay.workflow.begin import begin as begin_scene
+
+            suite = functools.partial(suite_of, item.session)
+            scene = begin_scene(place_of(item, settings), settings, store_of(item.config), suite)
+            scene.open()
+            hold_seeds(item.config)
+    except AgentReplayError as error:
+        item.stash[SCENE] = None
+        raise unfit(item, error) from None
+    item.stash[SCENE] = item.config.stash[OPEN] = scene
+    return scene
+
+
+def hold_seeds(config: pytest.Config) -> None:
+    """Keep pytest-randomly from seeding again before body and teardown: the run has its own seeds by then."""
+    if getattr(config.option, "randomly_reset_seed", False):
+        config.option.randomly_reset_seed = False
+        config.stash[RESEEDS] = True
+
+
+def left_out(item: pytest.Item, markers: list[dict[str, Any]]) -> bool:
+    """Whether it is a property that is kept out of the recordings. Raises SettingsError for one that is not."""
+    if not getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        return False
+    if any(keywords.get("mode") == "off" for keywords in markers):
+        return True
+    raise SettingsError(
+        "a hypothesis test cannot be recorded or replayed: it is one test and many runs.\n"
+        "Write the example that matters as an ordinary test, several with @pytest.mark.parametrize,\n"
+        'or leave this one out, whatever is recorded around it: @pytest.mark.agentreplay(mode="off").'
+    )
+
+
+def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
+    """The exception that fails a test which cannot be recorded or replayed as it stands."""
+    if isinstance(error, SnapshotError):
+        from pytest_agentreplay.workflow.begin import refused
+
+        item.stash[FINDING] = refused(error, nodeid_of(item), functools.partial(suite_of, item.session))
+        return failed(item, item.stash[FINDING])
+    return pytest.fail.Exception(str(error), pytrace=False)
+
+
+def place_of(item: pytest.Item, settings: Settings) -> Any:
+    """Where the test stands, today's directories included."""
+    from pytest_agentreplay.boundaries.places import todays_places
+    from pytest_agentreplay.workflow.scene import Place
+
+    made = getattr(item, "funcargs", None) or {}
+    root = item.config.rootpath
+    tmp = item.stash.get(TMP, None) or made.get("tmp_path")
+    marks = todays_places(root, tmp=tmp) if settings.places else {}
+    nodeid = nodeid_of(item)
+    return Place(nodeid, store_of(item.config).path_of(item.path, nodeid), root, marks, os.environ)
+
+
+@contextmanager
+def outside(item: pytest.Item) -> Generator[None]:
+    """Around a test's set-up: its wider fixtures come before its scene, and belong to no recording."""
+    base = item.config.stash[BASE]
+    if base.mode == "off" or not wanted(item):
+        yield
+        return
+    recording = base.mode == "record" and not item.stash.get(PROVING, False)
+    with afterwards_of(item.config).bystander("outside" if recording else "refused", allow=base.allow_hosts):
+        yield
+
+
+def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
+    """Make a coroutine test carry the stamp itself: its runner may have copied its context before the body began."""
+    function = getattr(item, "obj", None)
+    if not inspect.iscoroutinefunction(function) or hasattr(function, "__agentreplay__"):
+        return
+    from pytest_agentreplay.boundaries.lanes import STRAND, runner
+
+    strand = scene.crossing.main()
+
+    @functools.wraps(function)
+    async def stamped(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        token = STRAND.set(strand)
+        strand.owner = runner()
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            STRAND.reset(token)
+
+    item.obj = stamped  # type: ignore[attr-defined]
+    item.addfinalizer(functools.partial(setattr, item, "obj", function))
+
+
+def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[Ended]) -> Ended:
+    """The end of a body as the scene takes it. unittest keeps its failures on the item instead of raising them."""
+    kept = getattr(item, "_excinfo", None)
+    if failure is None:
+        failure = kept[-1].value if kept else item.stash.get(INNER, None)
+    return ended(
+        None if isinstance(failure, pytest.skip.Exception) else failure,
+        interrupted=isinstance(failure, INTERRUPTS) or timed_out(failure),
+        skipped=isinstance(failure, pytest.skip.Exception),
+    )
+
+
+def timed_out(failure: BaseException | None) -> bool:
+    """Whether pytest-timeout has ended the test; its other method ends the process."""
+    return isinstance(failure, pytest.fail.Exception) and TIMED_OUT.fullmatch(str(failure)) is not None
+
+
+def unittest_forget(item: pytest.Item) -> None:
+    """Our verdict replaces what a TestCase has kept."""
+    if getattr(item, "_excinfo", None):
+        item._excinfo = None  # type: ignore[attr-defined]
+
+
+def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = None) -> BaseException:
+    """The exception that fails a test with our text, and with nothing else: no chain, no traceback is shown.
+
+    A debugger finds the agent's frames in it, down to the line where `failure` stopped it.
+    """
+    from pytest_agentreplay.report.terminal import text
+
+    writer = item.config.get_terminal_writer()
+    for name, value in finding.properties.items():
+        item.user_properties.append((f"agentreplay.{name}", value))
+    error = pytest.fail.Exception(
+        text(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity()), pytrace=False
+    )
+    error.__suppress_context__ = True
+    error.finding = finding  # type: ignore[attr-defined]
+    if failure is not None:
+        from pytest_agentreplay.boundaries.crossing import where_it_stopped
+
+        error.__traceback__ = where_it_stopped(failure, str(item.config.rootpath))
+    return error
+
+
+def of_a_part(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+    """The report of a subtest. The recording is its test's, and so is a divergence: it is told there, once."""
+    failure = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(failure, ReplayDiverged):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.location[1] or 0, "the replay has diverged; the test itself tells it")
+    elif report.failed and failure is not None:
+        item.stash[INNER] = failure
+        if item.stash.get(PROVING, False):  # subtests are logged whoever runs them
+            report.outcome, report.longrepr = "passed", None
+    return report

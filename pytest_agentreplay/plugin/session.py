@@ -1,0 +1,177 @@
+"""What a whole session is told at its end, and what makes it fail beside its tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay.plugin.keys import AFTERWARDS, BASE, OPEN, SUITE, nodeid_of, store_of, wanted
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.workflow.renaming import Suite
+
+
+def tried_again(report: pytest.TestReport) -> bool:
+    """Whether the test is run once more because of this report; pytest-rerunfailures says so in a word of its own."""
+    return str(report.outcome) == "rerun"
+
+
+class SessionLines:
+    """Keeps what each test told, and says it at the end; under xdist the reports bring it to the controller."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.elsewhere: list[dict[str, Any]] = []
+        self.facts: dict[str, Any] = {}
+        self.crashed: list[str] = []
+        self.tries: dict[str, int] = {}
+        self.run_again: set[str] = set()
+        self.seen: dict[str, list[str]] = {"items": [], "folders": [], "passed": [], "skipped": [], "failed": []}
+
+        self.passed: dict[str, bool] = {}
+        self.ran: dict[str, bool] = {}
+        self.lost = False
+        self.unused: dict[str, Any] = {}
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Know each test, one that will be deselected too."""
+        self.seen["items"].append(item.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Know which files and folders gave tests, and which could not, or would not."""
+        self.seen[report.outcome].append(report.nodeid)
+
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> None:
+        """Know the folders of snapshots, which pytest walks through anyway."""
+        if path.match(parent.config.stash[BASE].directory):
+            self.seen["folders"].append(str(path))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the plain data that a test's report carries; of a test that is tried again, those of its last try."""
+        if tried_again(report):
+            self.run_again.add(report.nodeid)
+        told = getattr(report, "agentreplay", None)
+        if report.when == "call":
+            self.passed[report.nodeid] = report.passed
+        elif report.when == "teardown":
+            self.ran[told["test"] if told else report.nodeid] = self.passed.pop(report.nodeid, False)
+        if told is None:
+            return
+        if report.nodeid in self.run_again:
+            self.run_again.remove(report.nodeid)
+            self.tries[report.nodeid] = self.tries.get(report.nodeid, 1) + 1
+            return
+        if (tries := self.tries.pop(report.nodeid, 1)) > 1:
+            told["tries"] = tries
+        self.told.append(told)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take what a worker process of xdist heard when its tests were over."""
+        self.lost |= error is not None or not hasattr(node, "workeroutput")
+        self.elsewhere.append(getattr(node, "workeroutput", {}).get("agentreplay", {}))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str) -> None:
+        """Remember in which tests worker processes of xdist have crashed."""
+        self.crashed.append(crashitem)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Close what an interrupt left open. A call that came after its test's report fails the session instead."""
+        config = session.config
+        if (scene := config.stash.get(OPEN, None)) is not None:
+            from pytest_agentreplay.workflow.scene import Ended
+
+            scene.end_body(Ended(interrupted=True))
+            scene.end()
+            self.told.append(scene.told)
+        if AFTERWARDS in config.stash:
+            self.elsewhere.append(config.stash[AFTERWARDS].facts())
+        if looked := self.look(session):
+            self.elsewhere.append({"looked": [looked]})
+        if self.crashed and (self.told or config.stash[BASE].mode == "record"):
+            self.elsewhere.append({"lost": self.crashed})
+        if not any(self.elsewhere):
+            return
+        from pytest_agentreplay.workflow.afterwards import joined
+
+        self.facts = joined(self.elsewhere)
+        if (to_controller := getattr(config, "workeroutput", None)) is not None:
+            to_controller["agentreplay"] = self.facts
+            return
+        self.conclude(session)
+        fails = "late" in self.facts or (self.unused.get("unused") and config.stash[BASE].unused == "fail")
+        if fails and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def look(self, session: pytest.Session) -> dict[str, Any]:
+        """The snapshots that no test of this process owns; nothing is looked for where no folder of snapshots is."""
+        config = session.config
+        base, items = config.stash[BASE], getattr(session, "items", [])
+        wish = base.unused != "ignore" or config.option.agentreplay_unused_into
+        beside = {os.path.join(place, base.directory) for place in {item.path.parent for item in items}}  # noqa: PTH118
+        folders = {*self.seen["folders"], *filter(os.path.isdir, beside)}
+        if not folders or not wish or base.mode == "off":
+            return {}
+        from pytest_agentreplay.workflow import unused
+
+        words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
+        if part := unused.narrowed(vars(config.option), *words):
+            return unused.nothing(part)
+        tests = [(nodeid_of(item), item.path, wanted(item)) for item in items]
+        return unused.look(unused.Collected(tests, self.seen, {*map(Path, folders)}), store_of(config))
+
+    def conclude(self, session: pytest.Session) -> None:
+        """Decide which snapshots are unused, if every test of the project was run to its end."""
+        from pytest_agentreplay.workflow import unused
+
+        config = session.config
+        stopped = session.shouldstop or session.shouldfail or session.exitstatus not in {0, 1, 5}
+        why = unused.LOST if self.lost else "the session was stopped" if stopped else ""
+        looked = self.facts.get("looked", [])
+        self.unused = unused.conclude(looked, why=why, ran=self.ran, told=self.told, store=store_of(config))
+        if into := config.option.agentreplay_unused_into:
+            unused.hand_over(self.unused, into)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        """The footer: only when there is something to say."""
+        if not self.told and not self.facts:
+            return
+        from pytest_agentreplay.report.session import afterwards, footer
+
+        lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
+        for late in self.facts.get("late", ()):  # too late for a report: it is told below, and counted as an error
+            where = late["test"].partition("::")[0], None, late["test"]
+            error = pytest.TestReport(late["test"], where, {}, "failed", late["call"], "teardown")
+            terminalreporter.stats.setdefault("error", []).append(error)
+        lines += afterwards(self.facts, recording=config.stash[BASE].mode == "record")
+        if self.unused:
+            from pytest_agentreplay.report.unused import unused_lines
+
+            fails = config.stash[BASE].unused == "fail"
+            here = str(config.invocation_params.dir)
+            lines += unused_lines(self.unused, verbosity=config.get_verbosity(), here=here, fails=fails)
+        if not lines:
+            return
+        if config.get_verbosity() >= 0:
+            terminalreporter.section("agentreplay", sep="-")
+        for line in lines:
+            terminalreporter.line(line)
+
+
+LINES: pytest.StashKey[SessionLines] = pytest.StashKey()
+
+
+def suite_of(session: pytest.Session) -> Suite:
+    """What the session knows of the project's tests, for those that were renamed."""
+    if SUITE not in session.config.stash:
+        from pytest_agentreplay.workflow.renaming import Suite
+
+        ids = frozenset(session.config.stash[LINES].seen["items"])
+        modules = {item.nodeid.partition("::")[0]: getattr(item, "module", None) for item in session.items}
+        session.config.stash[SUITE] = Suite(session.config.rootpath, ids, session.config.args, modules)
+    return session.config.stash[SUITE]
