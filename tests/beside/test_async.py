@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
+
 ASYNCIO = """
 import asyncio
 import pytest, pytest_asyncio, agent

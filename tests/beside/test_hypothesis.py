@@ -49,7 +49,7 @@ def test_a_property_is_refused_with_advice(properties, way):
 
 
 def test_a_folder_of_properties_says_it_too(properties):
-    with (properties.root / "pytest.ini").open("a") as ini:
+    with (properties.root / "pytest.ini").open("a", encoding="utf-8") as ini:
         ini.write("agentreplay_paths = .\n")
     properties.write(
         test_folder="from test_shop import given, st\n@given(st.none())\ndef test_plain(nothing):\n    pass\n"

@@ -2,7 +2,10 @@
 
 import pytest
 
-pytestmark = pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest has subtests since 9")
+pytestmark = [
+    pytest.mark.env("main"),
+    pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest has subtests since 9"),
+]
 
 TESTS = """
 import os, unittest

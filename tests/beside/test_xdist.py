@@ -80,7 +80,7 @@ def test_ids_are_those_of_one_process_whatever_the_distribution(crashed):
 
 def test_the_proof_runs_in_the_worker_that_recorded(crashed):
     project, *_ = crashed
-    lines = (project.root / "workers.txt").read_text().splitlines()
+    lines = (project.root / "workers.txt").read_text(encoding="utf-8").splitlines()
     workers = [line.rpartition(" ")[2] for line in lines if "[a b]" in line]
     assert len(workers) == 4, "twice recorded, twice proven"
     assert workers[0] == workers[1]
