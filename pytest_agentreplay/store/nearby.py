@@ -88,6 +88,11 @@ def everywhere(root: Path, directory: str) -> Iterator[Path]:
         yield from snapshots_in(Path(here) / directory, root)
 
 
+def named_by(root: Path, pattern: str) -> list[Path]:
+    """The files and folders that an entry of pytest's `testpaths` names, wildcards and all."""
+    return sorted(root.glob(pattern))
+
+
 def skipped(name: str) -> bool:
     """Whether no tests are looked for in a folder of this name."""
     return name.startswith(".") or name in SKIPPED

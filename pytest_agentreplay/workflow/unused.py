@@ -58,7 +58,7 @@ def narrowed(options: Mapping[str, Any], words: Sequence[str], here: Path, root:
     """Why a session is not over all tests of the project, or "". `words` are the paths that pytest was given."""
     if given := [flag for name, flag in FILTERS.items() if options.get(name)]:
         return f"{' and '.join(given)} left tests out"
-    whole = [root / folder for pattern in testpaths for folder in sorted(root.glob(pattern))] or [root]
+    whole = [root / folder for pattern in testpaths for folder in nearby.named_by(root, pattern)] or [root]
     covered = [here / word for word in words if "::" not in word]
     left = [one for one in whole if not any(one.is_relative_to(up) for up in covered)]
     return f"{left[0].name} was not run whole" if left else ""
