@@ -85,7 +85,7 @@ PLUGINS = (
         "pytest-agentreplay",
         "-p no:agentreplay",
         python="3.12",
-        note="the unrelated project of that name owns the fixture: `-p no:agentreplay`",
+        note="the unrelated project of that name owns the fixture: `-p no:agentreplay -p pytest_agentreplay`",
     ),
 )
 
