@@ -216,18 +216,12 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     try:
         with around:
             return (yield)
-    except ReplayDiverged as refused:
-        scene = item.stash.get(SCENE, None)
-        if scene is None:
-            raise
-        from pytest_agentreplay.plugin import scenes
-        from pytest_agentreplay.workflow.scene import Ended
+    except BaseException as raised:  # some runners make another exception of a refusal
+        from pytest_agentreplay.plugin.scenes import refused_in_setup
 
-        finding = scene.end_body(Ended(refused))
-        if finding is None:
+        if (error := refused_in_setup(item, raised)) is None:
             raise
-        item.stash[FINDING] = finding
-        raise scenes.failed(item, finding, refused) from None
+        raise error from None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -125,6 +125,21 @@ def outside(item: pytest.Item) -> Generator[None]:
         yield
 
 
+def refused_in_setup(item: pytest.Item, raised: BaseException) -> BaseException | None:
+    """What to fail a test with whose set-up was ended by `raised`, when its gate has refused a call; else None."""
+    scene = item.stash.get(SCENE, None)
+    refused = scene is not None and getattr(scene.crossing.gate, "divergence", None) is not None
+    if scene is None or not (refused or isinstance(raised, ReplayDiverged)) or isinstance(raised, INTERRUPTS):
+        return None
+    from pytest_agentreplay.workflow.scene import Ended
+
+    finding = scene.end_body(Ended(raised))
+    if finding is None:
+        return None
+    item.stash[FINDING] = finding
+    return failed(item, finding, raised)
+
+
 def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
     """Make a coroutine test carry the stamp itself: its runner may have copied its context before the body began."""
     function = getattr(item, "obj", None)

@@ -101,3 +101,13 @@ def test_a_divergence_is_told_once(way):
     assert told.keys() == {test for test in IDS[name] if "fixture" not in test}
     assert all(" [AR-PROMPT] turn 1/" in said for said in told.values())
     assert "never retrieved" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_divergence_in_a_fixture_is_told_whatever_a_runner_makes_of_it(way, backend):
+    """One backend at a time: after a fixture of anyio was refused, its runner serves no other."""
+    name, project, _ = way
+    which = f"test_fixture and {backend}" if name == "anyio" else "test_fixture"
+    told, _ = project.diverged("-k", which)
+    assert list(told) == [f"test_fixture[{backend}]" if name == "anyio" else "test_fixture"]
+    assert all(said.startswith("ERROR [AR-PROMPT] turn 1/") for said in told.values())
