@@ -28,7 +28,14 @@ _TEXT = "_recorded_text"
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Give `error` as a value. Arguments and attributes that cannot be frozen are left out, never approximated."""
+    """Give `error` as a value. Arguments and attributes that cannot be frozen are left out, never approximated.
+
+    A group of nothing but cancellations is one cancellation: a nursery wraps what was cancelled in it.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        members = [failure_of(member) for member in error.exceptions]
+        if all(member.cancelled for member in members):
+            return members[0]
     kind = type(error)
     try:
         message = str(error)

@@ -273,9 +273,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if finding is not None:
         item.stash[FINDING] = finding
         scenes.unittest_forget(item)
-        raise scenes.failed(
-            item, finding, ended.failure
-        )  # --pdb here: the agent caught the refusal, its frames are gone
+        error = scenes.failed(item, finding, ended.failure)
+        raise error  # --pdb stands here: the agent caught the refusal, its frames are gone
     if scene.told.get("expect") == "fails as recorded":
         scenes.unittest_forget(item)
         return None

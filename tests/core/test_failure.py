@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import builtins
 import json
 import os
@@ -189,3 +190,12 @@ def test_bases_are_nearest_first_and_end_above_object():
         "builtins.Exception",
         "builtins.BaseException",
     )
+
+
+def test_a_group_of_cancellations_is_a_cancellation():
+    cancelled = asyncio.CancelledError("stop")
+    nested = BaseExceptionGroup("nursery", [cancelled, BaseExceptionGroup("inner", [asyncio.CancelledError()])])
+    assert failure_of(nested) == failure_of(cancelled)
+    mixed = failure_of(BaseExceptionGroup("nursery", [cancelled, ValueError("and this")]))
+    assert mixed.type == "builtins.BaseExceptionGroup"
+    assert not mixed.cancelled
