@@ -13,7 +13,7 @@ from pathlib import Path
 from measuring import Row, middle, say
 
 START_MS = 2
-CLASHES = ("replay", "cassetteai", "snapshot")
+CLASHES = ("replay", "cassetteai", "snapshot", "agentreplay")
 """Plugins of tests/envs/main.txt that cannot be loaded beside ours, or beside each other."""
 
 PROBE = """
@@ -62,7 +62,7 @@ def collecting(rounds=3):
         "syrupy alone": (["-p", "syrupy"], False),
         "time-machine alone": (["-p", "time_machine"], False),
         "everything but ours": ([*everything, "-p", "no:pytest_agentreplay"], True),
-        "everything": (everything, True),
+        "everything": ([*everything, "-p", "pytest_agentreplay"], True),
     }
     taken = {name: [] for name in ways}
     with tempfile.TemporaryDirectory() as folder:

@@ -36,7 +36,7 @@ print(f"{(time.perf_counter() - began) * 1000:.2f}")
 """
 
 
-CLASHES = [word for name in ("replay", "cassetteai", "snapshot") for word in ("-p", f"no:{name}")]
+CLASHES = [word for name in ("replay", "cassetteai", "snapshot", "agentreplay") for word in ("-p", f"no:{name}")]
 """What of tests/envs cannot be loaded beside the rest."""
 
 
@@ -76,7 +76,7 @@ def test_a_suite_that_does_not_use_the_plugin_loads_only_its_door(tmp_path):
 def test_the_same_holds_beside_everything_that_is_installed(tmp_path, words):
     without = session(tmp_path, *CLASHES, *words, "-p", "no:pytest_agentreplay", autoload=True)
     assert not {name for name in without if name.startswith("pytest_agentreplay")}, "-p no: leaves nothing of ours"
-    held(session(tmp_path, *CLASHES, *words, autoload=True) - without)
+    held(session(tmp_path, *CLASHES, "-p", "pytest_agentreplay", *words, autoload=True) - without)
 
 
 @pytest.mark.parametrize("words", [["--co", "-q"], ["--help"]], ids=["collect", "help"])
