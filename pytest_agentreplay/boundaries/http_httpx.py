@@ -18,7 +18,6 @@ from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.http_bodies import AsyncTee, Played, Take, Tee, Watch, texts
 from pytest_agentreplay.boundaries.http_failures import frozen
 from pytest_agentreplay.boundaries.http_wire import Wire, forever, native, never
-from pytest_agentreplay.boundaries.imports import when_imported
 from pytest_agentreplay.boundaries.neighbours import closed
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 
@@ -28,12 +27,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
     from pytest_agentreplay.core.model import Headers
-
-
-def install() -> None:
-    """Meet httpx and httpx2, now or when they are imported, for good. Outside a test each call costs one look-up."""
-    for name in ("httpx", "httpx2"):
-        when_imported(name, meet)
 
 
 def meet(library: ModuleType) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries import debuggers, http_httpx, lanes
+from pytest_agentreplay.boundaries import debuggers, lanes, seams
 from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.steps import Steps
@@ -136,7 +136,7 @@ class Scene:
     def open(self) -> None:
         """Meet the boundaries. What cannot be met is CannotRedirect, and everything is as before."""
         with ExitStack() as stack:
-            http_httpx.install()
+            seams.install()
             debuggers.install()
             for tool in named_tools(self.settings.tools):
                 stack.callback(redirect(tool, codecs=self._codecs).restore)

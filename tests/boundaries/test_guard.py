@@ -22,7 +22,7 @@ import openai
 import pytest
 import trio
 
-from pytest_agentreplay.boundaries import audit, children, guard, http_httpx, lanes, peers
+from pytest_agentreplay.boundaries import audit, children, guard, lanes, peers, seams
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.crossing import Crossing
 from pytest_agentreplay.boundaries.guard import Bystander, Entry, Guard
@@ -727,7 +727,7 @@ def test_recording_a_real_client_leaves_no_gap():
             async for _ in stream:
                 pass
 
-    http_httpx.install()
+    seams.install()
     with ModelServer() as server:
         for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
             with a_test("listen") as (crossing, watch):

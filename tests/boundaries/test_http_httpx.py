@@ -20,7 +20,7 @@ import pytest
 import trio
 
 from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries import http_httpx, lanes
+from pytest_agentreplay.boundaries import http_httpx, lanes, seams
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.gate import Answer, Forward, Refuse
 from pytest_agentreplay.core.model import Body, Exchange, Failure, HttpReply, Timing
@@ -106,7 +106,7 @@ class Steps:
 @contextmanager
 def running(gate):
     crossing = doorstep.Crossing(gate, Plain(), steps=Steps())
-    http_httpx.install()
+    seams.install()
     doorstep.open_for(crossing)
     token = lanes.STRAND.set(crossing.main())
     try:
@@ -803,13 +803,13 @@ def test_a_sync_call_that_never_ended_holds_its_thread_until_the_test_is_over(ou
 
 
 def test_install_twice_wraps_once_and_rests_outside_a_test():
-    http_httpx.install()
-    seams = [c._transport_for_url for m in (httpx, httpx2) for c in (m.Client, m.AsyncClient)]
-    http_httpx.install()
+    seams.install()
+    wrapped = [c._transport_for_url for m in (httpx, httpx2) for c in (m.Client, m.AsyncClient)]
+    seams.install()
     for library in (httpx, httpx2):
         http_httpx.meet(library)
-    assert seams == [c._transport_for_url for m in (httpx, httpx2) for c in (m.Client, m.AsyncClient)]
-    assert all(not hasattr(seam.__wrapped__, "__agentreplay__") for seam in seams)
+    assert wrapped == [c._transport_for_url for m in (httpx, httpx2) for c in (m.Client, m.AsyncClient)]
+    assert all(not hasattr(seam.__wrapped__, "__agentreplay__") for seam in wrapped)
     with httpx.Client() as client:
         assert client._transport_for_url(httpx.URL("http://a/")) is client._transport
 

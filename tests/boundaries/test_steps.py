@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries import http_httpx, lanes
+from pytest_agentreplay.boundaries import lanes, seams
 from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.guard import Guard
@@ -66,7 +66,7 @@ def run(agent, gate, mode, wall, url=URL):
     clock = Clock("stepped", wall)
     crossing = doorstep.Crossing(gate, Plain(), steps=Steps(clock, Chance(7)))
     watch = Guard(mode)
-    http_httpx.install()
+    seams.install()
     crossing.steps.start()
     watch.start(crossing)
     doorstep.open_for(crossing)

@@ -1,0 +1,39 @@
+"""Which library is met by which boundary file: one row a library.
+
+A boundary file has `meet(module)`, which wraps the seam of its library for good; done twice it does nothing. It is
+loaded when its library is, and no sooner.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.boundaries.imports import when_imported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+SEAMS: dict[str, str] = {
+    "httpx": "http_httpx",
+    "httpx2": "http_httpx",
+}
+"""Module that stands for its library when it is imported -> boundary file."""
+
+
+def install() -> None:
+    """Meet every library of the table, now or when it is imported. Outside a test each call costs one look-up."""
+    for library, boundary in SEAMS.items():
+        when_imported(library, _meeting(boundary))
+
+
+@functools.cache
+def _meeting(boundary: str) -> Callable[[ModuleType], None]:
+    """What `when_imported` is to call: the same object each time, so that a library is met once."""
+
+    def meet(library: ModuleType) -> None:
+        importlib.import_module(f"pytest_agentreplay.boundaries.{boundary}").meet(library)
+
+    return meet
