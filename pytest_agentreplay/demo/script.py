@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_agentreplay.demo.history import last_word, offered
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -78,26 +80,20 @@ def in_order(replies: Iterable[Reply]) -> Callable[[Any, int], Reply]:
 def default_script(body: Any, number: int) -> Reply:
     """Ask for a fitting tool when the last word is the user's and tools are offered; else say something new."""
     body = body if isinstance(body, dict) else {}
-    said = body.get("messages") or body.get("input") or []
-    if isinstance(said, str):
-        said = [{"role": "user", "content": said}]
-    last = said[-1] if said else {}
-    content = last.get("content") or last.get("output") or ""
-    text = content if isinstance(content, str) else json.dumps(content)
-    # Anthropic gives tool results in the user's name.
-    if body.get("tools") and last.get("role") == "user" and "tool_result" not in text:
-        return fitting(body["tools"], text)
+    who, text = last_word(body)
+    tools = offered(body)
+    if tools and who == "user":
+        return fitting(tools, text)
     return f"Answer {number} ({fresh('')}) to: {text}"
 
 
 def fitting(tools: Sequence[dict[str, Any]], text: str) -> Ask:
     """The first tool with a word of its name in `text`, else the first; its required arguments taken from `text`."""
-    plain = [tool.get("function", tool) for tool in tools]
     words = set(re.findall(r"[a-z]+", text.lower()))
-    tool = next((t for t in plain if words & set(t["name"].lower().split("_"))), plain[0])
-    schema = tool.get("parameters") or tool.get("input_schema") or {}
-    fields = schema.get("properties", {})
-    return Ask(tool["name"], {name: argument(fields.get(name, {}), text) for name in schema.get("required", fields)})
+    tool = next((t for t in tools if words & set(t["name"].lower().split("_"))), tools[0])
+    fields = tool["schema"].get("properties", {})
+    wanted = tool["schema"].get("required", fields)
+    return Ask(tool["name"], {name: argument(fields.get(name, {}), text) for name in wanted})
 
 
 def argument(schema: dict[str, Any], text: str) -> Any:
@@ -105,7 +101,7 @@ def argument(schema: dict[str, Any], text: str) -> Any:
     numbers = re.findall(r"\d+", text) or ["1"]
     if schema.get("enum"):
         return schema["enum"][0]
-    match schema.get("type"):
+    match str(schema.get("type")).lower():
         case "integer" | "number":
             return int(numbers[0])
         case "boolean":

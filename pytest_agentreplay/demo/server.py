@@ -4,9 +4,10 @@
         OpenAI(base_url=server.url + "/v1", api_key="any")
         Anthropic(base_url=server.url, api_key="any")
 
-It speaks OpenAI chat completions and Responses and Anthropic Messages, whole and streamed. A script says what is said,
-or which fault happens on the wire. `python -m pytest_agentreplay.demo.server` serves until interrupted. Standard
-library only, and its own little HTTP/1.1: a fault is a thing of bytes, which no web framework lets out.
+It speaks the APIs of `demo.replies` (OpenAI, Anthropic, Gemini, Bedrock, Ollama, Cohere, and who speaks like them),
+whole and streamed. A script says what is said, or which fault happens on the wire. `python -m
+pytest_agentreplay.demo.server` serves until interrupted. Standard library only, and its own little HTTP/1.1: a fault is
+a thing of bytes, which no web framework lets out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.demo.replies import APIS
+from pytest_agentreplay.demo.replies import spoken
 from pytest_agentreplay.demo.script import Ask, Raw, Say, default_script, fresh, in_order
 
 if TYPE_CHECKING:
@@ -161,17 +162,16 @@ class ModelServer:
             reply = Say(asks=(reply,))
         say = Say(reply) if isinstance(reply, str) else reply if isinstance(reply, Say) else Say(asks=tuple(reply))
         marks = [("x-request-id", fresh("req_")), ("set-cookie", f"session={fresh('')}; Path=/; HttpOnly")]
-        path = request.path.partition("?")[0]
-        whole, streamed = next((api for end, api in APIS.items() if path.endswith(end)), (None, None))
-        if whole is None or streamed is None or not isinstance(body, dict):
+        found = spoken(request.path, body)
+        if found is None:
             about = {"number": request.number, "id": fresh("id_"), "path": request.path, "text": say.text}
             return in_full(json.dumps(about).encode(), marks)
-        if body.get("stream"):
-            chunks = tuple(streamed(body, say))
-            return Raw(
-                headers=[("content-type", "text/event-stream; charset=utf-8"), *marks], chunks=chunks, delay=self.pace
-            )
-        return in_full(json.dumps(whole(body, say), ensure_ascii=False).encode(), marks)
+        api, body = found
+        if api.stream is not None and api.asked_to_stream(body):
+            chunks = tuple(api.stream(body, say))
+            return Raw(headers=[("content-type", api.type), *marks], chunks=chunks, delay=self.pace)
+        assert api.whole is not None
+        return in_full(json.dumps(api.whole(body, say), ensure_ascii=False).encode(), marks)
 
     def _send(self, connection: socket.socket, raw: Raw) -> bool:
         """Write the reply; gives whether the connection lives on."""

@@ -9,7 +9,8 @@ import openai
 import pytest
 
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
-from pytest_agentreplay.demo.replies import APIS
+from pytest_agentreplay.demo.replies import anthropic as anthropic_replies
+from pytest_agentreplay.demo.replies import openai_chat, openai_responses
 from pytest_agentreplay.demo.script import Ask, Say
 from pytest_agentreplay.dialects import READER
 
@@ -56,12 +57,16 @@ def messages(client):
 
 
 @pytest.mark.parametrize(
-    ("sdk", "path", "ask"),
-    [(openai, "/chat/completions", chat), (openai, "/responses", responses), (anthropic, "/messages", messages)],
+    ("sdk", "say", "ask"),
+    [
+        (openai, openai_chat.chat_stream, chat),
+        (openai, openai_responses.responses_stream, responses),
+        (anthropic, anthropic_replies.messages_stream, messages),
+    ],
     ids=["chat", "responses", "messages"],
 )
-def test_the_sdks_read_the_same(sdk, path, ask):
-    stream = b"".join(APIS[path][1]({"model": "m", "messages": [], "input": "hi"}, SAY))
+def test_the_sdks_read_the_same(sdk, say, ask):
+    stream = b"".join(say({"model": "m", "messages": [], "input": "hi"}, SAY))
     client, exchanged = sdk_over(sdk, stream)
     with client:
         text, uses, stopped = ask(client)
