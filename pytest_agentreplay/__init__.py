@@ -10,7 +10,19 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
     from pytest_agentreplay.core.freeze import Codec
-    from pytest_agentreplay.core.model import Exchange, Failure, HttpCall, HttpReply, Run, ToolCall, ToolReply
+    from pytest_agentreplay.core.model import (
+        Closed,
+        Exchange,
+        Failure,
+        Frame,
+        FrameCall,
+        FramesReply,
+        HttpCall,
+        HttpReply,
+        Run,
+        ToolCall,
+        ToolReply,
+    )
     from pytest_agentreplay.errors import (
         AgentReplayError,
         CannotFreeze,
@@ -35,11 +47,15 @@ __all__ = [
     "CannotFreeze",
     "CannotRedirect",
     "CannotWrite",
+    "Closed",
     "Codec",
     "Difference",
     "Divergence",
     "Exchange",
     "Failure",
+    "Frame",
+    "FrameCall",
+    "FramesReply",
     "HttpCall",
     "HttpReply",
     "Kind",
@@ -69,7 +85,10 @@ _ROOMS = {
     "codec": ("Snapshot",),
     "core.divergence": ("Difference", "Divergence", "Kind"),
     "core.freeze": ("Codec",),
-    "core.model": ("Exchange", "Failure", "HttpCall", "HttpReply", "Run", "ToolCall", "ToolReply"),
+    "core.model": (
+        *("Closed", "Exchange", "Failure", "Frame", "FrameCall", "FramesReply"),
+        *("HttpCall", "HttpReply", "Run", "ToolCall", "ToolReply"),
+    ),
     "store.reading": ("load",),
 }
 """Where the names live; errors, the rest, live in `errors`. Nothing is loaded before it is asked for."""

@@ -18,13 +18,14 @@ import sys
 import threading
 import time
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
-from pytest_agentreplay.core.model import HttpCall
+from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, Headers, Outcome
+    from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome
 
 
 class Scrub(Protocol):
@@ -63,6 +64,7 @@ class Steps(Protocol):
 class Passage:
     """One call at the doorstep: `forward` says to go to the world, else `outcome` is what to give back.
 
+    `exchange` is what is recorded of a replayed call.
     `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
     `suspended` is a replayed call during which others ran: an async boundary lets them, with `give_way`.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
@@ -74,6 +76,7 @@ class Passage:
         "_first",
         "_strand",
         "at",
+        "exchange",
         "forward",
         "outcome",
         "partial",
@@ -93,6 +96,7 @@ class Passage:
         self.unfinished = False
         self.suspended = False
         self.outcome: Outcome | None = None
+        self.exchange: Exchange | None = None
         self.partial: Callable[[], Outcome] | None = None
         self.at = 0
 
@@ -197,16 +201,19 @@ class Crossing:
         """Whether the code that runs here comes too late: after the test, or after the body that started it."""
         return self.ended.is_set() or (self._body_over and lanes.STRAND.get() is not None)
 
-    def enter(self, call: Call, *, attempt: int = 1) -> Passage:
-        """Ask the gate about `call`, given as the agent made it. Raises ReplayDiverged when it refuses."""
+    def enter(self, call: Call, *, attempt: int = 1, strand: lanes.Strand | None = None) -> Passage:
+        """Ask the gate about `call`, given as the agent made it. Raises ReplayDiverged when it refuses.
+
+        `strand` is the one that made the call, where that is not the one that runs here.
+        """
         __tracebackhide__ = True
         if self.over():
             self.late.append(f"{describe(call)}   called from {origin(self.root)}")
             msg = f"refused: {describe(call)} was called after its test had ended"
             raise ReplayDiverged(msg)
-        strand = self.strand()
-        if isinstance(call, HttpCall):
-            call = HttpCall(call.method, call.url, self.scrub.headers(call.headers), call.body)
+        strand = strand or self.strand()
+        if not isinstance(call, ToolCall):
+            call = replace(call, headers=self.scrub.headers(call.headers))
         if not self.gate.recognise(call):
             call = self.scrub.call(call)
         parent = strand.inside[0] if strand.inside else None
@@ -218,6 +225,7 @@ class Crossing:
                 self.passages.add(passage)
             case Answer(exchange, ticket):
                 passage = Passage(self, strand, call, ticket)
+                passage.exchange = exchange
                 passage.at = exchange.timing.end or exchange.timing.start
                 passage.suspended = exchange.suspended
                 if exchange.abandoned or exchange.outcome is None:
@@ -282,14 +290,15 @@ def open_for(crossing: Crossing | None) -> None:
 def within_http() -> bool:
     """Whether an HTTP exchange around us already sees what happens here; inner HTTP seams then step aside."""
     stamped = lanes.STRAND.get()
-    return stamped is not None and stamped.inside is not None and stamped.inside[1] == "http"
+    return stamped is not None and stamped.inside is not None and stamped.inside[1] in {"http", "websocket"}
 
 
 def describe(call: Call) -> str:
-    """A call in a few words: "tool refund", "POST api.openai.com/v1/responses"."""
-    if isinstance(call, HttpCall):
-        return f"{call.method} {call.url.partition('://')[2].partition('?')[0]}"
-    return f"tool {call.name}"
+    """A call in a few words: "tool refund", "POST api.openai.com/v1/responses", "SEND api.openai.com/v1/realtime"."""
+    if isinstance(call, ToolCall):
+        return f"tool {call.name}"
+    scheme, mark, rest = call.url.partition("://")
+    return f"{call.method} {rest.partition('?')[0] if mark else scheme}"
 
 
 def refusal(divergence: Divergence) -> str:

@@ -15,7 +15,7 @@ from pytest_agentreplay.core.diff.texts import brief
 from pytest_agentreplay.core.divergence import ABSENT
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.matching.content import content
-from pytest_agentreplay.core.model import HttpCall, Run
+from pytest_agentreplay.core.model import Run, ToolCall
 from pytest_agentreplay.dialects import READER, RULES
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def elsewhere(turn: TurnView, jsonpath: str, equals: object) -> list[str]:
 def body(turn: TurnView) -> Json:
     """The body of a turn's request as a tree; None where there is none."""
     call = turn.exchange.call if turn.exchange is not None else None
-    return content(call.headers, call.body).tree if isinstance(call, HttpCall) else None
+    return None if call is None or isinstance(call, ToolCall) else content(call.headers, call.body).tree
 
 
 def find(jsonpath: str, tree: Json) -> list[Json]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.plain import plain
-from pytest_agentreplay.core.model import Failure, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.turns import turns
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def read(run: Run, reader: Reader) -> tuple[TurnView, ...]:
 def view(number: int, lane: str, model: Exchange | None, exchanges: tuple[Exchange, ...], reader: Reader) -> TurnView:
     """One turn from its exchanges."""
     called = tuple(tool_call(x.call, x, number) for x in exchanges if isinstance(x.call, ToolCall) and x.parent is None)
-    if model is None or not isinstance(model.call, HttpCall):
+    if model is None or isinstance(model.call, ToolCall):
         return TurnView(number, lane, tool_calls=called)
     request, reply = reader.read_call(model.call), reader.read_reply(model.call, model.outcome)
     return TurnView(
@@ -109,7 +109,7 @@ def tool_call(call: ToolCall, x: Exchange, turn: int) -> ToolCallView:
             result = [plain(item) for item in items or ()]
         case Failure():
             failure = x.outcome
-        case HttpReply() | None:
+        case HttpReply() | FramesReply() | None:
             pass
     if failure is not None:
         result = f"{failure.type.rpartition('.')[2]}: {failure.message}".removesuffix(": ")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say
-from pytest_agentreplay.core.model import HttpCall, HttpReply
+from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, HttpReply
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.projects import root_above
@@ -47,7 +47,7 @@ def check(file: Path) -> list[str]:
     snapshot = codec.loads(data, file=shown(file))
     for x in snapshot.run.exchanges:
         for side in (x.call, x.outcome):
-            if isinstance(side, HttpCall | HttpReply):
+            if isinstance(side, HttpCall | HttpReply | FrameCall | FramesReply):
                 side.body.data  # noqa: B018  restoring it is the check
     return [] if snapshot.sealed else codec.edited(data, file=shown(file)) or ["header"]
 

@@ -2,6 +2,7 @@
 
     {"json": ...}          a JSON text in a known style; in a request its messages, tools and long texts are items
     {"events": [...]}      a stream of server-sent events
+    {"lines": [...]}       lines of JSON
     {"splice": n, "parts"} a text told by what it keeps of the request of exchange n
     {"text": ...}          any other UTF-8
     {"base64": ...}        any other bytes
@@ -17,7 +18,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec import splices, streams
+from pytest_agentreplay.codec import lines, splices, streams
 from pytest_agentreplay.codec.blobs import BlobReader, BlobWriter, wrapped
 from pytest_agentreplay.codec.interning import Interner
 from pytest_agentreplay.codec.items import Items
@@ -66,6 +67,7 @@ class BodyWriter:
         found = None
         if (number, "response") not in self.plain:
             found = self._json(text) if text[:1] in {"{", "["} else streams.told(text, self.blobs)
+            found = found or lines.told(text, self.blobs)
         return self._stamped(body, found or {"text": protect_text(text, self.blobs)})
 
     def _json(self, text: str) -> Stored | None:
@@ -130,10 +132,12 @@ class BodyReader:
                 return (manner.dumps(reveal(content, self.blobs)) + "\n" * manner.newline).encode()
             case {"events": list()}:
                 return streams.text_of(stored, self.blobs).encode()
+            case {"lines": list()}:
+                return lines.text_of(stored, self.blobs).encode()
             case {"text": text}:
                 return reveal_text(text, self.blobs).encode()
-            case {"base64": list(lines)}:
-                return unbase64("".join(lines))
+            case {"base64": list(rows)}:
+                return unbase64("".join(rows))
             case {"base64": blob}:
                 return unbase64(reveal_text(blob, self.blobs))
             case _:

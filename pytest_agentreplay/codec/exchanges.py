@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from pytest_agentreplay.codec.values import protect, protect_text
-from pytest_agentreplay.core.model import Failure, Header, HttpCall, HttpReply, Timing, ToolCall, ToolReply
+from pytest_agentreplay.core.model import (
+    Failure,
+    FrameCall,
+    FramesReply,
+    Header,
+    HttpCall,
+    HttpReply,
+    Timing,
+    ToolCall,
+    ToolReply,
+)
 
 if TYPE_CHECKING:
     from pytest_agentreplay.codec.blobs import BlobWriter
@@ -59,6 +69,8 @@ def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
                 "name": protect_text(call.name, bodies.blobs),
                 "arguments": protect(call.arguments, bodies.blobs),
             }
+        case FrameCall() as call:
+            found["frame"] = _frame(call, number, exchange.lane, bodies)
         case _:
             assert_never(exchange.call)
     match exchange.outcome:
@@ -68,6 +80,8 @@ def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
             found["response"] = _response(reply, number, bodies)
         case ToolReply() as reply:
             found["result"] = _result(reply, bodies.blobs)
+        case FramesReply() as reply:
+            found["frames"] = _frames(reply, number, bodies)
         case Failure() as failure:
             found["failure"] = failure_out(failure, bodies.blobs)
         case _:
@@ -120,6 +134,45 @@ def _response(reply: HttpReply, number: int, bodies: Bodies) -> Stored:
     if reply.failure is not None:
         found["failure"] = failure_out(reply.failure, bodies.blobs)
     if size:
+        found["body"] = bodies.reply(number, reply.body)
+    return found
+
+
+def _frame(call: FrameCall, number: int, lane: str, bodies: Bodies) -> Stored:
+    found: Stored = {"url": protect_text(call.url, bodies.blobs)}
+    if call.boundary != "websocket":
+        found["boundary"] = protect_text(call.boundary, bodies.blobs)
+    if call.connection is not None:
+        found["connection"] = call.connection
+    if call.headers:
+        found["headers"] = headers_out(call.headers, bodies.blobs)
+    if call.binary:
+        found["binary"] = True
+    if len(call.body):
+        found["body"] = bodies.request(number, lane, call.body)
+    return found
+
+
+def _frames(reply: FramesReply, number: int, bodies: Bodies) -> Stored:
+    found: Stored = {}
+    if reply.headers:
+        found["headers"] = headers_out(reply.headers, bodies.blobs)
+    if reply.cuts is not None:
+        found["cuts"] = list(reply.cuts)
+    if reply.binary:
+        found["binary"] = list(reply.binary)
+    if reply.closed is not None:
+        closed = reply.closed
+        found["closed"] = {"code": closed.code}
+        if closed.reason:
+            found["closed"]["reason"] = protect_text(closed.reason, bodies.blobs)
+        if closed.by_agent:
+            found["closed"]["by"] = "agent"
+    if reply.failure is not None:
+        found["failure"] = failure_out(reply.failure, bodies.blobs)
+    if reply.waited:
+        found["waited"] = True
+    if len(reply.body):
         found["body"] = bodies.reply(number, reply.body)
     return found
 

@@ -9,8 +9,11 @@ from pytest_agentreplay.codec.exchanges import nanoseconds
 from pytest_agentreplay.codec.values import Malformed, reveal, reveal_text
 from pytest_agentreplay.core.model import (
     EMPTY,
+    Closed,
     Exchange,
     Failure,
+    FrameCall,
+    FramesReply,
     Header,
     HttpCall,
     HttpReply,
@@ -25,9 +28,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec.blobs import BlobReader
     from pytest_agentreplay.core.model import Body, Call, Headers, Outcome
 
-KEYS = frozenset(
-    {"order", "lane", "ms", "ns", "attempt", "suspended", "parent", "request", "tool", "response", "result", "failure"}
-)
+_CALLS = frozenset({"request", "tool", "frame"})
+_OUTCOMES = frozenset({"response", "result", "frames", "failure"})
+KEYS = frozenset({"order", "lane", "ms", "ns", "attempt", "suspended", "parent"}) | _CALLS | _OUTCOMES
 """All keys that an exchange may have."""
 
 _NO_TIME = Timing()
@@ -67,8 +70,10 @@ def exchange_in(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Bo
 
 
 def _call(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> Call:
-    if ("request" in stored) == ("tool" in stored):
-        _wrong("request", "there, or `tool`, and not both")
+    if len(stored.keys() & _CALLS) != 1:
+        _wrong("request", "there, or `tool`, or `frame`, and only one of them")
+    if "frame" in stored:
+        return _frame(_object(stored["frame"], "frame"), body, blobs)
     if "tool" in stored:
         tool = _object(stored["tool"], "tool")
         arguments = _object(reveal(tool.get("arguments", {}), blobs), "arguments")
@@ -83,9 +88,11 @@ def _call(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
 
 
 def _outcome(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> Outcome | None:
-    kinds = stored.keys() & {"response", "result", "failure"}
+    kinds = stored.keys() & _OUTCOMES
     if len(kinds) > 1:
-        _wrong("outcome", "one of response, result and failure")
+        _wrong("outcome", "one of response, result, frames and failure")
+    if "frames" in kinds:
+        return _frames(_object(stored["frames"], "frames"), body, blobs)
     if "response" in kinds:
         return _reply(_object(stored["response"], "response"), body, blobs)
     if "result" in kinds:
@@ -118,6 +125,38 @@ def _reply(reply: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
         failure=_failure(reply["failure"], blobs) if "failure" in reply else None,
         closed=_flag(reply, "closed"),
     )
+
+
+def _frame(frame: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> FrameCall:
+    return FrameCall(
+        reveal_text(_need(frame, "url"), blobs),
+        _integer(frame["connection"], "connection") if "connection" in frame else None,
+        _headers(frame, blobs),
+        body("request", _object(frame["body"], "body")) if "body" in frame else EMPTY,
+        binary=_flag(frame, "binary"),
+        boundary=reveal_text(frame.get("boundary", "websocket"), blobs),
+    )
+
+
+def _frames(frames: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> FramesReply:
+    return FramesReply(
+        body("response", _object(frames["body"], "body")) if "body" in frames else EMPTY,
+        tuple(_integer(cut, "cuts") for cut in _array(frames["cuts"], "cuts")) if "cuts" in frames else None,
+        tuple(_integer(at, "binary") for at in _array(frames.get("binary", []), "binary")),
+        _headers(frames, blobs),
+        closed=_closed(_object(frames["closed"], "closed"), blobs) if "closed" in frames else None,
+        failure=_failure(frames["failure"], blobs) if "failure" in frames else None,
+        waited=_flag(frames, "waited"),
+    )
+
+
+def _closed(closed: dict[str, Any], blobs: BlobReader) -> Closed:
+    code = _need(closed, "code")
+    by = closed.get("by", "peer")
+    if by not in {"agent", "peer"}:
+        _wrong("by", "agent or peer")
+    reason = reveal_text(closed.get("reason", ""), blobs)
+    return Closed(None if code is None else _integer(code, "code"), reason, by_agent=by == "agent")
 
 
 def _failure(stored: Any, blobs: BlobReader) -> Failure:

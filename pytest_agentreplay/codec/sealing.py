@@ -12,7 +12,7 @@ from pytest_agentreplay.codec import parsing, v1
 from pytest_agentreplay.codec.blobs import BlobWriter
 from pytest_agentreplay.codec.pretty import pretty
 from pytest_agentreplay.codec.values import protect_text
-from pytest_agentreplay.core.model import HttpCall, HttpReply
+from pytest_agentreplay.core.model import FramesReply, HttpReply
 from pytest_agentreplay.errors import SnapshotUnreadable
 
 if TYPE_CHECKING:
@@ -78,13 +78,16 @@ def _moved(before: list[str], now: list[str]) -> Iterator[str]:
 def resealed(doc: Stored, run: Run, reason: str, file: str) -> str:
     """`doc` under a new seal; `run` is what was read of it, with the bodies as they are now."""
     for stored, exchange in zip(doc["exchanges"], run.exchanges, strict=True):
-        if isinstance(exchange.call, HttpCall) and "body" in stored["request"]:
-            stored["request"]["body"] |= {"size": len(exchange.call.body), "sha256": exchange.call.body.sha256}
-        if isinstance(exchange.outcome, HttpReply) and "body" in stored["response"]:
-            body = exchange.outcome.body
-            stored["response"]["body"] |= {"size": len(body), "sha256": body.sha256}
-            if "cuts" in stored["response"]:
-                stored["response"]["cuts"] = list(exchange.outcome.cuts)
+        for place, body in v1.bodies_of(exchange):
+            held = v1.side(stored, place)
+            if "body" in held:
+                held["body"] |= {"size": len(body), "sha256": body.sha256}
+        outcome = exchange.outcome
+        if isinstance(outcome, HttpReply | FramesReply) and "cuts" in (held := v1.side(stored, "response")):
+            if outcome.cuts is None:
+                del held["cuts"]
+            else:
+                held["cuts"] = list(outcome.cuts)
     old = doc.pop("integrity", None) or {}
     told = revisions({"integrity": old}, file)
     revision: JsonObject = {"from": str(old.get("digest", "")), "to": parsing.canonical_digest(doc), "reason": reason}

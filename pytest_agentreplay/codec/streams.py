@@ -53,13 +53,13 @@ def told(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
     if newline != "\n":
         found["newline"] = newline
     try:
-        rows = _rows(events, templates, blobs)
+        stored = rows(events, templates, blobs)
         json.dumps(templates, ensure_ascii=False).encode()
     except (TooDeep, UnicodeEncodeError):
         return None
     if templates:
         found["templates"] = templates
-    found["events"] = rows
+    found["events"] = stored
     if rest:
         found["rest"] = protect_text(rest, blobs)
     return found
@@ -72,11 +72,12 @@ def _parsed(block: str, newline: str, manner: Style) -> Event:
         name, colon, value = line.partition(": ")
         if name not in _NAMES or not colon or name in fields:
             return block
-        fields[name] = _data(value, manner) if name == "data" else value
+        fields[name] = parsed_json(value, manner) if name == "data" else value
     return fields
 
 
-def _data(text: str, manner: Style) -> Any:
+def parsed_json(text: str, manner: Style) -> Any:
+    """The value of `text` where it is an object or array in this very style; else the text itself."""
     if text[:1] not in {"{", "["}:
         return text
     try:
@@ -86,8 +87,8 @@ def _data(text: str, manner: Style) -> Any:
         return text
 
 
-def _rows(events: list[Event], templates: dict[str, Any], blobs: BlobWriter) -> list[Any]:
-    """The stored events; fills `templates`."""
+def rows(events: list[Event], templates: dict[str, Any], blobs: BlobWriter) -> list[Any]:
+    """The events as they are stored, rows of one template joined; fills `templates`."""
     outlines: list[str] = []
     shapes: dict[str, _Shape] = {}
     for event in events:
@@ -160,7 +161,7 @@ def text_of(stored: dict[str, Any], blobs: BlobReader) -> str:
     for item in stored["events"]:
         if isinstance(item, list):
             template = templates[item[0]]
-            found += (_event(_filled(template, row, blobs), newline, manner, blobs) for row in item[1:])
+            found += (_event(filled(template, row, blobs), newline, manner, blobs) for row in item[1:])
         else:
             found.append(_event(reveal(item, blobs), newline, manner, blobs))
     found.append(reveal_rest(stored, blobs))
@@ -186,13 +187,14 @@ def _event(event: dict[str, Any] | str, newline: str, manner: Style, blobs: Blob
     return text
 
 
-def _filled(template: Any, row: Any, blobs: BlobReader) -> Any:
+def filled(template: Any, row: Any, blobs: BlobReader) -> Any:
+    """A template with the values of one row in its holes. Raises Malformed and its kin."""
     match template:
         case {"$hole": int(at), **rest} if not rest:
             return reveal((row if isinstance(row, list) else (row,))[at], blobs)
         case dict() if next(iter(template), "")[:1] != "$" or next(iter(template))[:2] == "$$":
-            return {key[1:] if key[:1] == "$" else key: _filled(item, row, blobs) for key, item in template.items()}
+            return {key[1:] if key[:1] == "$" else key: filled(item, row, blobs) for key, item in template.items()}
         case list():
-            return [_filled(item, row, blobs) for item in template]
+            return [filled(item, row, blobs) for item in template]
         case _:
             return reveal(template, blobs)

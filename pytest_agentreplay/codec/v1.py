@@ -15,7 +15,7 @@ from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter, digest
 from pytest_agentreplay.codec.exchanges import exchange_out, header_out
 from pytest_agentreplay.codec.pretty import pretty
 from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in
-from pytest_agentreplay.core.model import Body, Exchange, HttpCall, HttpReply, Run
+from pytest_agentreplay.core.model import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ SMALL = 512
 _SHORT = 16
 _DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError)
 """What reading damaged content raises; all of it becomes SnapshotUnreadable where the exchange is known."""
+
+_SIDES = {"request": ("request", "frame"), "response": ("response", "frames")}
 
 Place = tuple[int, str]
 Stored = dict[str, Any]
@@ -85,10 +87,22 @@ def _lost(text: str, run: Run) -> Iterator[Place]:
     """The bodies that `text` does not give back."""
     reader = Reading(parsing.parsed(text, "the new snapshot"), "the new snapshot")
     for number, exchange in enumerate(run.exchanges, 1):
-        if isinstance(exchange.call, HttpCall) and not reader.gives(number, "request", exchange.call.body):
-            yield number, "request"
-        if isinstance(exchange.outcome, HttpReply) and not reader.gives(number, "response", exchange.outcome.body):
-            yield number, "response"
+        for place, body in bodies_of(exchange):
+            if not reader.gives(number, place, body):
+                yield number, place
+
+
+def bodies_of(exchange: Exchange) -> Iterator[tuple[str, Body]]:
+    """The bodies of an exchange: that of its "request" and that of its "response"."""
+    if not isinstance(exchange.call, ToolCall):
+        yield "request", exchange.call.body
+    if isinstance(exchange.outcome, HttpReply | FramesReply):
+        yield "response", exchange.outcome.body
+
+
+def side(stored: Stored, place: str) -> Any:
+    """What holds the body of that place in a stored exchange, None where nothing does."""
+    return next((stored[name] for name in _SIDES[place] if name in stored), None)
 
 
 @dataclass(slots=True)
@@ -115,7 +129,7 @@ class Reading:
                 n: body
                 for n, stored in enumerate(self.exchanges, 1)
                 if isinstance(stored, dict)
-                and isinstance(request := stored.get("request"), dict)
+                and isinstance(request := side(stored, "request"), dict)
                 and isinstance(body := request.get("body"), dict)
             }
             blobs = self.doc.get("blobs", {})
@@ -152,13 +166,13 @@ class Reading:
 
     def _awake(self, exchange: Exchange, number: int) -> Exchange:
         """`exchange` with the bodies that an edit left, whatever sha256 stands beside them."""
-        if isinstance(exchange.call, HttpCall) and "body" in self.exchanges[number - 1]["request"]:
+        stored = self.exchanges[number - 1]
+        if not isinstance(exchange.call, ToolCall) and "body" in side(stored, "request"):
             exchange = replace(exchange, call=replace(exchange.call, body=Body(self.restored(number, "request"))))
         outcome = exchange.outcome
-        if isinstance(outcome, HttpReply) and "body" in self.exchanges[number - 1]["response"]:
+        if isinstance(outcome, HttpReply | FramesReply) and "body" in side(stored, "response"):
             data = self.restored(number, "response")
-            cuts = outcome.cuts if sum(outcome.cuts) == len(data) else (len(data),)
-            exchange = replace(exchange, outcome=replace(outcome, body=Body(data), cuts=cuts))
+            exchange = replace(exchange, outcome=_recut(outcome, data))
         return exchange
 
     def _body(self, number: int, place: str, stored: Stored) -> Body:
@@ -186,18 +200,27 @@ class Reading:
         try:
             if place == "request":
                 return self.bodies.request(number)
-            return self.bodies.reply(self.exchanges[number - 1]["response"]["body"])
+            return self.bodies.reply(side(self.exchanges[number - 1], "response")["body"])
         except _DAMAGE as error:
             raise self.unreadable(_told(error), f"exchange {number}, {place}") from None
 
     def gives(self, number: int, place: str, body: Body) -> bool:
         """Whether the file gives `body` back exactly."""
         if not len(body):
-            return "body" not in self.exchanges[number - 1][place]
+            return "body" not in side(self.exchanges[number - 1], place)
         try:
             return self.restored(number, place) == body.data
         except SnapshotUnreadable:
             return False
+
+
+def _recut(outcome: HttpReply | FramesReply, data: bytes) -> HttpReply | FramesReply:
+    """`outcome` with an edited body: its cuts where they still fit, else one chunk, or a frame a line."""
+    if outcome.cuts is None or sum(outcome.cuts) == len(data):
+        return replace(outcome, body=Body(data))
+    if isinstance(outcome, HttpReply):
+        return replace(outcome, body=Body(data), cuts=(len(data),))
+    return replace(outcome, body=Body(data), cuts=None)
 
 
 def _told(error: Exception) -> str:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import explain
+from pytest_agentreplay.core.frames import connection
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.matching.ids import ClientIds
-from pytest_agentreplay.core.model import HttpCall
+from pytest_agentreplay.core.model import FrameCall, ToolCall
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
@@ -42,6 +43,10 @@ class Adopter:
         """Never: each new call has to be scanned for secrets before it is kept."""
         del call
         return False
+
+    def connection(self, opening: int) -> tuple[Exchange, ...]:
+        """The exchanges of the connection that `opening` opened."""
+        return connection(self.run, opening)
 
     def ask(self, call: Call, moment: Moment) -> Answer | Refuse:
         """The old reply at this position, or a refusal."""
@@ -90,9 +95,11 @@ class Adopter:
 
 
 def endpoint(call: Call) -> str:
-    """What a call is put to, whatever it says: method, host and path without a port; or the tool."""
-    if not isinstance(call, HttpCall):
+    """What a call is put to, whatever it says: method, host and path without a port; the connection; or the tool."""
+    if isinstance(call, ToolCall):
         return call.name
+    if isinstance(call, FrameCall) and call.connection is not None:
+        return f"{call.method} {call.connection}"
     scheme, _, rest = call.url.partition("://")
     host, slash, path = rest.partition("?")[0].partition("/")
     return f"{call.method} {scheme}://{host.rpartition('@')[2].partition(':')[0]}{slash}{path}"

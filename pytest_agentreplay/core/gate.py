@@ -48,6 +48,9 @@ Verdict: TypeAlias = Forward | Answer | Refuse
 class Gate(Protocol):
     """Recorder or Replayer. Both are safe to ask from any thread."""
 
+    def connection(self, opening: int) -> tuple[Exchange, ...]:
+        """What is recorded of the lasting connection that the exchange `opening` opened, that one included."""
+
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes are in the recording: they then are redacted already, and need no scan."""
 

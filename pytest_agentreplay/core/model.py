@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonObject: TypeAlias = "dict[str, Json]"
@@ -91,7 +91,32 @@ class ToolCall:
     boundary: str = field(default="tool", init=False)
 
 
-Call: TypeAlias = HttpCall | ToolCall
+@dataclass(frozen=True, slots=True)
+class FrameCall:
+    """A message that the agent sends over a lasting connection; the first of each, without a message, opens it.
+
+    `url` names the other end: the URL of a WebSocket, or `stdio:` and the command line of a process. `connection` is
+    the `start` of the exchange that opened the connection, None for the opening itself, which alone has `headers`.
+    `binary` says that the message went as bytes and not as text. `boundary` is "websocket", "mcp" or "process".
+    """
+
+    url: str
+    connection: int | None = None
+    headers: Headers = ()
+    body: Body = EMPTY
+    binary: bool = False
+    boundary: str = "websocket"
+
+    @property
+    def method(self) -> str:
+        """What is done, as people are told it."""
+        return "OPEN" if self.connection is None else "SEND"
+
+
+WireCall: TypeAlias = HttpCall | FrameCall
+"""A call that is bytes on a wire: it has `method`, `url`, `headers` and `body`."""
+
+Call: TypeAlias = HttpCall | ToolCall | FrameCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +178,85 @@ class ToolReply:
     closed: bool = False
 
 
-Outcome: TypeAlias = HttpReply | ToolReply | Failure
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message over a lasting connection: its bytes, and whether it went as bytes and not as text."""
+
+    data: bytes
+    binary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The end of a lasting connection. `by_agent` says that the agent ended it, and not the other side.
+
+    `code` is that of the WebSocket protocol (1006: it broke off without a word) or the exit code of a process; None
+    where none is known.
+    """
+
+    code: int | None = None
+    reason: str = ""
+    by_agent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FramesReply:
+    """What came over a lasting connection between a message of the agent and its next one, as the agent took it.
+
+    `body` holds the frames in order, a newline after each; `cuts` are their sizes, newlines included, None where each
+    line is a frame. `binary` are the indexes of those that are no text. `headers` are those of the handshake.
+    `closed` says how the connection ended after them, `failure` what broke it off instead, `waited` that the agent
+    was still waiting for more when the recording, or its patience, ended.
+    """
+
+    body: Body = EMPTY
+    cuts: tuple[int, ...] | None = None
+    binary: tuple[int, ...] = ()
+    headers: Headers = ()
+    closed: Closed | None = None
+    failure: Failure | None = None
+    waited: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        frames: Iterable[Frame],
+        *,
+        headers: Headers = (),
+        closed: Closed | None = None,
+        failure: Failure | None = None,
+        waited: bool = False,
+    ) -> FramesReply:
+        """The reply that consists of `frames`."""
+        frames = tuple(frames)
+        data = b"".join([b"%b\n" % frame.data for frame in frames])
+        lines = data.count(b"\n") == len(frames)
+        return cls(
+            Body(data) if data else EMPTY,
+            None if lines else tuple(len(frame.data) + 1 for frame in frames),
+            tuple(at for at, frame in enumerate(frames) if frame.binary),
+            headers,
+            closed,
+            failure,
+            waited,
+        )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How long each frame is, its newline included."""
+        if self.cuts is not None:
+            return self.cuts
+        return tuple(len(line) + 1 for line in self.body.data.split(b"\n")[:-1])
+
+    def frames(self) -> Iterator[Frame]:
+        """The frames in order."""
+        at, data, binary = 0, self.body.data, frozenset(self.binary)
+        for nth, size in enumerate(self.sizes):
+            yield Frame(data[at : at + size].removesuffix(b"\n"), nth in binary)
+            at += size
+
+
+Outcome: TypeAlias = HttpReply | ToolReply | FramesReply | Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +288,14 @@ class Exchange:
     suspended: bool = False
     parent: int | None = None
     timing: Timing = Timing()
+
+    @property
+    def made(self) -> int | None:
+        """The reading from which on this call is done, for calls that must come after it; None: never.
+
+        A message over a lasting connection is done once it is sent, whenever what comes back comes.
+        """
+        return self.start if isinstance(self.call, FrameCall) else self.finish
 
     @property
     def abandoned(self) -> bool:

@@ -28,7 +28,7 @@ class Precedence:
         for x in self._exchanges:
             for lane in (x.lane, *above(x.lane)):
                 self._began[lane] = min(self._began.get(lane, x.start), x.start)
-            if x.finish is not None and not x.abandoned:
+            if x.made is not None and not x.abandoned:
                 ended.setdefault(x.lane, []).append(x)
         for lane, reading in begun.items() if isinstance(begun, dict) else ():
             if lane in self._began and isinstance(reading, int):
@@ -60,9 +60,7 @@ class Precedence:
     def binding(self, x: Exchange) -> list[Exchange]:
         """All calls that must come before `x`, answered or not."""
         bounds = dict(self._bounds(x))
-        return [
-            y for y in self._exchanges if y.finish is not None and not y.abandoned and y.finish < bounds.get(y.lane, 0)
-        ]
+        return [y for y in self._exchanges if y.made is not None and not y.abandoned and y.made < bounds.get(y.lane, 0)]
 
     def _bounds(self, x: Exchange) -> tuple[tuple[str, int], ...]:
         """Lane by lane, the moment before which its ended calls must have been answered when `x` comes."""
@@ -90,7 +88,7 @@ class _Lane:
     __slots__ = ("_done", "_finishes", "_front", "_rank")
 
     def __init__(self, exchanges: Iterable[Exchange]) -> None:
-        ended = sorted((x.finish or 0, x.start) for x in exchanges)
+        ended = sorted((x.made or 0, x.start) for x in exchanges)
         self._finishes = [finish for finish, _ in ended]
         self._rank = {start: rank for rank, (_, start) in enumerate(ended)}
         self._done = [False] * len(ended)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Call, HttpCall, Json, JsonObject, Outcome
+    from pytest_agentreplay.core.model import Call, Json, JsonObject, Outcome, WireCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +72,5 @@ class Reader(Protocol):
     def read_call(self, call: Call) -> CallReading:
         """Read a call. Never raises: what cannot be read is `generic`."""
 
-    def read_reply(self, call: HttpCall, outcome: Outcome | None) -> ReplyReading:
-        """Read the outcome of an HTTP call. Never raises: what cannot be read is empty."""
+    def read_reply(self, call: WireCall, outcome: Outcome | None) -> ReplyReading:
+        """Read the outcome of a call over a wire. Never raises: what cannot be read is empty."""

@@ -30,6 +30,10 @@ class Recorder:
         """Never: each call has to be scanned for secrets before it is kept."""
         return False
 
+    def connection(self, opening: int) -> tuple[Exchange, ...]:  # noqa: ARG002  the Gate protocol
+        """Nothing: a recorder has no recording."""
+        return ()
+
     def ask(self, call: Call, moment: Moment) -> Forward:
         """Always forward; the ticket is the exchange's `start`."""
         with self._lock:

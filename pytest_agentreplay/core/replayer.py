@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import explain
+from pytest_agentreplay.core.frames import connection
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.precedence import Precedence
@@ -49,6 +50,10 @@ class Replayer:
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
         return self._matching.fingerprint(call) in self._exact
+
+    def connection(self, opening: int) -> tuple[Exchange, ...]:
+        """The exchanges of the connection that `opening` opened, those inside other exchanges too."""
+        return connection(self.run, opening)
 
     def ask(self, call: Call, moment: Moment) -> Answer | Refuse:
         """Serve the recorded exchange that is this call, or refuse."""

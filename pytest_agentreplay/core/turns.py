@@ -14,7 +14,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.model import Exchange, HttpCall, Run, ToolCall
+from pytest_agentreplay.core.model import Exchange, Run, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ class Turn:
 
 def is_model(call: Call, reader: Reader) -> bool:
     """Whether a turn begins here."""
-    return isinstance(call, HttpCall) and reader.read_call(call).kind == "model"
+    return not isinstance(call, ToolCall) and reader.read_call(call).kind == "model"
 
 
 def label(call: Call, reader: Reader) -> str:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canon import NotJson, parse
 from pytest_agentreplay.core.matching.address import split
 from pytest_agentreplay.core.matching.content import content, decoded, header
-from pytest_agentreplay.core.model import Failure, HttpReply, ToolCall
+from pytest_agentreplay.core.model import Failure, FrameCall, FramesReply, HttpReply, ToolCall
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
-from pytest_agentreplay.dialects import generic, messages
+from pytest_agentreplay.dialects import frames, generic, messages
 from pytest_agentreplay.dialects.anthropic import ANTHROPIC
 from pytest_agentreplay.dialects.loose import obj
 from pytest_agentreplay.dialects.openai_chat import OPENAI_CHAT
@@ -25,7 +25,7 @@ from pytest_agentreplay.dialects.sse import events, is_stream
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.matching.content import Content
-    from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome
+    from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome, WireCall
     from pytest_agentreplay.core.reading import ToolUse
     from pytest_agentreplay.dialects.dialect import Dialect
 
@@ -66,6 +66,8 @@ class Dialects:
         """The call as its dialect reads it; kind "http" and dialect "generic" for what none knows."""
         if isinstance(call, ToolCall):
             return CallReading(kind="tool", name=call.name, operation="execute_tool", parameters=call.arguments)
+        if isinstance(call, FrameCall):
+            return frames.read_call(call, split(call.url))
         url, held = split(call.url), content(call.headers, call.body)
         dialect = _dialect(call, url, held)
         if dialect is None:
@@ -76,11 +78,13 @@ class Dialects:
             provider=_provider(url.host) or dialect.provider,
         )
 
-    def read_reply(self, call: HttpCall, outcome: Outcome | None) -> ReplyReading:
+    def read_reply(self, call: WireCall, outcome: Outcome | None) -> ReplyReading:
         """The reply to `call`; of one that broke off, as much as came, and `error` says how it broke."""
         if isinstance(outcome, Failure):
             return ReplyReading(error=f"{outcome.type}: {outcome.message}".rstrip(": "))
-        if not isinstance(outcome, HttpReply):
+        if isinstance(outcome, FramesReply):
+            return frames.read_reply(outcome)
+        if not isinstance(outcome, HttpReply) or isinstance(call, FrameCall):
             return ReplyReading()
         data, _ = decoded(outcome.body.data, header(outcome.headers, "content-encoding"))
         dialect = _dialect(call, split(call.url), content(call.headers, call.body))

@@ -27,7 +27,7 @@ def read_call(call: HttpCall, url: Url, held: Content) -> CallReading:
     """Read any request: `parameters` are the body's fields where it has fields."""
     tree = held.tree
     where = url.host if url.loopback or url.port is None else f"{url.host}:{url.port}"
-    operation, ids = _json_rpc(tree) if held.kind == "json" else ("", ())
+    operation, ids = json_rpc(tree) if held.kind == "json" else ("", ())
     return CallReading(
         kind="http",
         name=f"{call.method} {where}{url.path}",
@@ -68,7 +68,7 @@ def _message(body: JsonObject) -> str:
     return f"{kind}: {message}" if kind and message else message or kind
 
 
-def _json_rpc(tree: Json) -> tuple[str, tuple[str, ...]]:
+def json_rpc(tree: Json) -> tuple[str, tuple[str, ...]]:
     """The method of a JSON-RPC request and the paths of the ids that its client made; a client's answer has none."""
     single = obj(tree)
     if single.get("jsonrpc") == "2.0" and "method" in single:

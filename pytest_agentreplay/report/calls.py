@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.matching.content import content
-from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.model import ToolCall
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Call, Json
+    from pytest_agentreplay.core.model import Call, Json, WireCall
 
 LINES = 80  # of one call
 WIDE = 400  # characters of one line of it
@@ -31,7 +31,7 @@ def spread(call: Call) -> list[str]:
     return _middle([*lines, *_body(call)])
 
 
-def _body(call: HttpCall) -> list[str]:
+def _body(call: WireCall) -> list[str]:
     held = content(call.headers, call.body)
     if held.kind != "bytes":
         return _json(_named(held.tree))

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canon import NotJson, canonical, parse
 from pytest_agentreplay.core.diff.texts import blob
-from pytest_agentreplay.core.model import Failure, HttpCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.core.turns import is_model, label
 from pytest_agentreplay.dialects.messages import say, tool_results, tool_uses
@@ -17,7 +17,7 @@ from pytest_agentreplay.report.escape import safe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Outcome, Run
+    from pytest_agentreplay.core.model import Exchange, Frame, Json, JsonObject, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
     from pytest_agentreplay.core.turns import Turn
 
@@ -78,7 +78,7 @@ class Scribe:
             yield from named("tools", f"{names} (schemas changed)" if same else names)
         yield from parameters(before.parameters, reading.parameters)
         yield from self.added(before, reading, told.reply)
-        if not isinstance(x.call, HttpCall):
+        if isinstance(x.call, ToolCall):
             return
         told.reply = reply = self._reader.read_reply(x.call, x.outcome)
         self._names |= {use.id: use.name for use in reply.tool_uses}
@@ -149,7 +149,9 @@ def answer(reply: ReplyReading, result: Outcome | None) -> Iterator[str]:
         yield from named("answers", reply.text)
     for use in reply.tool_uses:
         yield from named("asks for", f"{use.name}({plain(use.arguments)})", sign="")
-    if reply.error or not isinstance(result, HttpReply) or result.status >= 400 or result.failure or result.closed:
+    if isinstance(result, FramesReply):
+        yield from ended(result)
+    elif reply.error or not isinstance(result, HttpReply) or result.status >= 400 or result.failure or result.closed:
         yield from outcome(result, reply.error)
     if reply.finish_reasons:
         yield from named("stops", ", ".join(reply.finish_reasons))
@@ -167,6 +169,10 @@ def outcome(result: Outcome | None, error: str = "") -> Iterator[str]:
         case HttpReply():
             yield f"status {result.status} {result.reason}".rstrip() + (f": {error}" if error else "")
             yield from raised(result.failure) if result.failure else ()
+        case FramesReply():
+            for frame in result.frames():
+                yield from named("<-", heard(frame), sign="")
+            yield from ended(result)
         case ToolReply(value, items):
             if items is None:
                 yield from named("", value if isinstance(value, str) else plain(value))
@@ -175,6 +181,27 @@ def outcome(result: Outcome | None, error: str = "") -> Iterator[str]:
             yield from raised(result.failure) if result.failure else ()
     if isinstance(result, HttpReply | ToolReply) and result.closed:
         yield "(the agent stopped reading here)"
+
+
+def heard(frame: Frame) -> str:
+    """A frame as people read it: what it says where it is JSON or text, else its size."""
+    value = parse(frame.data)
+    if not isinstance(value, NotJson):
+        return canonical(abridged(value))
+    try:
+        return frame.data.decode()
+    except UnicodeDecodeError:
+        return f"{len(frame.data)} bytes"
+
+
+def ended(reply: FramesReply) -> Iterator[str]:
+    """How a connection ended after these frames, when it did."""
+    if reply.failure:
+        yield from raised(reply.failure)
+    if reply.closed:
+        whose = "the agent" if reply.closed.by_agent else "the other side"
+        code = "" if reply.closed.code is None else f" ({reply.closed.code})"
+        yield from named(f"{whose} closed{code}", reply.closed.reason, sign=":" if reply.closed.reason else "")
 
 
 def raised(failure: Failure) -> Iterator[str]:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.model import HttpCall, HttpReply, ToolCall
+from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +89,7 @@ def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
     seen: dict[str, Json] = {}
     for x in exchanges:
         reading = reader.read_call(x.call)
-        if not isinstance(x.call, HttpCall) or reading.kind != "model":
+        if isinstance(x.call, ToolCall) or reading.kind != "model":
             continue
         reply = reader.read_reply(x.call, x.outcome)
         entry: JsonObject = {
@@ -119,14 +119,14 @@ def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str) -> list
     asked: dict[str, str] = {}
     missed: dict[str, Json] = {}
     for x in exchanges:
-        if not isinstance(x.call, HttpCall) or x.parent is not None:
+        if isinstance(x.call, ToolCall) or x.parent is not None:
             continue
         body = x.call.body.data
         for identity, name in asked.items():
             if name not in known and name not in missed and identity.encode() in body:
                 path = guess(name, root)
                 missed[name] = {"tool": name, "path": path}
-        if isinstance(x.outcome, HttpReply):
+        if isinstance(x.outcome, HttpReply | FramesReply):
             asked |= {use.id: use.name for use in reader.read_reply(x.call, x.outcome).tool_uses if use.id}
     return list(missed.values())
 

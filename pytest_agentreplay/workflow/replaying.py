@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, JsonObject, Outcome
+    from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.workflow.scene import Place
@@ -179,6 +179,11 @@ class Closed:
         """Never."""
         del call
         return False
+
+    def connection(self, opening: int) -> tuple[Exchange, ...]:
+        """Nothing: no connection is ever opened."""
+        del opening
+        return ()
 
     def ask(self, call: Call, moment: Moment) -> Refuse:
         """Refuse, whatever it is."""

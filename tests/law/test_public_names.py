@@ -15,8 +15,8 @@ import pytest_agentreplay
 PACKAGE = Path(__file__).resolve().parents[2] / "pytest_agentreplay"
 
 NAMES = [
-    "AgentReplayError", "CannotFreeze", "CannotRedirect", "CannotWrite", "Codec", "Difference", "Divergence", "Exchange",
-    "Failure", "HttpCall", "HttpReply", "Kind", "Leak", "ReplayDiverged", "Run", "RunView", "SettingsError",
+    "AgentReplayError", "CannotFreeze", "CannotRedirect", "CannotWrite", "Closed", "Codec", "Difference", "Divergence", "Exchange",
+    "Failure", "Frame", "FrameCall", "FramesReply", "HttpCall", "HttpReply", "Kind", "Leak", "ReplayDiverged", "Run", "RunView", "SettingsError",
     "Snapshot", "SnapshotEdited", "SnapshotError", "SnapshotMisplaced", "SnapshotMissing", "SnapshotTooNew", "SnapshotUnreadable",
     "ToolCall", "ToolReply", "__version__", "assert_same_run", "first_divergence",
     "load",

@@ -13,6 +13,9 @@ from pytest_agentreplay import (
     Divergence,
     Exchange,
     Failure,
+    Frame,
+    FrameCall,
+    FramesReply,
     HttpCall,
     HttpReply,
     Kind,
@@ -86,13 +89,17 @@ def a_run_is_data(exchange: Exchange) -> str:
             return method
         case ToolCall(name):
             return name
+        case FrameCall(url):
+            return url
 
 
-def an_outcome_is_one_of_three(exchange: Exchange) -> None:
+def an_outcome_is_one_of_four(exchange: Exchange) -> None:
     """So is what came back."""
     match exchange.outcome:
         case HttpReply(status):
             assert_type(status, int)
+        case FramesReply():
+            assert_type([*exchange.outcome.frames()], list[Frame])
         case ToolReply() | Failure() | None:
             pass
 

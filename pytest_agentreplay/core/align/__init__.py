@@ -22,7 +22,7 @@ from pytest_agentreplay.core.explain.classify import Change, between
 from pytest_agentreplay.core.explain.recall import Recall
 from pytest_agentreplay.core.explain.sections import below, message_indexes, owner, role
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
-from pytest_agentreplay.core.model import Body, HttpCall, ToolCall
+from pytest_agentreplay.core.model import Body, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.align.local import Item
     from pytest_agentreplay.core.align.pairing import Pair
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Exchange, Run
+    from pytest_agentreplay.core.model import Exchange, Run, WireCall
     from pytest_agentreplay.core.reading import Reader
 
 
@@ -246,10 +246,10 @@ class _Comparison:
             detail=(source,) if source else (),
         )
 
-    def translated(self, x: Item, y: Item) -> HttpCall:
+    def translated(self, x: Item, y: Item) -> WireCall:
         """The call of `y`, with the ids that its replies minted under the names that they have beside `x`."""
         call = y.exchange.call
-        assert isinstance(call, HttpCall)
+        assert not isinstance(call, ToolCall)
         by_name = {told: word for word, told in self.read[0][x.lane].names.items()}
         by_reply = {(ordinal, place): word for word, (lane, ordinal, place) in self.minted[0].items() if lane == x.lane}
         names = {}

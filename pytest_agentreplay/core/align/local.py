@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canon import canonical, digest
 from pytest_agentreplay.core.explain.sections import address
 from pytest_agentreplay.core.matching.content import content
-from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.model import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from pytest_agentreplay.core.model import Exchange, Json
+    from pytest_agentreplay.core.model import Exchange, Json, WireCall
     from pytest_agentreplay.core.reading import CallReading, Reader
     from pytest_agentreplay.core.turns import Turn
 
@@ -69,7 +69,7 @@ def minted(told: Iterable[Turn], reader: Reader) -> Minted:
     for lane, strand in _strands(told).items():
         ordinal = 0
         for exchange in strand:
-            if isinstance(exchange.call, HttpCall) and reader.read_call(exchange.call).kind == "model":
+            if not isinstance(exchange.call, ToolCall) and reader.read_call(exchange.call).kind == "model":
                 ordinal += 1
                 for place, value in enumerate(reader.read_reply(exchange.call, exchange.outcome).ids):
                     if len(value) >= SHORTEST:
@@ -125,7 +125,7 @@ class Lane:
             return Item(exchange, "http", reading.name, self.lane, self.ordinal, key, key)
         return self._model(exchange, call, reading)
 
-    def _model(self, exchange: Exchange, call: HttpCall, reading: CallReading) -> Item:
+    def _model(self, exchange: Exchange, call: WireCall, reading: CallReading) -> Item:
         self.ordinal += 1
         messages = self._messages(reading)
         sections = {

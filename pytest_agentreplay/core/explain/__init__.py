@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
-from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.turns import home
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.explain.classify import Change
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call, Exchange, Run
+    from pytest_agentreplay.core.model import Call, Exchange, Run, WireCall
     from pytest_agentreplay.core.reading import Reader
 
 AHEAD = 3  # recorded model calls that a new one is held against, to see that one was left out
@@ -49,7 +49,7 @@ def miss(
 def order(run: Run, reader: Reader, served: Collection[int], call: Call, found: Exchange) -> Divergence:
     """Why `call`, recorded as `found`, cannot be answered yet: calls that had ended before it began were not made."""
     standing = Standing(run, reader, served)
-    early = [x for x in standing.unserved() if not x.abandoned and x.finish is not None and x.finish < found.start]
+    early = [x for x in standing.unserved() if not x.abandoned and x.made is not None and x.made < found.start]
     here = [x for x in early if standing.lane(x) == standing.lane(found)]
     skipped = (here or early or [found])[0]
     mine, theirs = line(call, reader), line(skipped.call, reader)
@@ -175,9 +175,9 @@ def _tool(standing: Standing, call: ToolCall, lane: str, pending: list[Exchange]
     return _extra(standing, call, lane, pending, cause)
 
 
-def _request(standing: Standing, call: HttpCall, lane: str, pending: list[Exchange]) -> Divergence:
+def _request(standing: Standing, call: WireCall, lane: str, pending: list[Exchange]) -> Divergence:
     """A request with no counterpart."""
-    alike = [x for x in pending if isinstance(x.call, HttpCall) and standing.alike(x.call, call)]
+    alike = [x for x in pending if not isinstance(x.call, ToolCall) and standing.alike(x.call, call)]
     targets = [x for x in alike if not x.abandoned] or alike
     if not targets or standing.foreign(call, targets[0], lane):
         cause = "the recorded conversation does not hold it: a new helper call, a retry, or one more round of the loop"
@@ -187,7 +187,7 @@ def _request(standing: Standing, call: HttpCall, lane: str, pending: list[Exchan
     target = standing.nearest(targets[:AHEAD], call)
     change = standing.change(target, call)
     skipped = [
-        x for x in pending if x is not target and not x.abandoned and x.finish is not None and x.finish < target.start
+        x for x in pending if x is not target and not x.abandoned and x.made is not None and x.made < target.start
     ]
     if skipped:
         return _missing(standing, skipped[0], (*skipped[1:],), change.differences, call)

@@ -50,7 +50,7 @@ def between(
     if isinstance(recorded, ToolCall):
         return _arguments(label(recorded, reader), found, names)
     reading, current = reader.read_call(recorded), reader.read_call(now)
-    if reading.kind != "model" and current.kind != "model":
+    if {reading.kind, current.kind} == {"http"} and not (reading.messages or reading.system):
         return _request(label(recorded, reader), found)
     return _model(label(recorded, reader), (reading, current), _loud(found, names), frozen=frozen)
 

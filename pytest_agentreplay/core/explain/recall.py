@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.model import HttpCall
+from pytest_agentreplay.core.model import ToolCall
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Call, Outcome, Run
+    from pytest_agentreplay.core.model import Call, Outcome, Run, WireCall
     from pytest_agentreplay.core.reading import CallReading, Reader, ReplyReading
 
 
@@ -23,7 +23,7 @@ class Recall:
         for run in runs:
             for exchange in run.exchanges:
                 self.read_call(exchange.call)
-                if isinstance(exchange.call, HttpCall):
+                if not isinstance(exchange.call, ToolCall):
                     self.read_reply(exchange.call, exchange.outcome)
 
     def read_call(self, call: Call) -> CallReading:
@@ -33,7 +33,7 @@ class Recall:
             known = self._calls[id(call)] = call, self._reader.read_call(call)
         return known[1]
 
-    def read_reply(self, call: HttpCall, outcome: Outcome | None) -> ReplyReading:
+    def read_reply(self, call: WireCall, outcome: Outcome | None) -> ReplyReading:
         """As the reader reads it."""
         known = self._replies.get(id(call))
         if known is None or known[1] is not outcome:

@@ -11,13 +11,13 @@ from pytest_agentreplay.core.diff import diff
 from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.matching.address import split
 from pytest_agentreplay.core.matching.content import content
-from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_agentreplay.core.model import Call, Headers, Json
+    from pytest_agentreplay.core.model import Call, Headers, Json, WireCall
     from pytest_agentreplay.core.reading import CallReading
 
 Readings = tuple["CallReading", "CallReading"]
@@ -92,14 +92,16 @@ def differences(recorded: Call, now: Call, *, hidden: Collection[str] = ()) -> t
     """
     if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
         found = diff(dict(recorded.arguments), dict(now.arguments))
-    elif isinstance(recorded, HttpCall) and isinstance(now, HttpCall):
+    elif isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+        return ()
+    elif isinstance(recorded, FrameCall) == isinstance(now, FrameCall):
         found = _wire(recorded, now)
     else:
         return ()
     return tuple(one for one in found if not any(below(one.path, path) for path in hidden))
 
 
-def _wire(recorded: HttpCall, now: HttpCall) -> tuple[Difference, ...]:
+def _wire(recorded: WireCall, now: WireCall) -> tuple[Difference, ...]:
     found = list(diff(recorded.method, now.method, path="method"))
     found += diff(address(recorded.url), address(now.url), path="url")
     before, after = _matched(recorded.headers), _matched(now.headers)

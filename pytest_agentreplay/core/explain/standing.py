@@ -14,7 +14,7 @@ from pytest_agentreplay.core.explain.provenance import sought, spoken, strings
 from pytest_agentreplay.core.explain.recall import Recall
 from pytest_agentreplay.core.explain.sections import differences
 from pytest_agentreplay.core.matching.content import content
-from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.selector import compile_path, show
 from pytest_agentreplay.core.turns import divide, is_model, label, seat, top_level
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call, Exchange, Json, Run
+    from pytest_agentreplay.core.model import Call, Exchange, Json, Run, WireCall
     from pytest_agentreplay.core.reading import Reader, ToolUse
 
 
@@ -82,7 +82,7 @@ class Standing:
 
     def _made_up(self, call: Call) -> set[str]:
         """Where the ids that the client made itself stand."""
-        if not isinstance(call, HttpCall) or not (paths := self.reader.read_call(call).client_ids):
+        if isinstance(call, ToolCall) or not (paths := self.reader.read_call(call).client_ids):
             return set()
         tree = content(call.headers, call.body).tree
         return {show(place) for path in paths for place, _ in compile_path(path).find(tree)}
@@ -99,16 +99,18 @@ class Standing:
                 return x
         return None
 
-    def alike(self, recorded: HttpCall, now: HttpCall) -> bool:
-        """Whether one may stand for the other: both ask a model, or both go to one host or path."""
+    def alike(self, recorded: WireCall, now: WireCall) -> bool:
+        """Whether one may stand for the other: both ask a model, or go to one host or path, or over one connection."""
+        if (wire := _connection(recorded)) != _connection(now) or wire:
+            return wire == _connection(now)
         if self.speaks(recorded) and self.speaks(now):
             return True
         here, there = _host_and_path(recorded.url), _host_and_path(now.url)
         return here[0] == there[0] or here[1] == there[1]
 
-    def foreign(self, call: HttpCall, due: Exchange, lane: str) -> bool:
+    def foreign(self, call: WireCall, due: Exchange, lane: str) -> bool:
         """Whether a model call is none of the conversation that the due one goes on with."""
-        if not self.speaks(call) or not isinstance(due.call, HttpCall):
+        if not self.speaks(call) or isinstance(due.call, ToolCall) or _connection(call):
             return False
         new, old = self.reader.read_call(call), self.reader.read_call(due.call)
         said = self._said(due.call)
@@ -116,7 +118,7 @@ class Standing:
             return False
         return any(said & self._said(x.call) for x in self._top if x.start in self.served and self.lane(x) == lane)
 
-    def nearest(self, targets: Sequence[Exchange], call: HttpCall) -> Exchange:
+    def nearest(self, targets: Sequence[Exchange], call: WireCall) -> Exchange:
         """The first target, unless a later one says all but the same as `call` and the first does not."""
         mine = self._said(call)
         far = [len(self._said(x.call) ^ mine) for x in targets]
@@ -127,7 +129,7 @@ class Standing:
         """The tool calls that the model asked for last before `exchange`, in its lane."""
         for x in reversed(self._top):
             before = x.start < exchange.start and self.lane(x) == self.lane(exchange)
-            if before and isinstance(x.call, HttpCall) and self.is_model(x):
+            if before and not isinstance(x.call, ToolCall) and self.is_model(x):
                 return self.reader.read_reply(x.call, x.outcome).tool_uses
         return ()
 
@@ -188,7 +190,7 @@ class Standing:
 
     def _said(self, call: Call) -> set[str]:
         """The messages of a model call, as comparable texts."""
-        if not isinstance(call, HttpCall):
+        if isinstance(call, ToolCall):
             return set()
         reading = self.reader.read_call(call)
         return {canonical(one) for one in (*reading.system, *reading.messages)}
@@ -205,7 +207,7 @@ class Standing:
         return {
             use.id: use.name
             for x in self._top
-            if isinstance(x.call, HttpCall)
+            if not isinstance(x.call, ToolCall)
             for use in self.reader.read_reply(x.call, x.outcome).tool_uses
         }
 
@@ -253,7 +255,14 @@ def _alike(recorded: Call, now: Call) -> bool:
     """Whether it is worth comparing them."""
     if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
         return recorded.name == now.name
-    return isinstance(recorded, HttpCall) and isinstance(now, HttpCall) and len(recorded.body) == len(now.body)
+    if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+        return False
+    return _connection(recorded) == _connection(now) and len(recorded.body) == len(now.body)
+
+
+def _connection(call: WireCall) -> tuple[int | None, ...]:
+    """Over which connection a message goes, `(None,)` for one that is opened; empty for a request of its own."""
+    return (call.connection,) if isinstance(call, FrameCall) else ()
 
 
 def _host_and_path(url: str) -> tuple[str, str]:

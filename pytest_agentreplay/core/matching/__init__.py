@@ -16,14 +16,14 @@ from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.matching.address import Url, split
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.matching.ids import SHORTEST, ClientIds
-from pytest_agentreplay.core.model import HttpCall
+from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator
 
     from pytest_agentreplay.core.matching.content import Content
-    from pytest_agentreplay.core.model import Call, Headers, Json
+    from pytest_agentreplay.core.model import Call, Headers, Json, WireCall
     from pytest_agentreplay.core.reading import CallReading, Reader
     from pytest_agentreplay.core.rules import Rule
 
@@ -65,13 +65,15 @@ class Matching:
         return known
 
     def _fingerprint(self, call: Call) -> Hashable:
-        if not isinstance(call, HttpCall):
+        if isinstance(call, ToolCall):
             return call.name, canonical(call.arguments)
         url = self._urls.get(call.url)
         if url is None:
             if len(self._urls) >= _URLS_KEPT:
                 self._urls.clear()
             url = self._urls[call.url] = self._url(split(call.url), self._table("http"))
+        if isinstance(call, FrameCall):
+            return call.connection, call.binary, url, self._head(call.headers), call.body.sha256
         return call.method, url, self._head(call.headers), call.body.sha256
 
     def key(self, call: Call, ids: ClientIds) -> str:
@@ -101,7 +103,7 @@ class Matching:
 
         Empty when anything else differs, or when what came or went is the prompt, the messages or the tools.
         """
-        if not (isinstance(recorded, HttpCall) and isinstance(now, HttpCall)):
+        if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
             return ()
         old, new = self._fields(recorded), self._fields(now)
         moved = tuple(
@@ -115,7 +117,7 @@ class Matching:
         same = [ClientIds().key(*self._text(call, without=gone)) for call in (recorded, now)]
         return moved if same[0] == same[1] else ()
 
-    def _fields(self, call: HttpCall) -> dict[str, Json]:
+    def _fields(self, call: WireCall) -> dict[str, Json]:
         """The top-level fields and the headers that are in the key, by path."""
         table, host = self._table(self._reader.read_call(call).dialect), split(call.url).host
         tree = self._left(content(call.headers, call.body).tree, table, host)
@@ -125,7 +127,7 @@ class Matching:
                 fields[f"headers.{name}"] = value
         return fields
 
-    def _said(self, call: HttpCall) -> frozenset[str]:
+    def _said(self, call: WireCall) -> frozenset[str]:
         reading = self._reader.read_call(call)
         return frozenset({reading.system_at, reading.messages_at, reading.tools_at, "$.model"})
 
@@ -138,7 +140,7 @@ class Matching:
 
     def _text(self, call: Call, without: frozenset[str] = frozenset()) -> tuple[str, set[str]]:
         """The canonical text of a call, and the ids in it that the client made itself."""
-        if not isinstance(call, HttpCall):
+        if isinstance(call, ToolCall):
             return f"{call.name}\n{canonical(self._left(call.arguments, self._table('tool'), ''))}", set()
         reading = self._reader.read_call(call)
         table = self._table(reading.dialect)
@@ -146,6 +148,8 @@ class Matching:
         held = content(call.headers, call.body)
         body, values = self._body(held, reading, table, url.host, without)
         head: list[Json] = [call.method, self._url(url, table)]
+        if isinstance(call, FrameCall):
+            head += [call.connection, call.binary]
         for name, value in self._head(call.headers):
             if f"headers.{name}" not in without and table.named("header", name, url.host) is None:
                 plain = held.kind == "multipart" and name == "content-type" and table.named("header", BOUNDARY, "")
@@ -199,7 +203,7 @@ class Matching:
     def _unkeyed(self, call: Call) -> dict[str, tuple[Json, Rule | None]]:
         """Everything of a call that is not in its key: path -> value and the rule that left it out."""
         found: dict[str, tuple[Json, Rule | None]] = {}
-        if isinstance(call, HttpCall):
+        if not isinstance(call, ToolCall):
             url, table = split(call.url), self._table(self._reader.read_call(call).dialect)
             host, tree = url.host, content(call.headers, call.body).tree
             found.update(self._unkeyed_outside(call, url, table))
@@ -211,7 +215,7 @@ class Matching:
         return found
 
     def _unkeyed_outside(
-        self, call: HttpCall, url: Url, table: Table
+        self, call: WireCall, url: Url, table: Table
     ) -> Iterator[tuple[str, tuple[Json, Rule | None]]]:
         parts: dict[str, Json] = {"userinfo": url.userinfo, "fragment": url.fragment}
         parts["loopback-port"] = url.port if url.loopback else None

@@ -12,7 +12,7 @@ import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.core.model import HttpCall, HttpReply, ToolReply
+from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply, WireCall
 from pytest_agentreplay.core.redaction import headers as header_rules
 from pytest_agentreplay.core.redaction.deltas import find_joined
 from pytest_agentreplay.core.redaction.known import PLACEHOLDER, Known
@@ -75,20 +75,20 @@ class Redaction:
 
     def call(self, call: Call) -> Call:
         """The call as it may be stored; its headers have been through `headers` already."""
-        if not isinstance(call, HttpCall):
+        if isinstance(call, ToolCall):
             veiled = self._veiled(call.arguments)
             return self._inward.call(call if veiled is call.arguments else replace(call, arguments=veiled))
         if (call.url, call.headers, self._known.generation) in self._clean:
             return self._inward.call_body(call)
         stored = self._inward.call(self._url(call))
-        assert isinstance(stored, HttpCall)
+        assert isinstance(stored, WireCall)
         if stored.url == call.url and stored.headers is call.headers and len(self._clean) < MEMO:
             self._clean.add((call.url, call.headers, self._known.generation))
         return stored
 
     def outcome(self, call: Call, outcome: Outcome) -> Outcome:  # noqa: ARG002  Scrub: rules by call come with policies
         """The outcome as it may be stored."""
-        if isinstance(outcome, HttpReply):
+        if isinstance(outcome, HttpReply | FramesReply):
             for value in header_rules.set_cookies(outcome.headers):
                 self._known.learn("cookie", value)
             outcome = replace(outcome, headers=self._reply_headers(outcome.headers))
@@ -132,7 +132,7 @@ class Redaction:
         return replace(exchange, call=call, outcome=outcome)
 
     def _url(self, call: Call) -> Call:
-        if not isinstance(call, HttpCall) or not any(sign in call.url for sign in "?#@"):
+        if isinstance(call, ToolCall) or not any(sign in call.url for sign in "?#@"):
             return call
         url = redact_url(call.url, self._instead)
         return call if url == call.url else replace(call, url=url)

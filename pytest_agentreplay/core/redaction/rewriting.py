@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from pytest_agentreplay.core import content_coding
-from pytest_agentreplay.core.model import Body, Failure, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.core.redaction.deltas import is_stream
+from pytest_agentreplay.core.model import Body, Failure, FramesReply, ToolCall, ToolReply
+from pytest_agentreplay.core.redaction.deltas import STREAM_TYPES, is_stream
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.headers import DIGESTS
 from pytest_agentreplay.core.redaction.spans import recut, splice
@@ -19,10 +19,13 @@ from pytest_agentreplay.core.redaction.spans import recut, splice
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pytest_agentreplay.core.model import Call, Headers, HttpCall, Json, JsonObject, Outcome
+    from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, Outcome, WireCall
     from pytest_agentreplay.core.redaction.spans import Span
 
     Finder: TypeAlias = Callable[[bytes, bool], list[Span]]
+
+_LINES = (("content-type", STREAM_TYPES[1]),)
+"""Frames stand one a line, and carry text in fragments as the lines of such a stream do."""
 
 SHORTEST_NUMBER = 10_000_000
 
@@ -53,7 +56,7 @@ class Rewriting:
             call = replace(call, url=url, headers=kept)
         return self.call_body(call)
 
-    def call_body(self, call: HttpCall) -> HttpCall:
+    def call_body(self, call: WireCall) -> WireCall:
         """A request with its body alone rewritten."""
         body, _, kept = self.body(call.body, (len(call.body),), call.headers)
         return call if body is call.body else replace(call, headers=kept, body=body)
@@ -69,8 +72,13 @@ class Rewriting:
             if value is outcome.value and items == outcome.items and failure is outcome.failure:
                 return outcome
             return replace(outcome, value=value, items=items, failure=failure)
-        assert isinstance(outcome, HttpReply)
         kept = self.values(outcome.headers)
+        if isinstance(outcome, FramesReply):
+            body, sizes, _ = self.body(outcome.body, outcome.cuts or (), _LINES)
+            cuts = None if outcome.cuts is None else sizes
+            closed = outcome.closed and replace(outcome.closed, reason=self.text(outcome.closed.reason))
+            changed = replace(outcome, headers=kept, body=body, cuts=cuts, closed=closed, failure=failure)
+            return outcome if changed == outcome else changed
         body, cuts, kept = self.body(outcome.body, outcome.cuts, kept)
         if body is outcome.body and kept is outcome.headers and failure is outcome.failure:
             return outcome

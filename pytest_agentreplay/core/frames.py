@@ -1,0 +1,69 @@
+"""Which frames of a recorded connection may come when: never an answer before its question.
+
+The agent's messages and what came back stand in one order. What came after a message is released as soon as all
+messages up to it were made, in whatever legal order they are made now. A message that the recording made inside another
+exchange (a request within a frozen tool) is never made in a replay: nobody waits for it, and what answered it is kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.model import FrameCall, FramesReply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from pytest_agentreplay.core.model import Exchange, Frame, Run
+
+    About = Callable[[bytes], Hashable | None]
+
+
+def connection(run: Run, opening: int) -> tuple[Exchange, ...]:
+    """The exchanges of the connection that the exchange `opening` opened, in order of start, that one included."""
+    return tuple(
+        x
+        for x in run.exchanges
+        if isinstance(x.call, FrameCall) and opening in {x.call.connection, x.start if x.call.connection is None else 0}
+    )
+
+
+class Release:
+    """The exchanges of one connection, its opening among them; constant work per message."""
+
+    def __init__(self, exchanges: Sequence[Exchange], about: About | None = None) -> None:
+        """`exchanges` in order of start. `about` tells which message of the agent a frame answers, and vice versa.
+
+        Without `about`, what came after an inner message until the next one is its answer.
+        """
+        self._exchanges = exchanges
+        self._about = about
+        self._front = 0
+        self._made: set[int] = set()
+        inner = [x for x in exchanges if x.parent is not None]
+        self._kept = frozenset(about(x.call.body.data) for x in inner if isinstance(x.call, FrameCall)) if about else ()
+
+    def made(self, start: int) -> tuple[Exchange, ...]:
+        """The exchanges that are released now that the message recorded as `start` was made, in order."""
+        self._made.add(start)
+        first = self._front
+        while self._front < len(self._exchanges):
+            x = self._exchanges[self._front]
+            if x.parent is None and x.start not in self._made:
+                break
+            self._front += 1
+        return tuple(self._exchanges[first : self._front])
+
+    def frames(self, x: Exchange, reply: FramesReply) -> Iterator[Frame]:
+        """The frames of `reply`, the outcome of `x` as it is served, that are for the agent of a replay."""
+        for frame in reply.frames():
+            if self._about is None:
+                if x.parent is None:
+                    yield frame
+            elif (subject := self._about(frame.data)) is None or subject not in self._kept:
+                yield frame
+
+    @property
+    def complete(self) -> bool:
+        """Whether all messages were made, so that nothing more will be released."""
+        return self._front == len(self._exchanges)

@@ -1,0 +1,132 @@
+"""Lasting connections in a file: readable, and byte for byte."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.codec import journal
+from pytest_agentreplay.core.model import (
+    Body,
+    Closed,
+    Exchange,
+    Failure,
+    Frame,
+    FrameCall,
+    FramesReply,
+    Header,
+    HttpReply,
+    Run,
+)
+from pytest_agentreplay.errors import SnapshotUnreadable
+
+URL = "wss://voice.example.com/v1/talk?model=m"
+
+
+def run_of(*exchanges):
+    return Run(Header("t::t"), tuple(Exchange(c, o, 2 * n + 1, 2 * n + 2) for n, (c, o) in enumerate(exchanges)))
+
+
+def back(run):
+    """The run that a file gives, and a journal."""
+    told = codec.loads(codec.dumps(run), file="f")
+    assert told.sealed
+    kept = journal.Journal()
+    data = b"".join([kept.begin(run.header), *map(kept.exchange, run.exchanges)])
+    assert journal.read(data) == (run, 0)
+    return told.run
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+data = st.one_of(
+    st.binary(max_size=40),
+    json_values.map(lambda value: json.dumps(value).encode()),
+    json_values.map(
+        lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    ),
+    st.fixed_dictionaries({"type": st.just("delta"), "delta": st.text(max_size=9)}).map(
+        lambda v: json.dumps(v).encode()
+    ),
+)
+replies = st.builds(
+    FramesReply.of,
+    st.lists(st.builds(Frame, data, st.booleans()), max_size=12),
+    headers=st.sampled_from([(), (("sec-websocket-protocol", "realtime"),)]),
+    closed=st.none() | st.builds(Closed, st.none() | st.integers(0, 4999), st.text(max_size=20), st.booleans()),
+    failure=st.none() | st.just(Failure("builtins.ConnectionResetError", "gone")),
+    waited=st.booleans(),
+)
+calls = st.builds(
+    FrameCall,
+    st.sampled_from([URL, "stdio:python server.py --x"]),
+    st.none() | st.integers(1, 9),
+    body=data.map(Body),
+    binary=st.booleans(),
+    boundary=st.sampled_from(["websocket", "mcp", "process"]),
+)
+
+
+@given(st.lists(st.tuples(calls, replies), max_size=6))
+def test_every_connection_comes_back(exchanges):
+    run = run_of(*exchanges)
+    assert back(run) == run
+
+
+def test_a_stream_of_deltas_is_short_and_readable():
+    words = ["Your", "order", "has", "shipped", "and", "arrives", "on", "Monday"]
+    events = [{"type": "response.output_text.delta", "event_id": f"e{n}", "delta": w} for n, w in enumerate(words)]
+    reply = FramesReply.of(Frame(json.dumps(e).encode()) for e in [{"type": "response.created"}, *events])
+    run = run_of(
+        (
+            FrameCall(URL, headers=(("openai-beta", "realtime=v1"),)),
+            FramesReply.of([Frame(b'{"type": "session.created"}')]),
+        ),
+        (FrameCall(URL, 1, body=Body(b'{"type": "response.create"}')), reply),
+    )
+    text = codec.dumps(run)
+    assert back(run) == run
+    assert '"connection": 1' in text
+    assert '      ["e0", "Your"],\n      ["e1", "order"],' in text
+    assert '"cuts"' not in text
+
+
+def test_a_refused_handshake_is_a_response():
+    run = run_of((FrameCall(URL), HttpReply(401, "Unauthorized", body=Body(b"no key"), cuts=(6,))))
+    assert back(run) == run
+
+
+def test_an_edited_frame_is_read_as_it_stands_and_sealed_again():
+    run = run_of((FrameCall(URL, 1, body=Body(b'{"q":1}')), FramesReply.of([Frame(b'{"a":1}'), Frame(b"x\ny")])))
+    edited = codec.dumps(run).replace('{\\"a\\":1}', '{\\"a\\":22}').replace('"q": 1', '"q": 333')
+    assert edited != codec.dumps(run)
+    snapshot = codec.loads(edited, file="f")
+    assert not snapshot.sealed
+    assert snapshot.run.exchanges[0].call.body.data == b'{"q":333}'
+    again = codec.loads(codec.reseal(edited, "why not", file="f"), file="f")
+    assert again.sealed
+    assert again.run == snapshot.run
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ('"frame": {', '"frame": 3, "x": {'),
+        ('"closed": {"code": 1000}', '"closed": {"code": "x"}'),
+        ('"closed": {"code": 1000}', '"closed": {"code": 1000, "by": "nobody"}'),
+        ('"frames": {', '"result": {"value": 1}, "frames": {'),
+        ('"frame": {', '"tool": {"name": "t"}, "frame": {'),
+    ],
+)
+def test_what_makes_no_sense_is_refused(edit):
+    text = codec.dumps(run_of((FrameCall(URL), FramesReply(closed=Closed(1000)))))
+    assert edit[0] in text
+    with pytest.raises(SnapshotUnreadable):
+        codec.loads(text.replace(*edit), file="f")

@@ -1,0 +1,187 @@
+"""Lasting connections: which frames may come when, which messages are the recorded ones, and what is said otherwise."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.frames import Release, connection
+from pytest_agentreplay.core.gate import Answer, Moment
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Body, Closed, Exchange, Failure, Frame, FrameCall, FramesReply, Header, Run
+from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.dialects import READER, RULES
+
+URL = "wss://voice.example.com/v1/talk"
+
+
+def frames(*values):
+    return FramesReply.of(Frame(json.dumps(value).encode()) for value in values)
+
+
+def message(value, connection=1):
+    return FrameCall(URL, connection, body=Body(json.dumps(value).encode()))
+
+
+def recorded(*said, parents=(), lanes=()):
+    """An opening and one message each, with what came back: (message, frames)."""
+    exchanges = [Exchange(FrameCall(URL), frames({"hello": 1}), 1, 2)]
+    for nth, (value, reply) in enumerate(said):
+        start = 2 * nth + 3
+        lane = lanes[nth] if lanes else "main"
+        parent = 99 if nth in parents else None
+        exchanges.append(Exchange(message(value), frames(*reply), start, start + 1, lane, parent=parent))
+    return Run(Header("t::t"), tuple(exchanges))
+
+
+def replayer(run):
+    return Replayer(run, Matching(READER, RULES), READER)
+
+
+def ask(gate, call, lane="main"):
+    return gate.ask(call, Moment(lane, 0))
+
+
+def released(run, order, about=None):
+    """The frames in the order in which they are released when the messages are made in `order` of their starts."""
+    channel = connection(run, 1)
+    release = Release(channel, about)
+    told = [[f.data for x in release.made(start) for f in release.frames(x, x.outcome)] for start in order]
+    return told, release.complete
+
+
+@given(
+    st.lists(st.booleans(), max_size=12).flatmap(
+        lambda inner: st.tuples(
+            st.just(inner), st.permutations([2 * n + 3 for n, is_inner in enumerate(inner) if not is_inner])
+        )
+    )
+)
+def test_no_frame_comes_before_all_messages_that_it_followed(case):
+    inner, order = case
+    run = recorded(
+        *(({"q": n}, [{"a": n}]) for n in range(len(inner))),
+        parents={n for n, is_inner in enumerate(inner) if is_inner},
+    )
+    told, complete = released(run, [1, *order])
+    assert complete
+    made, seen = {1}, [json.loads(f) for f in told[0]]
+    for start, came in zip(order, told[1:], strict=True):
+        made.add(start)
+        for frame in came:
+            answered = 2 * json.loads(frame)["a"] + 3
+            assert {n for n in range(3, answered + 1, 2) if not inner[(n - 3) // 2]} <= made
+            seen.append(json.loads(frame))
+    assert seen == [{"hello": 1}, *({"a": n} for n, is_inner in enumerate(inner) if not is_inner)]
+
+
+def test_what_answers_an_inner_message_is_kept_and_nothing_else():
+    said = [
+        ({"id": 1}, []),
+        ({"id": 2}, [{"id": 1, "result": "outer"}, {"id": 2, "result": "inner"}]),
+        ({"id": 3}, [{"id": 3, "result": 3}, {"id": 2, "result": "again"}, {"method": "note"}]),
+    ]
+    run = recorded(*said, parents={1})
+    told, complete = released(run, [1, 3, 7], lambda data: json.loads(data).get("id"))
+    assert [json.loads(f) for came in told for f in came] == [
+        {"hello": 1},
+        {"id": 1, "result": "outer"},
+        {"id": 3, "result": 3},
+        {"method": "note"},
+    ]
+    assert complete
+
+
+@given(st.lists(st.tuples(st.binary(max_size=12), st.booleans()), max_size=8))
+def test_a_reply_gives_back_the_frames_that_it_is_made_of(parts):
+    given_frames = tuple(Frame(data, binary) for data, binary in parts)
+    reply = FramesReply.of(given_frames)
+    assert tuple(reply.frames()) == given_frames
+    assert sum(reply.sizes) == len(reply.body)
+
+
+def test_messages_are_answered_in_their_own_connection():
+    first = [replace(x, lane="main.2") for x in recorded(({"q": 1}, [{"a": "one"}])).exchanges]
+    second = [
+        replace(
+            x,
+            lane="main.1",
+            start=x.start + 10,
+            finish=x.finish + 10,
+            call=replace(x.call, connection=x.call.connection and 11),
+        )
+        for x in recorded(({"q": 1}, [{"a": "two"}])).exchanges
+    ]
+    gate = replayer(Run(Header("t::t"), (*first, *second)))
+    assert [ask(gate, FrameCall(URL), lane).exchange.start for lane in ("main.2", "main.1")] == [1, 11]
+    assert [ask(gate, message({"q": 1}, opened)).exchange.start for opened in (11, 1)] == [13, 3]
+    assert [x.start for x in gate.connection(11)] == [11, 13]
+
+
+def test_a_changed_message_is_a_divergence_at_that_message():
+    run = recorded(({"say": "Where is my order?", "n": 1}, []), ({"say": "Thanks."}, []))
+    gate = replayer(run)
+    ask(gate, FrameCall(URL))
+    found = ask(gate, message({"say": "Where is my parcel?", "n": 1})).divergence
+    assert (found.kind, found.position, found.positions, found.recorded.start) == (Kind.REQUEST, 2, 3, 3)
+    assert [one.path for one in found.differences] == ["$.say"]
+    assert "SEND voice.example.com/v1/talk" in found.summary
+
+
+def test_messages_of_one_strand_stay_in_order_and_those_of_two_need_not():
+    said = [({"q": 1}, [{"a": 1}]), ({"q": 2}, [{"a": 2}])]
+    gate = replayer(recorded(*said))
+    ask(gate, FrameCall(URL))
+    assert ask(gate, message({"q": 2})).divergence.kind is Kind.ORDER
+    gate = replayer(recorded(*said, lanes=("main.1", "main.2")))
+    ask(gate, FrameCall(URL))
+    assert [ask(gate, message({"q": n}), f"main.{n}").exchange.start for n in (2, 1)] == [5, 3]
+
+
+def test_a_message_that_is_not_sent_is_missing():
+    gate = replayer(recorded(({"q": 1}, [])))
+    ask(gate, FrameCall(URL))
+    found = gate.finish()
+    assert found.kind is Kind.MISSING
+    assert found.recorded.start == 3
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_text_is_no_bytes(text):
+    run = recorded(({"q": 1}, []))
+    gate = replayer(run)
+    ask(gate, FrameCall(URL))
+    verdict = ask(gate, replace(message({"q": 1}), binary=not text))
+    assert isinstance(verdict, Answer) is text
+
+
+def test_secrets_come_off_frames_even_across_them():
+    redaction = Redaction(Places({}))
+    redaction.learn("key", "sk-live-4f9d8e7c6b5a")
+    call = redaction.call(FrameCall(URL, 1, body=Body(b'{"token": "sk-live-4f9d8e7c6b5a"}')))
+    assert b"4f9d" not in call.body.data
+    pieces = [{"type": "delta", "delta": text} for text in ("the key is sk-live-4f", "9d8e7c", "6b5a.")]
+    reply = replace(frames(*pieces), closed=Closed(1000, "bye sk-live-4f9d8e7c6b5a"))
+    stored = redaction.outcome(call, reply)
+    told = [json.loads(frame.data)["delta"] for frame in stored.frames()]
+    assert len(told) == 3
+    assert "".join(told).startswith("the key is [[redacted:key:")
+    assert "4f" not in "".join(told)
+    assert "4f9d" not in stored.closed.reason
+
+
+def test_a_connection_that_broke_off_says_so():
+    assert READER.read_reply(message({}), FramesReply(closed=Closed(1011, "overloaded"))).error == (
+        "closed (1011): overloaded"
+    )
+    assert READER.read_reply(message({}), FramesReply(closed=Closed(1000))).error == ""
+    assert READER.read_reply(message({}), FramesReply(failure=Failure("builtins.OSError", "gone"))).error == (
+        "builtins.OSError: gone"
+    )
