@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import FrameType
 
 CHILD_EVENTS = frozenset(
@@ -66,6 +67,16 @@ def program(event: str, args: tuple[Any, ...]) -> str:
             return _text(application) if application else _first(command)
         case _:
             return "fork"
+
+
+def environment(event: str, args: tuple[Any, ...]) -> Mapping[str, str]:
+    """The variables that a child is started with; none where the event does not tell them."""
+    match event, args:
+        case ("subprocess.Popen", (_, _, _, given)) | ("os.posix_spawn", (_, _, given)):
+            found = os.environ if given is None else given
+            return {_text(name): _text(value) for name, value in found.items()}
+        case _:
+            return {}
 
 
 def short_name(path: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.boundaries import audit, lanes
 from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries.children import CHILD_EVENTS, is_probe, is_repeat, program, short_name
+from pytest_agentreplay.boundaries.children import CHILD_EVENTS, environment, is_probe, is_repeat, program, short_name
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.peers import SOCKET_EVENTS, Peer, is_socketpair, peer
@@ -23,7 +23,7 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from types import FrameType
 
 EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys()
@@ -87,6 +87,7 @@ class Guard:
         self.mode = mode
         self._hosts = DeclaredHosts(tuple(allow_hosts))
         self._programs = frozenset(allow_subprocess)
+        self.served: Callable[[Mapping[str, str]], bool] | None = None  # whether a child's model calls come to us
         self._root = root
         self._counts: dict[tuple[str, str, str], int] = {}
         self._asked: dict[int, set[str]] = {}
@@ -151,6 +152,8 @@ class Guard:
     def _crosses(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> tuple[str, str] | None:
         """What the event reaches out to, as (kind, target); None for what passes."""
         if event in CHILD_EVENTS:
+            if self.served is not None and (environ := environment(event, args)) and self.served(environ):
+                return None
             path = program(event, args)
             name = short_name(path)
             passes = not {path, name}.isdisjoint(self._programs) or is_repeat(event, frame) or is_probe(path, frame)

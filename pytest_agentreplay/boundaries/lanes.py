@@ -107,6 +107,14 @@ def name(strand: Strand) -> str:
     return strand.path
 
 
+def beside(strand: Strand) -> Strand:
+    """`strand` for the thread that runs here, while other threads may run it too."""
+    me = threading.get_ident()
+    with _NAMING:
+        name(strand)
+    return replace(strand, owner=me, thread=me)
+
+
 def is_root(task: object) -> bool:
     """Whether the thread waits for `task`: `asyncio.run` and its like stand on the stack with it, or `trio.run` does.
 

@@ -8,7 +8,8 @@ two agents side by side), and a replay, which waits for no network, throws those
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import pairwise
+from dataclasses import replace
+from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -74,6 +75,21 @@ def late_lanes(exchanges: Iterable[Exchange], begun: Mapping[str, int]) -> dict[
     """
     order = Precedence(exchanges)
     return {lane: reading for lane, reading in begun.items() if order.beside(lane, reading)}
+
+
+def untangled(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[Exchange, ...]:
+    """The exchanges, those of each of `lanes` in lanes of their own where any two of them ran side by side.
+
+    For whoever is seen by its calls alone (another process): one that asks one thing after the other has an order, one
+    that asks several at once has strands that nobody can tell apart.
+    """
+    found = list(exchanges)
+    for lane in lanes:
+        ended = [x for x in found if x.lane == lane and x.finish is not None and not x.abandoned]
+        if any(y.start < (x.finish or 0) for x, y in pairwise(sorted(ended, key=lambda x: x.start))):
+            numbers = count(1)
+            found = [replace(x, lane=f"{lane}.{next(numbers)}") if x.lane == lane else x for x in found]
+    return tuple(found)
 
 
 def above(lane: str) -> tuple[str, ...]:

@@ -49,6 +49,8 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines.append(replay_count(replayed))
     for one in replayed:
         lines += edited_lines(one, place)
+    for one in everything:
+        lines += stray_lines(one)
     calm = [one for one in recorded if verbosity < 0 and went_well(one)]
     if calm and verbosity == -1:
         lines.append(recording_count(calm))
@@ -58,6 +60,17 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     adopting = [one for one in everything if one["mode"] == "adopt"]
     lines += [adopting_line(one, place) for one in adopting if verbosity > -2 or one.get("verdict") != "adopted"]
     return lines
+
+
+def stray_lines(one: Told) -> list[str]:
+    """What the child of another test has asked the gateway of this one for."""
+    if not (strays := one.get("strays")):
+        return []
+    more = f", and {len(strays) - 1} more" if len(strays) > 1 else ""
+    return [
+        f"refused   at the gateway of {one['test']}: {strays[0]}{more}, by the child of another test",
+        "          it has outlived the test that started it: wait for the child before the test returns",
+    ]
 
 
 def went_well(one: Told) -> bool:

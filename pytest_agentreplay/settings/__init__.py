@@ -69,6 +69,7 @@ class Settings(NamedTuple):
     max_bytes: int = 1_000_000
     adopt: str = ""
     unused: str = "warn"
+    children: tuple[str, ...] = ()
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -148,6 +149,7 @@ def resolve(
         seed=number(table["agentreplay_seed"], f"{where}agentreplay_seed"),
         allow_hosts=tuple(table["agentreplay_allow_hosts"]),
         allow_subprocess=tuple(table["agentreplay_allow_subprocess"]),
+        children=tuple(table["agentreplay_children"]),
         env=tuple(table["agentreplay_env"]),
         headers=tuple(table["agentreplay_headers"]),
         ignored=ignored_of(table["agentreplay_ignore"], f"{where}agentreplay_ignore"),
@@ -233,7 +235,7 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
             case "expect":
                 refuse_unknown(name, value, EXPECTATIONS)
                 changes["expect"] = value
-            case "allow_hosts" | "allow_subprocess":
+            case "allow_hosts" | "allow_subprocess" | "children":
                 changes[key] = (*getattr(settings, key), *texts(value, name))
             case "places":
                 changes["places"] = bool(value)

@@ -47,6 +47,7 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_seed", {"type": "string", "default": "", "help": "seed of random and uuid; else by test id"}),
     ("agentreplay_allow_hosts", {"type": "linelist", "default": [], "help": "hosts a replayed test may reach"}),
     ("agentreplay_allow_subprocess", {"type": "linelist", "default": [], "help": "programs it may start"}),
+    ("agentreplay_children", {"type": "linelist", "default": [], "help": "children whose model calls are met: node *"}),
     ("agentreplay_env", {"type": "linelist", "default": [], "help": "environment variables to keep in snapshots"}),
     ("agentreplay_headers", {"type": "linelist", "default": [], "help": "headers to keep, beyond the shipped list"}),
     ("agentreplay_ignore", {"type": "linelist", "default": [], "help": "what may differ: $.path = reason"}),
@@ -56,5 +57,5 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 """Key and the keywords of its `addini`."""
 
-MARKER = ("mode", "tools", "ignore", "clock", "seed", "expect", "allow_hosts", "allow_subprocess", "places")
+MARKER = ("mode", "tools", "ignore", "clock", "seed", "expect", "allow_hosts", "allow_subprocess", "children", "places")
 """The keywords of `@pytest.mark.agentreplay`."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_agentreplay.boundaries.gateway import Gateway, NoGateway
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.workflow.scene import Scene
@@ -41,6 +42,15 @@ class AgentReplay:
 
             return RunView(lambda: Run(Header(test="")), READER)
         return self._scene.view()
+
+    @property
+    def gateway(self) -> Gateway | NoGateway:
+        """Where the model calls of child processes are met: merge `gateway.env` into a child's environment."""
+        if self._scene is None:
+            from pytest_agentreplay.boundaries.gateway import NoGateway
+
+            return NoGateway()
+        return self._scene.gateway
 
     def tool(
         self,

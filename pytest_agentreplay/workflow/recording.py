@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.core.model import Header, Run
-from pytest_agentreplay.core.precedence import late_lanes
+from pytest_agentreplay.core.precedence import late_lanes, untangled
 from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
@@ -164,7 +164,7 @@ class Recording(Scene):
         return "this run skipped itself, the recorded one passed" if ended.skipped else ""
 
     def _sealed(self, ended: Ended) -> Run:
-        exchanges = self.recorder.exchanges()
+        exchanges = untangled(self.recorder.exchanges(), self.child_lanes())
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = kit.unfrozen(exchanges, READER, str(self.place.root))
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed

@@ -19,7 +19,7 @@ from pytest_agentreplay.workflow.accept import accepted_rules
 from pytest_agentreplay.workflow.scene import Ended, Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.divergence import Divergence
@@ -57,6 +57,10 @@ class Replay(Scene):
             allow_subprocess=self.settings.allow_subprocess,
             root=str(self.place.root),
         )
+
+    def recorded_calls(self) -> Iterable[Call]:
+        """The calls of the snapshot."""
+        return (x.call for x in self.replayer.run.exchanges)
 
     def run(self) -> Run:
         """The exchanges that this test has been given so far."""

@@ -14,6 +14,7 @@ from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import debuggers, lanes, seams
 from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.clock import Clock
+from pytest_agentreplay.boundaries.gateway import Gateway
 from pytest_agentreplay.boundaries.steps import Steps
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
 from pytest_agentreplay.boundaries.zone import Zone
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.boundaries.guard import Guard
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Gate
-    from pytest_agentreplay.core.model import Json, JsonObject, Run
+    from pytest_agentreplay.core.model import Call, Json, JsonObject, Run
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
 
@@ -110,6 +111,7 @@ class Scene:
             gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root), count=count
         )
         self._codecs: list[Codec] = []
+        self._gateway: Gateway | None = None
         self._told_late = 0
         self._stack = ExitStack()
         self._token: Token[lanes.Strand | None] | None = None
@@ -151,12 +153,18 @@ class Scene:
             stack.callback(self.watch.stop)
             doorstep.open_for(self.crossing)
             stack.callback(doorstep.open_for, None)
+            if self.settings.children:
+                from pytest_agentreplay.boundaries.gateway_children import declared
+
+                stack.enter_context(declared(self.settings.children, lambda: self.gateway))
             self._stack = stack.pop_all()
 
     def close(self) -> None:
         """Leave everything as it was before `open`. A second call does nothing."""
         self.crossing.end()
         self._stack.close()
+        if self._gateway is not None and self._gateway.strays:
+            self.told["strays"] = [*self._gateway.strays]
 
     def enter_body(self) -> None:
         """Stamp the test's own thread, so that what it starts carries the stamp on."""
@@ -187,6 +195,28 @@ class Scene:
         found = findings.late(self.place.test, calls)
         self.told["code"] = found.code
         return found
+
+    @property
+    def gateway(self) -> Gateway:
+        """The gateway for children of this test; made when it is first asked for."""
+        if self._gateway is None:
+            self._gateway = Gateway(
+                self.crossing,
+                recording=self.mode == "record",
+                recorded=self.recorded_calls(),
+                allow_hosts=self.settings.allow_hosts,
+            )
+            self.watch.served = self._gateway.serves
+            self._stack.callback(self._gateway.close)
+        return self._gateway
+
+    def recorded_calls(self) -> Iterable[Call]:
+        """The calls of the snapshot; none where there is none."""
+        return ()
+
+    def child_lanes(self) -> tuple[str, ...]:
+        """The lanes of the children that the gateway has met."""
+        return () if self._gateway is None else self._gateway.lanes
 
     def view(self) -> RunView:
         """The live, read-only view that tests see."""

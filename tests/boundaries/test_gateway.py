@@ -1,0 +1,338 @@
+"""Agents in another process: recorded and replayed through the gateway, as the calls that they would make themselves."""
+
+import json
+import re
+
+import pytest
+
+from pytest_agentreplay.core.model import Failure
+from pytest_agentreplay.demo.server import Raw
+
+CHILD = """
+import http.client, json, os, sys, threading, urllib.error, urllib.parse, urllib.request
+
+PROMPT = "You help customers. Be brief."
+BASE = os.environ["OPENAI_BASE_URL"]
+HEADERS = {"content-type": "application/json", "authorization": "Bearer " + os.environ.get("OPENAI_API_KEY", "none")}
+
+def body(question, **more):
+    messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": question}]
+    return json.dumps({"model": "m-1", "messages": messages} | more).encode()
+
+def ask(question, **more):
+    request = urllib.request.Request(BASE + "/chat/completions", body(question, **more), HEADERS)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as reply:
+            return json.load(reply)["choices"][0]["message"]["content"]
+    except urllib.error.HTTPError as error:
+        return f"{error.code} {error.read().decode()}"
+    except OSError as error:
+        return type(error.reason if isinstance(error, urllib.error.URLError) else error).__name__
+
+def on_one_connection():
+    url = urllib.parse.urlsplit(BASE)
+    link = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
+    said = []
+    for method, path, sent in (
+        ("GET", "/things?b=2&a=1", None), ("DELETE", "/things/7", None), ("HEAD", "/things", None),
+        ("POST", "/things", iter([b'{"in":', b' "chunks"}'])), ("PUT", "/things", b""),
+    ):
+        link.request(method, url.path + path, sent, {"content-type": "application/json"}, encode_chunked=sent is not None)
+        reply = link.getresponse()
+        said.append([reply.status, reply.read().decode()])
+    return said
+
+def stream():
+    url = urllib.parse.urlsplit(BASE)
+    link = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
+    link.request("POST", url.path + "/chat/completions", body("stream", stream=True), HEADERS)
+    reply, chunks = link.getresponse(), []
+    while chunk := reply.read1(65536):
+        chunks.append(chunk.decode())
+    return chunks
+
+def half(question):
+    url = urllib.parse.urlsplit(BASE)
+    link = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
+    link.request("POST", url.path + "/chat/completions", body(question), HEADERS)
+    reply, got = link.getresponse(), b""
+    try:
+        while chunk := reply.read1(65536):
+            got += chunk
+        return ["whole", got.decode()]
+    except (OSError, http.client.HTTPException) as error:
+        return [type(error).__name__, got.decode()]
+
+def side_by_side():
+    said = {}
+    gate = threading.Barrier(3)
+    def one(name):
+        gate.wait()
+        said[name] = [ask(f"slow {name} {turn}") for turn in range(2)]
+    threads = [threading.Thread(target=one, args=(name,)) for name in "abc"]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    return said
+
+def impatient():
+    url = urllib.parse.urlsplit(BASE)
+    link = http.client.HTTPConnection(url.hostname, url.port, timeout=0.5)
+    link.request("POST", url.path + "/chat/completions", body("hang"), HEADERS)
+    try:
+        return link.getresponse().status
+    except OSError as error:
+        link.close()
+        return [type(error).__name__, ask("after the silence")]
+
+if __name__ == "__main__":
+    print(json.dumps(eval(sys.argv[1])))
+"""
+
+TESTS = """
+import json, os, pathlib, subprocess, sys
+import pytest
+
+SAID = pathlib.Path(__file__).with_name("said.jsonl")
+IN_TURN = "[ask('first'), ask('second'), ask('third')]"
+TURNS = {
+    "in turn": IN_TURN,
+    "methods": "on_one_connection()",
+    "stream": "stream()",
+    "half": "[half('half'), half('short'), ask('after')]",
+    "reset": "[ask('reset'), ask('refused')]",
+    "tried again": "[ask('busy'), ask('busy')]",
+    "side by side": "side_by_side()",
+    "impatient": "impatient()",
+}
+
+def child(gateway, code):
+    done = subprocess.run(
+        [sys.executable, "agent_main.py", code], env={**os.environ, **gateway.env}, capture_output=True, encoding="utf-8"
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+@pytest.mark.parametrize("what", TURNS)
+def test_child(agentreplay, what):
+    said = child(agentreplay.gateway, TURNS[what])
+    with SAID.open("a") as file:
+        file.write(json.dumps([what, said]) + "\\n")
+
+def test_two_children(agentreplay):
+    start = lambda name: subprocess.Popen(
+        [sys.executable, "agent_main.py", f"[ask('{name} one'), ask('{name} two')]"],
+        env={**os.environ, **agentreplay.gateway.env}, stdout=subprocess.PIPE, encoding="utf-8",
+    )
+    running = [start("left"), start("right")]
+    for one in running:
+        assert "answer" in one.communicate()[0]
+"""
+
+
+def model(body, number):
+    """What the upstream says to the last words of the user."""
+    if not isinstance(body, dict) or "messages" not in body:
+        return f"answer {number}"
+    match body["messages"][-1]["content"]:
+        case "half":
+            return Raw(headers=[("content-type", "application/json")], chunks=[b'{"half":', b"1}"], break_after=1)
+        case "short":
+            return Raw(headers=[("content-length", "100")], chunks=[b"not a hundred"], break_after=1)
+        case "reset":
+            return Raw(status=0, break_after=0, reset=True)
+        case "busy" if number % 2:
+            return Raw(
+                status=503, reason="Busy", headers=[("content-length", "4"), ("Retry-After", "0")], chunks=[b"busy"]
+            )
+        case "hang":
+            return Raw(status=0, hang=True)
+        case str(words) if words.startswith("slow"):
+            return Raw(
+                headers=[("content-type", "application/json")],
+                chunks=[json.dumps({"choices": [{"message": {"content": f"{words}: {number}"}}]}).encode()],
+                delay=0.05,
+            )
+    return f"answer {number}"
+
+
+@pytest.fixture(scope="module")
+def children(shared_project):
+    made = shared_project(model)
+    made.write(agent_main=CHILD, test_children=TESTS)
+    (made.root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    made.environ |= {"OPENAI_API_KEY": "sk-live-0123456789abcdef", "OPENAI_BASE_URL": made.server.url + "/v1"}
+    return made
+
+
+@pytest.fixture(scope="module")
+def recorded(children):
+    """The project with its recordings, and what the children said then."""
+    done = children.record("--agentreplay-no-prove")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return children, said(children)
+
+
+def said(project):
+    file = project.root / "said.jsonl"
+    found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    file.unlink()
+    return dict(found)
+
+
+def of(project, name):
+    return next(one.run for one in project.snapshots if name in one.run.header.test)
+
+
+def offline(project, *words, **environ):
+    """A replay whose children find no key and no upstream."""
+    return project.replay(*words, **{"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"} | environ)
+
+
+def test_a_replay_serves_what_the_children_got(recorded):
+    project, then = recorded
+    hits = project.server.hits
+    done = offline(project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert project.server.hits == hits, "a replay has asked the upstream"
+    now = said(project)
+    assert now.keys() == then.keys()
+    for what, words in then.items():
+        assert now[what] == words, what
+
+
+def test_what_a_child_asks_is_recorded_as_the_call_to_its_upstream(recorded):
+    project, _ = recorded
+    run = of(project, "[in turn]")
+    assert [(x.lane, x.call.url) for x in run.exchanges] == [
+        ("main.1", project.server.url + "/v1/chat/completions")
+    ] * 3
+    assert [x.call.method for x in of(project, "[methods]").exchanges] == ["GET", "DELETE", "HEAD", "POST", "PUT"]
+    assert of(project, "[methods]").exchanges[3].call.body.data == b'{"in": "chunks"}'
+    texts = "".join(file.read_text(encoding="utf-8") for file in project.files)
+    assert "sk-live" not in texts
+    assert "/t/" not in texts
+    assert "gaps" not in run.header.kit, "a child of the gateway is no gap in the recording"
+
+
+def test_failures_and_half_answers_are_kept(recorded):
+    project, then = recorded
+    half, short, after = of(project, "[half]").exchanges
+    assert (half.outcome.body.data, half.outcome.failure.type) == (b'{"half":', "http.client.IncompleteRead")
+    assert (short.outcome.body.data, short.outcome.failure.type) == (b"not a hundred", "http.client.IncompleteRead")
+    assert after.outcome.status == 200
+    assert [one[0] for one in then["half"][:2]] == ["ConnectionResetError"] * 2
+    broken = of(project, "[reset]").exchanges[0].outcome
+    assert isinstance(broken, Failure)
+    silent, later = of(project, "[impatient]").exchanges
+    assert silent.abandoned
+    assert not later.abandoned
+
+
+def test_only_a_child_that_asks_in_turn_is_held_to_an_order(recorded):
+    project, _ = recorded
+    assert {x.lane for x in of(project, "[side by side]").exchanges} == {f"main.1.{number}" for number in range(1, 7)}
+    two = of(project, "test_two_children").exchanges
+    assert sorted(x.lane for x in two) == ["main.1", "main.1", "main.2", "main.2"]
+
+
+CHANGES = {
+    # recorded, now, and the first line of the report
+    "prompt": ("[ask('a'), ask('b')]", "[ask('a'), ask('b!')]", r"\[AR-PROMPT\] turn 2/2: .* b -> b!"),
+    "model": ("[ask('a'), ask('b')]", "[ask('a'), ask('b', top_p=1)]", r"\[AR-MODEL\] turn 2/2: .*top_p added"),
+    "order": (
+        "[ask('a'), ask('b')]",
+        "[ask('b'), ask('a')]",
+        r"\[AR-MISSING\] turn 1/2: model m-1 was not called before model m-1",
+    ),
+    "extra": ("[ask('a')]", "[ask('a'), ask('a')]", r"\[AR-EXTRA\] turn 1/1: model m-1 called once more than recorded"),
+    "missing": ("[ask('a'), ask('b')]", "[ask('a')]", r"\[AR-MISSING\] turn 2/2: .*was not called"),
+    "no token": (
+        "get('/v1/x')",
+        "get('/v1/x', bare=True)",
+        r"\[AR-NET\] the gateway was asked without a test.s token.*",
+    ),
+    "provider": (
+        "get('/v1/x')",
+        "get('/v1/x', provider='nobody')",
+        r"\[AR-NET\] the gateway knows no provider 'nobody'.*",
+    ),
+    "connect": ("ask('a')", "[ask('a'), elsewhere()]", r"\[AR-NET\] a child asked for api.example.com:443, .*"),
+    "socket": ("ask('a')", "[ask('a'), socket()]", r"\[AR-NET\] a child asked for a WebSocket.*"),
+}
+
+ASKING = """
+import json, os, subprocess, sys
+import pytest
+from agent_main import CHANGES
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_changed(agentreplay, what):
+    code = CHANGES[what][os.environ.get("NOW") == "1"]
+    done = subprocess.run(
+        [sys.executable, "agent_main.py", code], env={**os.environ, **agentreplay.gateway.env}, capture_output=True, encoding="utf-8"
+    )
+    print("SAID", what, done.stdout, done.stderr)
+    assert done.returncode == 0
+"""
+
+MORE = """
+def get(path, bare=False, provider=None):
+    base = urllib.parse.urlsplit(BASE)
+    place = base.path.removesuffix("/v1")
+    if provider:
+        place = place.rpartition("/")[0] + "/" + provider
+    url = f"http://{base.netloc}" + ("" if bare else place) + path
+    try:
+        with urllib.request.urlopen(url, timeout=20) as reply:
+            return reply.status
+    except urllib.error.HTTPError as error:
+        return [error.code, json.load(error)["error"]["message"]]
+
+def elsewhere():
+    try:
+        return urllib.request.urlopen("https://api.example.com/v1/models", timeout=20).status
+    except OSError as error:
+        return repr(error)
+
+def socket():
+    link = http.client.HTTPConnection(urllib.parse.urlsplit(BASE).netloc, timeout=20)
+    link.request("GET", urllib.parse.urlsplit(BASE).path + "/realtime", headers={"Connection": "Upgrade", "Upgrade": "websocket"})
+    return link.getresponse().status
+"""
+
+
+@pytest.fixture(scope="module")
+def changed(shared_project):
+    """What pytest says of each test whose child does something else than it did, and its output."""
+    made = shared_project(lambda body, number: f"answer {number}")
+    table = f"CHANGES = {CHANGES!r}\n"
+    made.write(agent_main=CHILD.replace("if __name__", table + MORE + "\nif __name__"), test_changes=ASKING)
+    (made.root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    made.environ |= {"OPENAI_API_KEY": "sk-live-0123456789abcdef", "OPENAI_BASE_URL": made.server.url + "/v1"}
+    done = made.record("--agentreplay-no-prove")
+    assert done.returncode == 0, done.stdout + done.stderr
+    hits = made.server.hits
+    done = offline(made, NOW="1", COLUMNS="200")
+    assert made.server.hits == hits
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_child_that_does_something_else_is_told(changed, what):
+    summary = changed.partition("short test summary info")[2]
+    told = re.search(rf"^FAILED \S+test_changed\[{what}\] - (.*)$", summary, re.MULTILINE)
+    assert told is not None, changed
+    assert re.fullmatch(CHANGES[what][2], told[1]), told[1]
+
+
+def test_a_refused_child_is_told_why_in_its_own_words(changed):
+    said = re.search(r"^SAID prompt (.*)$", changed, re.MULTILINE)[1]
+    answered, refused = json.loads(said)
+    assert answered.startswith("answer")
+    status, _, body = refused.partition(" ")
+    error = json.loads(body)
+    assert status == "400"
+    assert error["error"]["code"] == "AR-PROMPT"
+    assert error["error"]["message"].startswith("agentreplay: [AR-PROMPT] ")
+    assert error["type"] == "error"
