@@ -1,8 +1,9 @@
 """The random numbers and ids of one run: drawn from its seed, the same in the recording and in every replay.
 
-`random` is seeded anew after each crossing, from the seed, the lane and the crossing's number in its lane: what a tool
-body or an SDK inside a call draws moves nothing, and neither does a stub that draws nothing. Ids are drawn per lane.
-Inside an exchange, and outside any run, ids are as random as ever.
+`random`, and each library's global generator that has joined it, is seeded anew after each crossing, from the seed, the
+lane and the crossing's number in its lane: what a tool body or an SDK inside a call draws moves nothing, and neither
+does a stub that draws nothing. Ids are drawn per lane. Inside an exchange, and outside any run, ids are as random as
+ever.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import random
 import time
 import uuid
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay.boundaries import crossing, lanes
 
@@ -25,28 +26,47 @@ ELSEWHERE = "elsewhere"
 """The stream of threads that no test started: they have no lane, and taking one would renumber the test's own."""
 
 
+class Generator(Protocol):
+    """A generator that a whole process shares; the module `random` is one."""
+
+    def getstate(self) -> Any:
+        """Where it stands."""
+
+    def setstate(self, state: Any) -> None:
+        """Stand there again."""
+
+    def seed(self, number: int) -> None:
+        """Begin anew."""
+
+
+GENERATORS: dict[str, Generator] = {"random": random}
+"""Whose states a run holds, by the names that their seeds are drawn under."""
+
+
 class Chance:
     """`random` (the module's generator), `uuid4`, `uuid1` and, where there are, `uuid6` and `uuid7` of one run.
 
-    `uuid8` draws from `random`. Own `random.Random()` objects, `secrets` and `os.urandom` stay what they are.
+    With them the generators that have joined (numpy's). `uuid8` draws from `random`. Own `random.Random()` objects,
+    `secrets` and `os.urandom` stay what they are.
     """
 
-    __slots__ = ("_before", "_codes", "_draws", "_node", "_seed", "_stamps", "_state")
+    __slots__ = ("_before", "_codes", "_draws", "_entropy", "_node", "_seed", "_stamps", "_stands", "_states")
 
     def __init__(self, seed: int) -> None:
         """Take the run's seed; nothing changes until `start`."""
         self._seed = seed
         self._node = _number(seed, "node") & 0xFFFF_FFFF_FFFF | 1 << 40  # multicast: nobody's network card
         self._draws: dict[str, tuple[int, Iterator[int]]] = {}
-        self._state: Any = None
+        self._entropy: dict[tuple[str, int], Iterator[int]] = {}
+        self._stands = ("main", 0)
+        self._states: dict[str, tuple[Generator, Any]] = {}
         self._codes: dict[FunctionType, CodeType] = {}
         self._stamps: dict[str, Any] = {}
         self._before: Chance | None = None
 
     def start(self) -> None:
-        """Seed `random`, and draw ids from here on, also for those who hold `uuid4` itself."""
+        """Seed all generators, and draw ids from here on, also for those who hold `uuid4` itself."""
         global _active
-        self._state = random.getstate()
         self._stamps = {name: value for name, value in vars(uuid).items() if name.startswith("_last_timestamp")}
         vars(uuid).update(dict.fromkeys(self._stamps))
         self._before, _active = _active, self
@@ -55,25 +75,35 @@ class Chance:
             if name in ORIGINALS and isinstance(function, FunctionType) and not function.__code__.co_freevars:
                 self._codes[function] = function.__code__
                 function.__code__ = replacement.__code__
-        random.seed(_number(self._seed, "random", "main", 0))
+        for name, generator in GENERATORS.items():
+            self.take(name, generator)
+
+    def take(self, name: str, generator: Generator) -> None:
+        """Hold `generator` too; it stands where it would, had it been held since the start."""
+        if name not in self._states:
+            self._states[name] = generator, generator.getstate()
+            generator.seed(_number(self._seed, name, *self._stands))
 
     def step(self, lane: str, count: int) -> None:
         """The `count`-th outermost crossing of `lane` was done: what comes next is drawn from there."""
         self._draws[lane] = (count, itertools.count())
-        random.seed(_number(self._seed, "random", lane, count))
+        self._stands = lane, count
+        for name, (generator, _) in tuple(self._states.items()):
+            generator.seed(_number(self._seed, name, lane, count))
 
     def stop(self) -> None:
-        """Leave `random` and `uuid` exactly as `start` found them. A second call does nothing."""
+        """Leave all generators and `uuid` exactly as `start` found them. A second call does nothing."""
         global _active
-        if self._state is None:
+        if not self._states:
             return
         for function, code in self._codes.items():
             function.__code__ = code
         self._codes.clear()
         _active, self._before = self._before, None
         vars(uuid).update(self._stamps)
-        random.setstate(self._state)
-        self._state = None
+        for generator, state in self._states.values():
+            generator.setstate(state)
+        self._states.clear()
 
     def uuid4(self, lane: str) -> uuid.UUID:
         """A random id."""
@@ -96,6 +126,12 @@ class Chance:
         made: uuid.UUID = ORIGINALS[name](self._node if node is None else node, clock_seq)
         return made
 
+    def entropy(self, lane: str) -> int:
+        """What a generator that is made without a seed begins with, instead of the operating system's entropy."""
+        count, _ = self._draws.get(lane, (0, None))
+        numbers = self._entropy.setdefault((lane, count), itertools.count())
+        return _number(self._seed, "entropy", lane, count, next(numbers))
+
     def _next(self, lane: str) -> tuple[int, int]:
         """How many crossings `lane` has done, and how many ids it has drawn since."""
         count, numbers = self._draws.get(lane) or self._draws.setdefault(lane, (0, itertools.count()))
@@ -103,6 +139,15 @@ class Chance:
 
 
 _active: Chance | None = None
+
+
+def join(name: str, generator: Generator) -> None:
+    """Hold `generator` in each run from now on, and in those that are under way."""
+    GENERATORS[name] = generator
+    running = _active
+    while running is not None:
+        running.take(name, generator)
+        running = running._before
 
 
 def drawing() -> tuple[Chance, str] | None:

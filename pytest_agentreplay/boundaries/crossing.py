@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
+from pytest_agentreplay.boundaries.tracing import span_here
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.errors import ReplayDiverged
@@ -173,6 +174,7 @@ class Crossing:
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.jobs: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         self.count = count
+        self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
         self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
         self._counts: dict[str, int] = {}
         self._strand = lanes.Strand(self)
@@ -220,6 +222,7 @@ class Crossing:
         verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent))
         match verdict:
             case Forward(ticket):
+                self.trace = self.trace or span_here()
                 passage = Passage(self, strand, call, ticket)
                 passage.forward = True
                 self.passages.add(passage)

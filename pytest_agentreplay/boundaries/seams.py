@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SEAMS: dict[str, str] = {
     "httpx": "http_httpx",
     "httpx2": "http_httpx",
+    "numpy.random": "numpy_random",
 }
 """Module that stands for its library when it is imported -> boundary file."""
 

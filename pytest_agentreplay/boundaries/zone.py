@@ -21,9 +21,15 @@ MOST = 26 * 3600  # seconds that a zone is from UTC
 
 def zone_here(wall_ns: int) -> JsonObject:
     """The zone at `wall_ns` nanoseconds since the epoch: its name, where the system says it, and seconds from UTC."""
-    named = os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
-    found: JsonObject = {"name": named} if NAME.fullmatch(named) else {}
+    named = name_here()
+    found: JsonObject = {"name": named} if named else {}
     return found | {"offset": offset_at(wall_ns)}
+
+
+def name_here() -> str:
+    """The name of today's zone, "" where the system does not say it."""
+    named = os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    return named if NAME.fullmatch(named) else ""
 
 
 def offset_at(wall_ns: int) -> int:
@@ -32,7 +38,10 @@ def offset_at(wall_ns: int) -> int:
 
 
 class Zone:
-    """The zone of a recording, put in the place of today's where local times differ; on Windows nothing moves it."""
+    """The zone of a recording, put in the place of today's where it is another; on Windows nothing moves it.
+
+    Two zones that agree at the start of a run may part at a change of summer time, or in a date that the agent counts.
+    """
 
     __slots__ = ("_before", "_name", "_offset", "_started", "_wall")
 
@@ -49,7 +58,9 @@ class Zone:
     def start(self) -> None:
         """Local time is that of the recording."""
         offset, wall = self._offset, self._wall
-        if offset is None or sys.platform == "win32" or offset_at(wall) == offset:
+        if offset is None or sys.platform == "win32":
+            return
+        if offset_at(wall) == offset and self._name in {"", name_here()}:
             return
         self._before, self._started = os.environ.get("TZ"), True
         if self._name:

@@ -39,12 +39,13 @@ __all__ = [
 ]
 
 KEPT = 2000  # characters of one side that a finding carries
+SINCE = 4  # lines about what has changed around the run
 
 REQUESTS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK, Kind.NOISE}
 
 
 def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
-    """The finding of a replay that parted. `facts` may hold the snapshot's "file", and when it was "recorded"."""
+    """The finding of a replay that parted. `facts` may hold the snapshot's "file", when "recorded", what "changed"."""
     match divergence.kind:
         case Kind.NEW:
             return _new(divergence, test, facts)
@@ -57,6 +58,7 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     if file:
         when = str(facts.get("recorded") or "")[:10]
         lines.append(Line("text", f"{file}{when and f' (recorded {when})'}", "snapshot"))
+    lines += _since(facts)
     lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
     if divergence.kind in REQUESTS and file:
         why = '--reason "why every reply still holds"'
@@ -185,6 +187,15 @@ def _calls(divergence: Divergence) -> list[Line]:
             lines.append(Line("detail", f"{name}: {label(call, READER)}"))
             lines += [Line("detail", f"  {text}") for text in spread(call)]
     return lines
+
+
+def _since(facts: Mapping[str, Json]) -> list[Line]:
+    """What is not as it was recorded, around the run: the first few, and how many there are besides."""
+    changed = facts.get("changed")
+    told = [str(one) for one in changed] if isinstance(changed, list) else []
+    lines = [Line("text", one, "changed since") for one in told[:SINCE]]
+    more = len(told) - SINCE
+    return [*lines, Line("text", f"and {more} more", "changed since")] if more > 0 else lines
 
 
 def _hint(text: str) -> tuple[str, str]:

@@ -42,7 +42,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     replayed = [one for one in everything if one["mode"] == "replay"]
     recorded = [one for one in everything if one["mode"] == "record"]
     lines: list[str] = []
-    parted = any(one.get("code") or one.get("drift") for one in replayed)
+    parted = any(one.get("code") or one.get("drift") or one.get("changed") for one in replayed)
     if replayed and (verbosity > 0 or (parted and verbosity > -2)):
         lines += replay_lines(replayed)
     elif replayed and verbosity >= 0:
@@ -149,6 +149,11 @@ def replay_lines(replayed: list[Told]) -> list[str]:
     lines += [
         f"drift     {path} differs in {plural(count, 'test')}; declared as watched"
         for path, count in sorted(drift.items())
+    ]
+    changed = Counter(text for one in replayed for text in one.get("changed", ()))
+    lines += [
+        f"changed   {text} since it was recorded; {plural(count, 'test')} replayed all the same"
+        for text, count in sorted(changed.items())
     ]
     kept = Counter(one["expect"] for one in replayed if one.get("expect"))
     lines += [f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(kept.items())]

@@ -63,6 +63,7 @@ class Settings(NamedTuple):
     allow_hosts: tuple[str, ...] = ()
     allow_subprocess: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
+    fixtures: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     ignored: tuple[tuple[str, str], ...] = ()
     places: bool = True
@@ -151,6 +152,7 @@ def resolve(
         allow_subprocess=tuple(table["agentreplay_allow_subprocess"]),
         children=tuple(table["agentreplay_children"]),
         env=tuple(table["agentreplay_env"]),
+        fixtures=tuple(table["agentreplay_fixtures"]),
         headers=tuple(table["agentreplay_headers"]),
         ignored=ignored_of(table["agentreplay_ignore"], f"{where}agentreplay_ignore"),
         places=bool(table["agentreplay_places"]),
@@ -235,7 +237,7 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
             case "expect":
                 refuse_unknown(name, value, EXPECTATIONS)
                 changes["expect"] = value
-            case "allow_hosts" | "allow_subprocess" | "children":
+            case "allow_hosts" | "allow_subprocess" | "children" | "fixtures":
                 changes[key] = (*getattr(settings, key), *texts(value, name))
             case "places":
                 changes["places"] = bool(value)

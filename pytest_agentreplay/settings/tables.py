@@ -49,6 +49,7 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_allow_subprocess", {"type": "linelist", "default": [], "help": "programs it may start"}),
     ("agentreplay_children", {"type": "linelist", "default": [], "help": "children whose model calls are met: node *"}),
     ("agentreplay_env", {"type": "linelist", "default": [], "help": "environment variables to keep in snapshots"}),
+    ("agentreplay_fixtures", {"type": "linelist", "default": [], "help": "files that tests depend on: data/*.json"}),
     ("agentreplay_headers", {"type": "linelist", "default": [], "help": "headers to keep, beyond the shipped list"}),
     ("agentreplay_ignore", {"type": "linelist", "default": [], "help": "what may differ: $.path = reason"}),
     ("agentreplay_places", {"type": "bool", "default": True, "help": "store directories, host and user as marks"}),
@@ -57,5 +58,8 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 """Key and the keywords of its `addini`."""
 
-MARKER = ("mode", "tools", "ignore", "clock", "seed", "expect", "allow_hosts", "allow_subprocess", "children", "places")
+MARKER = (
+    *("mode", "tools", "ignore", "clock", "seed", "expect"),
+    *("allow_hosts", "allow_subprocess", "children", "fixtures", "places"),
+)
 """The keywords of `@pytest.mark.agentreplay`."""

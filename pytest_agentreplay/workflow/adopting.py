@@ -34,8 +34,7 @@ class Adopting(Scene):
         matching = Matching(READER, (*RULES, *accepted_rules(place.root), *settings.rules))
         self.adopter = Adopter(snapshot.run, READER, matching)
         header = snapshot.run.header
-        zone = header.kit.get("zone")
-        super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, zone=zone)
+        super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)
         self._ended: Ended | None = None
 
     def guard(self) -> Guard:

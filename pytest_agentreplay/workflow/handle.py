@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from os import PathLike
+    from pathlib import Path
 
     from pytest_agentreplay.boundaries.gateway import Gateway, NoGateway
     from pytest_agentreplay.cases.view import RunView
@@ -78,6 +80,12 @@ class AgentReplay:
         """Keep facts about this run in the snapshot's header: user, tenant, session, feature flags ..."""
         if self._scene is not None:
             self._scene.annotations.update(facts)
+
+    def fixture_file(self, path: str | PathLike[str]) -> Path:
+        """A file that the run depends on, from the project's root: its hash is kept, and a replay tells its change."""
+        from pathlib import Path
+
+        return Path(path) if self._scene is None else self._scene.fixture_file(path)
 
     def secret(self, value: str) -> str:
         """Never write `value`, in any encoding; gives it back."""

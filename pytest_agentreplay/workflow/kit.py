@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import os
 import platform
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall
+from pytest_agentreplay.store.declared import locks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,17 +35,30 @@ MODULES = {
 
 
 def surroundings(root: Path) -> JsonObject:
-    """Interpreter, platform, versions of the loaded SDKs, commit of the agent's code, current trace."""
-    kit: JsonObject = {
+    """What is around a recording: interpreter, versions of the loaded SDKs, commit of the agent's code."""
+    kit = interpreter(root)
+    if commit := git_state(str(root)):
+        kit["git"] = dict(commit)
+    return kit
+
+
+def interpreter(root: Path) -> JsonObject:
+    """Python, platform, versions of the loaded SDKs, files at `root` that pin versions, and how sets are ordered."""
+    return {
         "python": platform.python_version(),
         "platform": sys.platform,
         "packages": versions(),
+        "locks": dict(locks(root)),
+        "hash": hash_order(),
     }
-    if commit := git_state(str(root)):
-        kit["git"] = dict(commit)
-    if trace := trace_context():
-        kit["trace"] = dict(trace)
-    return kit
+
+
+def hash_order() -> JsonObject:
+    """How this process orders sets of texts: by a seed that somebody set, or at random."""
+    seed = os.environ.get("PYTHONHASHSEED", "")
+    if not sys.flags.hash_randomization:
+        return {"seed": 0}
+    return {"seed": int(seed)} if seed.isdecimal() else {"random": True}
 
 
 def versions() -> JsonObject:
@@ -71,17 +86,6 @@ def git_state(root: str) -> tuple[tuple[str, Json], ...]:
         return (("commit", git("rev-parse", "HEAD")), ("dirty", bool(git("status", "--porcelain", "-uno"))))
     except (OSError, subprocess.SubprocessError):
         return ()
-
-
-def trace_context() -> tuple[tuple[str, Json], ...]:
-    """Ids of the current OpenTelemetry span, when that library is loaded and a span is open."""
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
-        return ()
-    context = trace.get_current_span().get_span_context()
-    if not context.is_valid:
-        return ()
-    return (("trace_id", f"{context.trace_id:032x}"), ("span_id", f"{context.span_id:016x}"))
 
 
 def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:

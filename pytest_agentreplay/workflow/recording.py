@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.boundaries.chance import GENERATORS
 from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.boundaries.locales import locale_here
 from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.precedence import late_lanes, untangled
@@ -62,6 +64,7 @@ class Recording(Scene):
         self.recorder = Recorder(self.journal.write)
         recorder = self.recorder
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
+        self._locale = locale_here(place.environ)
         self._ended: Ended | None = None
         self._body = 0
         self._replaced: bytes | None = None
@@ -173,6 +176,10 @@ class Recording(Scene):
             "body": self._body,
             "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
             "zone": zone_here(self.header.clock),
+            "locale": self._locale,
+            "generators": [*sorted(GENERATORS)],
+            "fixtures": dict(self.fixtures),
+            "trace": dict(self.crossing.trace),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), self.crossing.begun)),
             "redactions": dict(self.redaction.record),
             "environment": self.settings.environment(self.place.environ),

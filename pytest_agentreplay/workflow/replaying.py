@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.core.drift import drift, files
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run
@@ -15,6 +16,7 @@ from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.report import findings
+from pytest_agentreplay.workflow import kit
 from pytest_agentreplay.workflow.accept import accepted_rules
 from pytest_agentreplay.workflow.scene import Ended, Scene
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.divergence import Divergence, Kind
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
@@ -41,9 +43,8 @@ class Replay(Scene):
         self.replayer = Replayer(recorded, matching, READER)
         self.snapshot = snapshot
         header = recorded.header
-        zone = header.kit.get("zone")
-        super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, zone=zone)
-        body = recorded.header.kit.get("body")
+        super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, kit=header.kit)
+        body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         self._whole = False
         if edited:
@@ -76,7 +77,7 @@ class Replay(Scene):
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body)
         if divergence is not None:
-            return self.parted(divergence, self.snapshot_facts())
+            return self.parted(divergence, self.snapshot_facts(divergence.kind))
         if (late := self.stragglers()) is not None:
             return late
         self._whole = ended.failure is None and not (ended.interrupted or ended.skipped)
@@ -92,13 +93,24 @@ class Replay(Scene):
         self.told["ran_on"] = self.clock.ran_on
         if not self._whole:
             return None
+        self.told["changed"] = [*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)})]
         if (divergence := self.replayer.finish()) is not None:
-            return self.parted(divergence, self.snapshot_facts())
+            return self.parted(divergence, self.snapshot_facts(divergence.kind))
         return self.stragglers()
 
-    def snapshot_facts(self) -> JsonObject:
-        """What a report says about the snapshot: its file, when it was recorded."""
-        return {"file": str(self.place.snapshot), "recorded": self.snapshot.run.header.recorded}
+    def snapshot_facts(self, kind: Kind | None = None) -> JsonObject:
+        """What a report says about the snapshot: its file, when it was recorded, what has changed around it since."""
+        header = self.snapshot.run.header
+        changed = drift(header.kit, self.redaction.header(Header(header.test, kit=self._today())).kit, kind)
+        return {"file": str(self.place.snapshot), "recorded": header.recorded, "changed": list(changed)}
+
+    def _today(self) -> JsonObject:
+        return kit.interpreter(self.place.root) | {
+            "environment": self.settings.environment(self.place.environ),
+            "fixtures": dict(self.fixtures),
+            "annotations": self.annotations,
+            "missing_locale": list(self.locale.missing),
+        }
 
     def reproduced(self, ended: Ended) -> bool:
         """Whether the test keeps its recorded failure, and failed by it again."""

@@ -15,6 +15,7 @@ from pytest_agentreplay.boundaries import debuggers, lanes, seams
 from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.gateway import Gateway
+from pytest_agentreplay.boundaries.locales import Locale
 from pytest_agentreplay.boundaries.steps import Steps
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
 from pytest_agentreplay.boundaries.zone import Zone
@@ -26,10 +27,12 @@ from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report import findings
+from pytest_agentreplay.store import declared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from contextvars import Token
+    from os import PathLike
     from pathlib import Path
 
     from pytest_agentreplay.boundaries.guard import Guard
@@ -90,13 +93,13 @@ class Scene:
         *,
         clock: int,
         seed: int,
-        zone: Json = None,
+        kit: JsonObject | None = None,
         count: Callable[[], int] = int,
     ) -> None:
         """Prepare without touching the world.
 
-        `clock` is the wall time at which the run starts, in nanoseconds, `zone` where it was recorded (None: here);
-        `count` as in `Crossing`.
+        `clock` is the wall time at which the run starts, in nanoseconds, `kit` what was around its recording (None: it
+        is recorded now); `count` as in `Crossing`.
         """
         self.place = place
         self.settings = settings
@@ -106,7 +109,10 @@ class Scene:
         for category, value in secret_environment(place.environ):
             self.redaction.learn(category, value)
         self.clock = Clock(settings.clock, clock)
-        self.zone = Zone(zone if settings.clock == "stepped" else None, clock)
+        kit = kit or {}
+        self.zone = Zone(kit.get("zone") if settings.clock == "stepped" else None, clock)
+        self.locale = Locale(kit.get("locale"))
+        self.fixtures = declared.digests(place.root, settings.fixtures)
         self.crossing = doorstep.Crossing(
             gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root), count=count
         )
@@ -148,6 +154,8 @@ class Scene:
             stack.callback(steps.stop)
             self.zone.start()
             stack.callback(self.zone.stop)
+            self.locale.start()
+            stack.callback(self.locale.stop)
             self.watch = self.guard()
             self.watch.start(self.crossing)
             stack.callback(self.watch.stop)
@@ -232,6 +240,12 @@ class Scene:
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """How values of `kind` are frozen and come back."""
         self._codecs.append(Codec(kind, freeze, thaw))
+
+    def fixture_file(self, path: str | PathLike[str]) -> Path:
+        """Keep the hash of a file that the test depends on; gives its place, from the root of the project."""
+        file = self.place.root / path
+        self.fixtures |= declared.digests(self.place.root, [str(path)])
+        return file
 
     def secret(self, value: str) -> str:
         """Never write `value`; gives it back."""

@@ -57,11 +57,23 @@ def test_a_name_that_this_machine_does_not_know_goes_by_its_offset(live_in):
     assert time.localtime(SUMMER // 10**9).tm_gmtoff == 0
 
 
-def test_the_same_local_time_is_left_alone(live_in):
-    live_in("Europe/Paris")
-    zone = Zone({"name": "Europe/Berlin", "offset": 7200}, SUMMER)
+@pytest.mark.parametrize("stored", [{"name": "Europe/Berlin", "offset": 7200}, {"offset": 7200}])
+def test_the_same_zone_is_left_alone(live_in, stored, monkeypatch):
+    live_in("Europe/Berlin")
+    monkeypatch.setattr(time, "tzset", lambda: pytest.fail("the zone was moved"))
+    zone = Zone(stored, SUMMER)
     zone.start()
-    assert os.environ["TZ"] == "Europe/Paris"
+    zone.stop()
+
+
+def test_zones_that_agree_today_part_at_the_change_of_summer_time(live_in):
+    live_in("Europe/Berlin")
+    stored, was = zone_here(WINTER), local(SUMMER)
+    live_in("Africa/Lagos")
+    assert local(SUMMER) != was
+    zone = Zone(stored, WINTER)
+    zone.start()
+    assert local(SUMMER) == was
     zone.stop()
 
 

@@ -177,6 +177,11 @@ def test_a_rewritten_history(shop, writing, edit, words, cause):
         ("object at 0x7f00aa11bb22", "object at 0x7f99aa11bb33", "a random id"),
         ("session sess_a8Kd92jfLs01", "session sess_Qp02kd83Ls9x", "a random id"),
         ("tags {'new', 'eu'} here", "tags {'eu', 'new'} here", "the order of a set"),
+        ("tags: new; eu; vip.", "tags: vip; new; eu.", "the order of a set"),
+        ("tags:\n- new\n- eu\nThat is all.", "tags:\n- eu\n- new\nThat is all.", "the order of a set"),
+        ("I am {{user}} on {{host}}.", "I am root on {{host}}.", "a place"),
+        ("I am root on {{host}}.", "I am {{user}} on {{host}}.", "a place"),
+        ("see {{tempdir}}/tmpab1cd/x", "see {{tempdir}}/tmp_zz9/x", "a place"),
         ("/tmp/a1 at 10:00:01", "/tmp/b2 at 10:00:02", "a place and a clock"),
     ],
 )
@@ -187,6 +192,23 @@ def test_what_changes_in_every_run_is_called_noise(writing, recorded, now, name)
     assert found.kind is Kind.NOISE
     assert f"look like {name}:" in found.cause
     assert found.hints == ()
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now"),
+    [
+        ("Look the order up.\nThen refund it.", "Then refund it.\nLook the order up."),
+        ("{{user}}", "a whole other text"),
+        ("I am {{user}}.", "You are root."),
+        ("see {{root}}/a.md", "see {{root}}/b.md"),
+        ("first one then two", "first two then one"),
+    ],
+)
+def test_what_an_author_changed_is_not_called_noise(writing, recorded, now):
+    book = writing.Book()
+    book.model([{"role": "user", "content": recorded}])
+    found = explain.miss(book.run(), READER, (), writing.chat([{"role": "user", "content": now}]), "main")
+    assert found.kind is Kind.PROMPT
 
 
 def test_noise_in_arguments(writing):

@@ -177,7 +177,8 @@ _ADVICE = {
     "or from before the test began",
     UUID: "Draw it from Python's uuid or random inside the test, where they are seeded, and record again",
     IDENT: "Draw it from Python's uuid or random inside the test, where they are seeded, and record again",
-    PLACE: "Places are put back only where they are known: use tmp_path, the home or the root directory",
+    PLACE: "Places are put back only where they are known, and names where they are rare: use tmp_path, the home or "
+    "the root directory, and no user or host name that is a common word",
     PORT: "Ports of this machine differ in each run: keep them out of prompts and arguments",
-    ORDER: "Sort it before it is sent: sets have another order in each process",
+    ORDER: "Sort it before it is sent, or run with PYTHONHASHSEED=0: sets have another order in each process",
 }

@@ -30,12 +30,16 @@ _SPAN = re.compile(
     rf"|\b{_DAY}\b(?=,? )"
     r"|\b(?:1[4-9]|20)\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b)"
     r"|(?P<place>(?:/private)?/(?:tmp|var/folders|var/tmp)(?:/[^\s\"'<>,;:]*)?|[^\s\"'<>,;:]*/pytest-of-[^\s\"'<>,;:]*"
+    r"|\{\{(?:real|link)?tempdir(?::[a-z0-9-]+)?\}\}[^\s\"'<>,;:]*"
     r"|/(?:home|Users)/[^\s\"'<>,;:]+|[A-Za-z]:\\+(?:Users|Temp)\\[^\s\"'<>,;:]+)"
     r"|(?P<port>(?<=[A-Za-z0-9\]]):\d{4,5}\b)"
     r"|(?P<id>\b0x[0-9a-fA-F]{6,}\b|\b(?=[0-9a-f-]*\d)(?=[0-9a-f-]*[a-f])[0-9a-f]{8,}\b"
     r"|\b[A-Za-z]{2,12}[_-](?=[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{12,}\b)"
 )
 _WORD = re.compile(r"[\w.@/-]+")
+_MARK = re.compile(r"\{\{(?:(?:real|link)?(?:root|cwd|tmp|tempdir|home)|host|user)(?::[a-z0-9-]+)?\}\}")
+_NAME = r"""[^\s"'<>,;]{1,200}"""
+_SEPARATOR = re.compile("[,;|]")
 _EPOCH = ((1.4e9, 2.1e9), (1.4e12, 2.1e12), (1.4e15, 2.1e15), (1.4e18, 2.1e18))
 
 
@@ -62,12 +66,26 @@ def _in_texts(recorded: str, now: str) -> str:
         pairs = zip(_SPAN.finditer(recorded), _SPAN.finditer(now), strict=True)
         kinds = {_NAMES[str(old.lastgroup)]: None for old, new in pairs if old[0] != new[0]}
         return " and ".join(kinds)
+    if _unmarked(recorded, now) or _unmarked(now, recorded):
+        return PLACE
     if not isinstance(parse(recorded), NotJson):
         return ""
     _, old, new = texts.hunk(recorded, now)
     words = _WORD.findall(old)
     shuffled = len(words) > 1 and Counter(words) == Counter(_WORD.findall(new))
-    return ORDER if shuffled and "," in old and "," in new else ""
+    return ORDER if shuffled and _listed(old) and _listed(new) else ""
+
+
+def _unmarked(marked: str, plain: str) -> bool:
+    """Whether `plain` names a place outright where `marked` has its mark, as it does with a name that is too common."""
+    literals = _MARK.split(marked)
+    return len(literals) > 1 and re.fullmatch(_NAME.join(map(re.escape, literals)), plain) is not None
+
+
+def _listed(text: str) -> bool:
+    """Whether a text may be the members of a set: separated by signs, or each on a line of its own."""
+    rows = text.split("\n")
+    return _SEPARATOR.search(text) is not None or (len(rows) > 1 and all(len(_WORD.findall(row)) <= 3 for row in rows))
 
 
 def _mark(found: re.Match[str]) -> str:
