@@ -67,6 +67,7 @@ class Chance:
     def start(self) -> None:
         """Seed all generators, and draw ids from here on, also for those who hold `uuid4` itself."""
         global _active
+        self._states = {name: (generator, generator.getstate()) for name, generator in GENERATORS.items()}
         self._stamps = {name: value for name, value in vars(uuid).items() if name.startswith("_last_timestamp")}
         vars(uuid).update(dict.fromkeys(self._stamps))
         self._before, _active = _active, self
@@ -75,8 +76,7 @@ class Chance:
             if name in ORIGINALS and isinstance(function, FunctionType) and not function.__code__.co_freevars:
                 self._codes[function] = function.__code__
                 function.__code__ = replacement.__code__
-        for name, generator in GENERATORS.items():
-            self.take(name, generator)
+        self._seed_all(*self._stands)
 
     def take(self, name: str, generator: Generator) -> None:
         """Hold `generator` too; it stands where it would, had it been held since the start."""
@@ -88,6 +88,9 @@ class Chance:
         """The `count`-th outermost crossing of `lane` was done: what comes next is drawn from there."""
         self._draws[lane] = (count, itertools.count())
         self._stands = lane, count
+        self._seed_all(lane, count)
+
+    def _seed_all(self, lane: str, count: int) -> None:
         for name, (generator, _) in tuple(self._states.items()):
             generator.seed(_number(self._seed, name, lane, count))
 
