@@ -175,6 +175,7 @@ class Crossing:
         self.jobs: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         self.count = count
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
+        self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
         self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
         self._counts: dict[str, int] = {}
         self._strand = lanes.Strand(self)
@@ -213,6 +214,7 @@ class Crossing:
             self.late.append(f"{describe(call)}   called from {origin(self.root)}")
             msg = f"refused: {describe(call)} was called after its test had ended"
             raise ReplayDiverged(msg)
+        self.activity += 1
         strand = strand or self.strand()
         if not isinstance(call, ToolCall):
             call = replace(call, headers=self.scrub.headers(call.headers))

@@ -20,6 +20,8 @@ SEAMS: dict[str, str] = {
     "httpx": "http_httpx",
     "httpx2": "http_httpx",
     "numpy.random": "numpy_random",
+    "websockets.asyncio.client": "websocket_asyncio",
+    "websockets.sync.client": "websocket_sync",
 }
 """Module that stands for its library when it is imported -> boundary file."""
 

@@ -24,7 +24,8 @@ REPLY = names(
     " date age expires last-modified retry-after retry-after-ms x-request-id request-id x-should-retry location etag"
     " cache-control vary server via link allow connection keep-alive accept-ranges pragma upgrade trailer"
     " x-accel-buffering x-content-type-options strict-transport-security alt-svc www-authenticate"
-    " mcp-protocol-version mcp-session-id x-amzn-requestid x-amz-request-id x-ms-request-id apim-request-id cf-ray"
+    " sec-websocket-protocol mcp-protocol-version mcp-session-id"
+    " x-amzn-requestid x-amz-request-id x-ms-request-id apim-request-id cf-ray"
 )
 PREFIXES = ("openai-", "anthropic-")
 REPLY_PREFIXES = (*PREFIXES, "x-ratelimit-", "ratelimit", "access-control-")

@@ -1,0 +1,300 @@
+"""The library `websockets`, with asyncio and with threads: recorded over loopback, replayed with the server gone."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+import threading
+
+import pytest
+
+pytestmark = pytest.mark.env("clients", "lastyear")
+
+AGENT = """
+import asyncio, json, os
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, ConnectionClosedError, ConnectionClosedOK, InvalidStatus
+from websockets.protocol import State
+from websockets.sync.client import ClientConnection as SyncConnection, connect as sync_connect
+
+PROMPT = "Be brief."
+KEY = {"Authorization": "Bearer " + os.environ["MODEL_API_KEY"]}
+
+def url(path):
+    return os.environ["VOICE_URL"] + path
+
+def said(word, **more):
+    return json.dumps({"say": word, "prompt": PROMPT, **more})
+
+def closing(error):
+    return type(error).__name__, error.rcvd and (error.rcvd.code, error.rcvd.reason), str(error)
+
+async def talk():
+    async with connect(url("/talk"), additional_headers=KEY, subprotocols=["voice.v1"]) as ws:
+        assert isinstance(ws, ClientConnection)
+        assert ws.state is State.OPEN and ws.subprotocol == "voice.v1" and ws.response.status_code == 101
+        heard = [await ws.recv()]
+        await ws.send(said("one"))
+        heard += [await ws.recv(), await ws.recv()]
+        await ws.send(said("bytes").encode())
+        heard += [await ws.recv(), await ws.recv(decode=True), await ws.recv(decode=False)]
+        await ws.send([said("in"), " ", "pieces"])
+        heard.append(await ws.recv())
+        await (await ws.ping())
+        await ws.pong()
+        await ws.send(said("bye"))
+        heard += [message async for message in ws]
+        await ws.wait_closed()
+        heard += [ws.close_code, ws.close_reason, ws.state.name]
+        try:
+            await ws.recv()
+        except ConnectionClosedOK as error:
+            heard.append(closing(error))
+        try:
+            await ws.send("too late")
+        except ConnectionClosedOK as error:
+            heard.append(closing(error))
+        return heard
+
+def talk_sync():
+    with sync_connect(url("/talk"), additional_headers=KEY, subprotocols=["voice.v1"]) as ws:
+        assert isinstance(ws, SyncConnection)
+        assert ws.subprotocol == "voice.v1" and ws.response.status_code == 101
+        heard = [ws.recv()]
+        ws.send(said("one"))
+        heard += [ws.recv(), ws.recv(timeout=5)]
+        ws.send(said("bytes").encode())
+        heard += [ws.recv(), ws.recv(decode=True), ws.recv(None, False)]
+        ws.send([said("in"), " ", "pieces"])
+        heard.append("".join(ws.recv_streaming()))
+        try:
+            ws.recv(timeout=0.05)
+        except TimeoutError as error:
+            heard.append(type(error).__name__)
+        ws.ping().wait(5)
+        ws.send(said("bye"))
+        heard += list(ws)
+        return [*heard, ws.close_code, ws.close_reason]
+
+async def broken(how):
+    heard = []
+    async with connect(url("/talk"), additional_headers=KEY) as ws:
+        heard.append(await ws.recv())
+        await ws.send(said(how))
+        try:
+            async for message in ws:
+                heard.append(message)
+        except ConnectionClosedError as error:
+            heard += [*closing(error)[:2], ws.close_code, ws.close_reason]
+    return heard
+
+async def refused(path):
+    try:
+        await connect(url(path), additional_headers=KEY)
+    except InvalidStatus as error:
+        return error.response.status_code, bytes(error.response.body), str(error)
+
+def refused_sync(path):
+    try:
+        sync_connect(url(path))
+    except InvalidStatus as error:
+        return error.response.status_code, bytes(error.response.body), str(error)
+
+async def unreachable():
+    try:
+        await connect("ws://127.0.0.1:9/talk")
+    except OSError as error:
+        return type(error).__name__
+
+async def reader_and_writers():
+    heard = []
+    async with connect(url("/talk"), additional_headers=KEY) as ws:
+        async def read():
+            async for message in ws:
+                heard.append(json.loads(message).get("heard"))
+                if len([word for word in heard if word]) == 4:
+                    return
+        reading = asyncio.create_task(read())
+        order = ["a", "b"] if os.environ.get("SWAPPED") else ["b", "a"]
+        async def write(word):
+            await asyncio.sleep(order.index(word) * 0.05)
+            await ws.send(said(word))
+        await asyncio.gather(write("a"), write("b"))
+        await reading
+        waiting = asyncio.create_task(ws.recv())
+        await asyncio.sleep(0.05)
+        await ws.close()
+        try:
+            await waiting
+        except ConnectionClosed as error:
+            heard.append(type(error).__name__)
+    return heard
+"""
+
+TEST = """
+import asyncio, json
+import agent, pytest
+
+def keep(name, heard):
+    with open("heard.txt", "a", encoding="utf-8") as file:
+        print(name, json.dumps(heard, default=repr), file=file)
+
+def test_asyncio(agentreplay):
+    keep("asyncio", asyncio.run(agent.talk()))
+
+def test_sync(agentreplay):
+    keep("sync", agent.talk_sync())
+
+@pytest.mark.parametrize("how", ["overloaded", "drop"])
+def test_broken(agentreplay, how):
+    keep(how, asyncio.run(agent.broken(how)))
+
+def test_refused(agentreplay):
+    keep("refused", [asyncio.run(agent.refused("/forbidden")), agent.refused_sync("/forbidden")])
+
+def test_unreachable(agentreplay):
+    keep("unreachable", asyncio.run(agent.unreachable()))
+
+def test_two_writers(agentreplay):
+    keep("writers", asyncio.run(agent.reader_and_writers()))
+"""
+
+
+class VoiceServer:
+    """A WebSocket server on loopback that says something else each time; `opened` counts its connections."""
+
+    def __init__(self):
+        self.opened = 0
+        self._count = itertools.count(1)
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(self._stop.set_result, None)
+        self._thread.join(10)
+
+    async def _run(self):
+        from websockets.asyncio.server import serve
+
+        self._loop = asyncio.get_running_loop()
+        self._stop = self._loop.create_future()
+        async with serve(
+            self.talk, "127.0.0.1", 0, subprotocols=["voice.v1"], process_request=self.guard, select_subprotocol=choose
+        ) as server:
+            self.url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            self._ready.set()
+            await self._stop
+
+    def guard(self, connection, request):
+        self.opened += 1
+        if request.path == "/forbidden":
+            return connection.respond(403, f"no key {next(self._count)}\n")
+        return None
+
+    async def talk(self, ws):
+        await ws.send(json.dumps({"hello": next(self._count)}))
+        async for message in ws:
+            text = message if isinstance(message, str) else message.decode()
+            word = re.search(r'"say": "(\w+)"', text)[1]
+            if word == "bye":
+                await ws.send(json.dumps({"last": next(self._count)}))
+                await ws.close(1000, "well said")
+            elif word == "overloaded":
+                await ws.send(json.dumps({"part": next(self._count)}))
+                await ws.close(1011, "overloaded")
+                return
+            elif word == "drop":
+                await ws.send(json.dumps({"part": next(self._count)}))
+                await asyncio.sleep(0.1)
+                ws.transport.abort()
+                return
+            elif word == "bytes":
+                await ws.send(bytes([0, 255, next(self._count) % 256]))
+                await ws.send(b'{"binary": "text"}')
+                await ws.send(json.dumps({"heard": word, "n": next(self._count)}))
+            elif word == "in":
+                await ws.send(["all ", "in ", str(next(self._count))])
+            else:
+                await ws.send(json.dumps({"heard": word, "n": next(self._count)}))
+                await ws.send(json.dumps({"heard": f"{word} again", "n": next(self._count)}))
+
+
+def choose(connection, offered):
+    return offered[0] if offered else None
+
+
+@pytest.fixture(scope="module")
+def recorded(shared_project):
+    """A project whose tests were recorded, and what its agent heard then."""
+    project = shared_project()
+    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
+    project.write(agent=AGENT, test_voice=TEST)
+    with VoiceServer() as voice:
+        project.environ["VOICE_URL"] = voice.url
+        done = project.record()
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count("  replays\n") == 7, done.stdout
+    file = project.root / "heard.txt"
+    heard = told(file)
+    file.unlink()
+    project.environ["VOICE_URL"] = "ws://127.0.0.1:9"
+    return project, heard
+
+
+def told(file):
+    found = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        name, _, values = line.partition(" ")
+        found.setdefault(name, []).append(json.loads(values))
+    return {name: values[0] for name, values in found.items()}
+
+
+def test_what_was_heard_is_heard_again_without_a_server(recorded):
+    project, heard = recorded
+    done = project.replay()
+    assert done.returncode == 0, done.stdout + done.stderr
+    again = told(project.root / "heard.txt")
+    for name in heard:
+        assert again[name] == heard[name]
+    assert heard["drop"][-2:] == [1006, ""]
+
+
+def test_messages_and_frames_stand_in_the_snapshot_in_order(recorded):
+    project, _ = recorded
+    run = next(s.run for s in project.snapshots if s.run.header.test.endswith("test_asyncio"))
+    calls = [x.call for x in run.exchanges]
+    assert [call.method for call in calls] == ["OPEN", "SEND", "SEND", "SEND", "SEND", "SEND"]
+    assert [call.binary for call in calls] == [False, False, True, False, False, False]
+    assert [[frame.binary for frame in x.outcome.frames()] for x in run.exchanges[:5]] == [
+        [False],
+        [False, False],
+        [True, True, False],
+        [False],
+        [False],
+    ]
+    assert run.exchanges[4].outcome.closed.code == 1000
+    text = "".join(file.read_text(encoding="utf-8") for file in project.files)
+    assert "sk-live-0123456789abcdef" not in text
+
+
+def test_a_changed_word_is_a_divergence_at_its_message(recorded):
+    project, _ = recorded
+    told, done = project.diverged()
+    for test in ("test_asyncio", "test_sync", "test_broken[drop]"):
+        assert "AR-REQUEST" in told[test]
+        assert "SEND 127" in told[test]
+    assert done.stdout.count("$.prompt") >= 5, done.stdout
+    assert not {"test_refused", "test_unreachable"} & set(told)
+
+
+def test_writers_that_were_side_by_side_may_come_in_another_order(recorded):
+    project, _ = recorded
+    done = project.replay("-k", "two_writers", SWAPPED="1")
+    assert done.returncode == 0, done.stdout + done.stderr
