@@ -301,7 +301,7 @@ def within_http() -> bool:
 def describe(call: Call) -> str:
     """A call in a few words: "tool refund", "POST api.openai.com/v1/responses", "SEND api.openai.com/v1/realtime"."""
     if isinstance(call, ToolCall):
-        return f"tool {call.name}"
+        return f"{call.boundary} {call.name}"
     scheme, mark, rest = call.url.partition("://")
     return f"{call.method} {rest.partition('?')[0] if mark else scheme}"
 

@@ -1,4 +1,4 @@
-"""Tools: Python functions whose code leads through the gate while a test records or replays.
+"""Tools, and models and retrievers of this process: functions whose code leads through the gate of a test.
 
 `redirect` exchanges the code of the function object itself, so the tool is met wherever the agent holds it: under
 any name, in a registry, partial, closure, default argument, bound method or instance. The original body lies in
@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.boundaries import lanes, vault
+from pytest_agentreplay.boundaries.arrays import known
 from pytest_agentreplay.boundaries.crossing import current
 from pytest_agentreplay.boundaries.tool_arguments import Arguments
 from pytest_agentreplay.boundaries.tool_paths import find, unwrapped
@@ -32,18 +33,24 @@ if TYPE_CHECKING:
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
     from pytest_agentreplay.boundaries.tool_paths import Held
     from pytest_agentreplay.core.freeze import Codec
+    from pytest_agentreplay.core.model import JsonObject
 
 __all__ = ["ANNOTATED", "Redirection", "Tool", "find", "redirect"]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function to freeze, under the `name` that people are shown. `returns` is a type; else its annotation counts."""
+    """A function to freeze, under the `name` that people are shown. `returns` is a type; else its annotation counts.
+
+    `boundary` says what the function is, `facts` what is known of a model or a retrieval (see `core.model.ToolCall`).
+    """
 
     name: str
     function: Callable[..., Any]
     effects: Literal["read", "write"] = "write"
     returns: Any = ANNOTATED
+    boundary: Literal["tool", "model", "retrieval"] = "tool"
+    facts: JsonObject = field(default_factory=dict)
 
 
 class Redirection:
@@ -78,7 +85,8 @@ def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
         layer = _LAYERS.get(held.functions[0])
         if layer is None:
             layer = Seam(held).layers[0]
-        results = Results(tool.name, [each.function for each in layer.seam.layers], tool.returns, codecs)
+        shown = f"{tool.boundary} {tool.name}"
+        results = Results(shown, [each.function for each in layer.seam.layers], tool.returns, codecs)
         redirection = Redirection(tool, layer.seam, layer, results, codecs)
         layer.redirections.append(redirection)
         layer.seam.forget()
@@ -205,8 +213,9 @@ class Layer:
             return functools.partial(vault.lend(self._key, enclosing), *values, *star, **keywords), None
         redirection = self._redirection()
         arguments = self._arguments.named((*values, *star), keywords)
-        frozen = freeze_arguments(arguments, codecs=tuple(redirection.codecs))
-        passage = crossing.enter(ToolCall(redirection.tool.name, frozen))
+        frozen = freeze_arguments(arguments, codecs=known(redirection.codecs))
+        tool = redirection.tool
+        passage = crossing.enter(ToolCall(tool.name, frozen, tool.boundary, tool.facts))
         if not passage.forward:
             return _nothing, Replaying(crossing, passage, redirection.results)
         self.seam.running[id(crossing), passage.ticket] = self, passage

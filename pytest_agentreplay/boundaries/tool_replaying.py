@@ -110,7 +110,7 @@ class Replaying:
         self.passage.finish()
         if isinstance(outcome, Failure):
             self._fail(outcome)
-        raise ReplayDiverged(f"what is recorded for tool {self.results.name} is no reply of a tool")
+        raise ReplayDiverged(f"what is recorded for {self.results.name} is no reply of a function")
 
     def _value(self, reply: ToolReply) -> Any:
         self.passage.finish()
@@ -135,7 +135,7 @@ class Replaying:
             error = raise_able(failure, loaded_exception)
         except CannotFreeze as misfit:
             name = self.results.name
-            text = f"the recorded failure of tool {name} cannot be made again: {misfit}; record the test again"
+            text = f"the recorded failure of {name} cannot be made again: {misfit}; record the test again"
             self.crossing.problems.append(CannotFreeze(text, path=misfit.path, kind=misfit.kind))
             raise ReplayDiverged(text) from misfit
         raise error
@@ -157,7 +157,7 @@ class Replaying:
             self.passage.finish()
 
     def _part(self, summary: str) -> NoReturn:
-        divergence = Divergence(Kind.EXTRA, f"tool {self.results.name}: {summary}")
+        divergence = Divergence(Kind.EXTRA, f"{self.results.name}: {summary}")
         kept = self.crossing.gate.latch(divergence, origin(self.crossing.root))
         raise ReplayDiverged(refusal(divergence), kept)
 

@@ -7,6 +7,7 @@ import typing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.boundaries.arrays import known
 from pytest_agentreplay.core.freeze import freeze, thaw
 from pytest_agentreplay.core.freeze.hints import dotted
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
@@ -38,7 +39,10 @@ class Results:
     def __init__(
         self, name: str, functions: Sequence[Callable[..., Any]], returns: Any, codecs: Sequence[Codec]
     ) -> None:
-        """`functions` are the tool's layers, outermost first; the first annotated one says what it returns."""
+        """`name` is how people are told it, "tool refund"; `functions` are its layers, the outermost first.
+
+        The first annotated one says what it returns.
+        """
         self.name = name
         self._functions = functions
         # A bare object() is how callers say "not given"; it says nothing about a type either.
@@ -99,24 +103,23 @@ class Results:
     def _kept(self, crossing: Crossing, value: Any, hint: Any, verb: str) -> Json:
         """The agent has its real result in any case; what cannot be kept fails the test at its end."""
         try:
-            return freeze(value, hint=hint, codecs=tuple(self._codecs))
+            return freeze(value, hint=hint, codecs=known(self._codecs))
         except CannotFreeze as error:
-            text = str(error).replace("agentreplay.tool(fn,", f"agentreplay.tool({self._place()},")
-            told = CannotFreeze(f"tool {self.name} {verb} {text}", path=error.path, kind=error.kind)
+            boundary = self.name.partition(" ")[0]
+            text = str(error).replace("agentreplay.tool(fn,", f"agentreplay.{boundary}({self._place()},")
+            told = CannotFreeze(f"{self.name} {verb} {text}", path=error.path, kind=error.kind)
         except Exception as error:
             kind = dotted(type(value))
-            text = (
-                f"tool {self.name} {verb} a {kind} that raised {type(error).__name__} while it was looked at: {error}"
-            )
+            text = f"{self.name} {verb} a {kind} that raised {type(error).__name__} while it was looked at: {error}"
             told = CannotFreeze(f"{text}\n    agentreplay.codec({kind}, freeze, thaw)", path="$", kind=kind)
         crossing.cannot_keep(told)
         return {"$opaque": told.kind}
 
     def _given(self, crossing: Crossing, data: Json, hint: Any) -> Any:
         try:
-            return thaw(data, hint=hint, codecs=tuple(self._codecs))
+            return thaw(data, hint=hint, codecs=known(self._codecs))
         except CannotFreeze as error:
-            text = f"the recorded result of tool {self.name} cannot be made again: {error}; record the test again"
+            text = f"the recorded result of {self.name} cannot be made again: {error}; record the test again"
             crossing.problems.append(CannotFreeze(text, path=error.path, kind=error.kind))
             raise ReplayDiverged(text) from error
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cases.plain import plain
+from pytest_agentreplay.core.freeze.plain import plain
 from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.turns import turns
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Exchange
-    from pytest_agentreplay.core.reading import CallReading, Reader, ReplyReading, ToolUse
+    from pytest_agentreplay.core.reading import CallReading, Chunk, Reader, ReplyReading, ToolUse
 
 MOST = 60
 """Characters of a value in a repr."""
@@ -43,12 +43,36 @@ class ToolCallView:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class RetrievalView:
+    """A retrieval that was made: shown name, arguments, the text looked for, and the chunks that came, best first.
+
+    Each chunk has `id`, `score` and `content`, as far as what came shows them; `result` is all that came, as plain
+    values. `embedding_model` is what the test or the settings said. `failed` says that `result` is the text of an
+    exception.
+    """
+
+    name: str
+    query: str = ""
+    chunks: tuple[Chunk, ...] = ()
+    arguments: dict[str, object] = field(default_factory=dict)
+    embedding_model: str = ""
+    result: object = None
+    failed: bool = False
+    turn: int = 0
+    lane: str = "main"
+
+    def __repr__(self) -> str:
+        found = ", ".join(chunk.name for chunk in self.chunks) or short(self.result)
+        return f"{self.name}({short(self.query)}) -> {clip(found)}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class TurnView:
     """One model call and the tool calls that it set off.
 
     `number` counts from 1 in each lane; turn 0 holds the tools that ran before any model call, and has no model.
-    `text` is the reply's text, `tool_uses` what the model asked for, `tool_calls` what ran, `usage` the tokens as the
-    provider counts them. `request` and `reply` are all that could be read of either side.
+    `text` is the reply's text, `tool_uses` what the model asked for, `tool_calls` what ran, `retrievals` what was
+    looked up, `usage` the tokens as the provider counts them. `request` and `reply` are all that was read of both.
     """
 
     number: int
@@ -57,6 +81,7 @@ class TurnView:
     text: str = ""
     tool_uses: tuple[ToolUse, ...] = ()
     tool_calls: tuple[ToolCallView, ...] = ()
+    retrievals: tuple[RetrievalView, ...] = ()
     finish_reasons: tuple[str, ...] = ()
     usage: dict[str, int] = field(default_factory=dict)
     exchange: Exchange | None = None
@@ -78,9 +103,11 @@ def read(run: Run, reader: Reader) -> tuple[TurnView, ...]:
 
 def view(number: int, lane: str, model: Exchange | None, exchanges: tuple[Exchange, ...], reader: Reader) -> TurnView:
     """One turn from its exchanges."""
-    called = tuple(tool_call(x.call, x, number) for x in exchanges if isinstance(x.call, ToolCall) and x.parent is None)
-    if model is None or isinstance(model.call, ToolCall):
-        return TurnView(number, lane, tool_calls=called)
+    functions = [(x.call, x) for x in exchanges if isinstance(x.call, ToolCall) and x.parent is None]
+    called = tuple(tool_call(call, x, number) for call, x in functions if call.boundary == "tool")
+    found = tuple(retrieval(call, x, number, reader) for call, x in functions if call.boundary == "retrieval")
+    if model is None:
+        return TurnView(number, lane, tool_calls=called, retrievals=found)
     request, reply = reader.read_call(model.call), reader.read_reply(model.call, model.outcome)
     return TurnView(
         number,
@@ -89,6 +116,7 @@ def view(number: int, lane: str, model: Exchange | None, exchanges: tuple[Exchan
         text=reply.text,
         tool_uses=reply.tool_uses,
         tool_calls=called,
+        retrievals=found,
         finish_reasons=reply.finish_reasons,
         usage=reply.usage,
         exchange=model,
@@ -114,6 +142,22 @@ def tool_call(call: ToolCall, x: Exchange, turn: int) -> ToolCallView:
     if failure is not None:
         result = f"{failure.type.rpartition('.')[2]}: {failure.message}".removesuffix(": ")
     return ToolCallView(call.name, arguments, result, failed=failure is not None, turn=turn, lane=x.lane)
+
+
+def retrieval(call: ToolCall, x: Exchange, turn: int, reader: Reader) -> RetrievalView:
+    """One retrieval from its exchange."""
+    reading, as_tool = reader.read_call(call), tool_call(call, x, turn)
+    return RetrievalView(
+        call.name,
+        query=" ".join(one for one in reading.messages if isinstance(one, str)),
+        chunks=reader.read_chunks(x.outcome),
+        arguments=as_tool.arguments,
+        embedding_model=reading.model,
+        result=as_tool.result,
+        failed=as_tool.failed,
+        turn=turn,
+        lane=x.lane,
+    )
 
 
 def short(value: object) -> str:

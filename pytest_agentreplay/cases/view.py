@@ -10,7 +10,7 @@ from pytest_agentreplay.cases import assertions, turn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_agentreplay.cases.turn import ToolCallView, TurnView
+    from pytest_agentreplay.cases.turn import RetrievalView, ToolCallView, TurnView
     from pytest_agentreplay.cases.wishes import ToolSpec
     from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.core.reading import Reader
@@ -53,6 +53,11 @@ class RunView:
     def tool_calls(self) -> tuple[ToolCallView, ...]:
         """The tool calls that were made, outermost ones only, in the order of their turns."""
         return tuple(call for it in self.turns for call in it.tool_calls)
+
+    @property
+    def retrievals(self) -> tuple[RetrievalView, ...]:
+        """What was looked up in vector stores, retrievers and memories, in the order of their turns."""
+        return tuple(found for it in self.turns for found in it.retrievals)
 
     @property
     def final_text(self) -> str:

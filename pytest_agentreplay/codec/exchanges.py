@@ -65,8 +65,9 @@ def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
         case HttpCall() as call:
             found["request"] = _request(call, number, exchange.lane, bodies)
         case ToolCall() as call:
-            found["tool"] = {
+            found[call.boundary] = {
                 "name": protect_text(call.name, bodies.blobs),
+                **({"facts": protect(call.facts, bodies.blobs)} if call.facts else {}),
                 "arguments": protect(call.arguments, bodies.blobs),
             }
         case FrameCall() as call:

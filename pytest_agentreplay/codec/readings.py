@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.codec.exchanges import nanoseconds
 from pytest_agentreplay.codec.values import Malformed, reveal, reveal_text
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec.blobs import BlobReader
     from pytest_agentreplay.core.model import Body, Call, Headers, Outcome
 
-_CALLS = frozenset({"request", "tool", "frame"})
+_FUNCTIONS: tuple[Literal["tool", "model", "retrieval"], ...] = ("tool", "model", "retrieval")
+_CALLS = frozenset({"request", "frame", *_FUNCTIONS})
 _OUTCOMES = frozenset({"response", "result", "frames", "failure"})
 KEYS = frozenset({"order", "lane", "ms", "ns", "attempt", "suspended", "parent"}) | _CALLS | _OUTCOMES
 """All keys that an exchange may have."""
@@ -71,13 +72,12 @@ def exchange_in(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Bo
 
 def _call(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> Call:
     if len(stored.keys() & _CALLS) != 1:
-        _wrong("request", "there, or `tool`, or `frame`, and only one of them")
+        _wrong("request", "there, or `tool`, `model`, `retrieval` or `frame`, and only one of them")
     if "frame" in stored:
         return _frame(_object(stored["frame"], "frame"), body, blobs)
-    if "tool" in stored:
-        tool = _object(stored["tool"], "tool")
-        arguments = _object(reveal(tool.get("arguments", {}), blobs), "arguments")
-        return ToolCall(reveal_text(_need(tool, "name"), blobs), arguments)
+    for boundary in _FUNCTIONS:
+        if boundary in stored:
+            return _function_call(boundary, _object(stored[boundary], boundary), blobs)
     request = _object(stored["request"], "request")
     return HttpCall(
         reveal_text(_need(request, "method"), blobs),
@@ -85,6 +85,14 @@ def _call(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
         _headers(request, blobs),
         body("request", _object(request["body"], "body")) if "body" in request else EMPTY,
     )
+
+
+def _function_call(
+    boundary: Literal["tool", "model", "retrieval"], stored: dict[str, Any], blobs: BlobReader
+) -> ToolCall:
+    arguments = _object(reveal(stored.get("arguments", {}), blobs), "arguments")
+    facts = _object(reveal(stored.get("facts", {}), blobs), "facts")
+    return ToolCall(reveal_text(_need(stored, "name"), blobs), arguments, boundary, facts)
 
 
 def _outcome(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> Outcome | None:

@@ -95,9 +95,9 @@ class Adopter:
 
 
 def endpoint(call: Call) -> str:
-    """What a call is put to, whatever it says: method, host and path without a port; the connection; or the tool."""
+    """What a call is put to, whatever it says: method, host and path without a port; a connection; a function."""
     if isinstance(call, ToolCall):
-        return call.name
+        return call.name if call.boundary == "tool" else f"{call.boundary} {call.name}"
     if isinstance(call, FrameCall) and call.connection is not None:
         return f"{call.method} {call.connection}"
     scheme, _, rest = call.url.partition("://")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -84,11 +84,16 @@ class HttpCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool by its shown name. `arguments` are frozen values, by parameter name (see `core.freeze`)."""
+    """A call of a Python function by its shown name: a tool, a model of this process, or a retrieval (`boundary`).
+
+    `arguments` are frozen values, by parameter name (see `core.freeze`). `facts` is what people said of a model or a
+    retrieval and no argument shows: "version", "provider", "parameters", "embedding_model". They are part of the call.
+    """
 
     name: str
     arguments: JsonObject = field(default_factory=dict)
-    boundary: str = field(default="tool", init=False)
+    boundary: Literal["tool", "model", "retrieval"] = "tool"
+    facts: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Call, Json, JsonObject, Outcome, WireCall
+    from pytest_agentreplay.core.model import Call, Json, JsonObject, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class ToolUse:
 class CallReading:
     """A call as its dialect reads it.
 
-    `kind` is "model" (a turn begins here), "tool", or "http" for what no dialect knows. `name` is what people are
-    shown: the model's or tool's name, or `POST host/path`. `system` holds texts, `messages` and `tools` the elements
-    as sent; the `*_at` fields are the JSON paths at which they stand in the body ("$.messages"). `parameters` is every
-    other top-level field of the body. `client_ids` are the JSON paths of ids that the client made itself.
+    `kind` is "model" (a turn begins here), "tool", "retrieval", or "http" for what no dialect knows. `name` is what
+    people are shown: the model's or tool's name, or `POST host/path`. `system` holds texts, `messages` and `tools` the
+    elements as sent; the `*_at` fields are the JSON paths at which they stand in the body ("$.messages"). `parameters`
+    is every other top-level field of the body. `client_ids` are the JSON paths of ids that the client made itself.
     """
 
     kind: str
@@ -66,11 +66,28 @@ class ReplyReading:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One piece that a retrieval gave back: id and score where it has them, and its content."""
+
+    id: str = ""
+    score: float | None = None
+    content: str = ""
+
+    @property
+    def name(self) -> str:
+        """What people call it: its id, else the beginning of its content."""
+        return self.id or (self.content if len(self.content) <= 30 else f"{self.content[:27]}...")
+
+
 class Reader(Protocol):
     """Reads calls and replies; `dialects.READER` is the real one."""
 
     def read_call(self, call: Call) -> CallReading:
         """Read a call. Never raises: what cannot be read is `generic`."""
 
-    def read_reply(self, call: WireCall, outcome: Outcome | None) -> ReplyReading:
-        """Read the outcome of a call over a wire. Never raises: what cannot be read is empty."""
+    def read_reply(self, call: Call, outcome: Outcome | None) -> ReplyReading:
+        """Read what a model or a call over a wire gave. Never raises: what cannot be read is empty."""
+
+    def read_chunks(self, outcome: Outcome | None) -> tuple[Chunk, ...]:
+        """Read what a retrieval gave, best first as it came. Never raises: what cannot be read is empty."""

@@ -38,13 +38,15 @@ class Turn:
 
 def is_model(call: Call, reader: Reader) -> bool:
     """Whether a turn begins here."""
-    return not isinstance(call, ToolCall) and reader.read_call(call).kind == "model"
+    if isinstance(call, ToolCall):
+        return call.boundary == "model"
+    return reader.read_call(call).kind == "model"
 
 
 def label(call: Call, reader: Reader) -> str:
-    """A call as people are told it: "tool refund", "model gpt-5", "POST api.example.com/v1/rates"."""
+    """A call as people are told it: "tool refund", "model gpt-5", "retrieval search", "POST api.example.com/rates"."""
     if isinstance(call, ToolCall):
-        return f"tool {call.name}"
+        return f"{call.boundary} {call.name}"
     reading = reader.read_call(call)
     return f"model {reading.name}" if reading.kind == "model" else reading.name
 

@@ -14,7 +14,7 @@ from pytest_agentreplay.core.matching.address import split
 from pytest_agentreplay.core.matching.content import content, decoded, header
 from pytest_agentreplay.core.model import Failure, FrameCall, FramesReply, HttpReply, ToolCall
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
-from pytest_agentreplay.dialects import frames, generic, messages
+from pytest_agentreplay.dialects import frames, generic, in_process, messages, retrievals
 from pytest_agentreplay.dialects.anthropic import ANTHROPIC
 from pytest_agentreplay.dialects.loose import obj
 from pytest_agentreplay.dialects.openai_chat import OPENAI_CHAT
@@ -25,8 +25,8 @@ from pytest_agentreplay.dialects.sse import events, is_stream
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.matching.content import Content
-    from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome, WireCall
-    from pytest_agentreplay.core.reading import ToolUse
+    from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome
+    from pytest_agentreplay.core.reading import Chunk, ToolUse
     from pytest_agentreplay.dialects.dialect import Dialect
 
 __all__ = ["DIALECTS", "PROVIDERS", "READER", "RULES", "Dialects"]
@@ -65,7 +65,7 @@ class Dialects:
     def read_call(self, call: Call) -> CallReading:
         """The call as its dialect reads it; kind "http" and dialect "generic" for what none knows."""
         if isinstance(call, ToolCall):
-            return CallReading(kind="tool", name=call.name, operation="execute_tool", parameters=call.arguments)
+            return _FUNCTIONS[call.boundary](call)
         if isinstance(call, FrameCall):
             return frames.read_call(call, split(call.url))
         url, held = split(call.url), content(call.headers, call.body)
@@ -78,8 +78,10 @@ class Dialects:
             provider=_provider(url.host) or dialect.provider,
         )
 
-    def read_reply(self, call: WireCall, outcome: Outcome | None) -> ReplyReading:
+    def read_reply(self, call: Call, outcome: Outcome | None) -> ReplyReading:
         """The reply to `call`; of one that broke off, as much as came, and `error` says how it broke."""
+        if isinstance(call, ToolCall):
+            return in_process.read_reply(outcome) if call.boundary == "model" else ReplyReading()
         if isinstance(outcome, Failure):
             return ReplyReading(error=f"{outcome.type}: {outcome.message}".rstrip(": "))
         if isinstance(outcome, FramesReply):
@@ -96,6 +98,10 @@ class Dialects:
         reading = ReplyReading(text=generic.text_of(outcome, data)) if dialect is None else dialect.read_reply(body)
         return replace(reading, error=generic.error_of(outcome, body, data))
 
+    def read_chunks(self, outcome: Outcome | None) -> tuple[Chunk, ...]:
+        """The chunks that a retrieval gave."""
+        return retrievals.read_chunks(outcome)
+
     def say(self, message: Json) -> str:
         """One message, as `CallReading.messages` holds it, in a line or a few for people."""
         return messages.say(message)
@@ -110,6 +116,13 @@ class Dialects:
         for message in reading.messages:
             found.update(messages.tool_results(message))
         return found
+
+
+def _tool(call: ToolCall) -> CallReading:
+    return CallReading(kind="tool", name=call.name, operation="execute_tool", parameters=call.arguments)
+
+
+_FUNCTIONS = {"tool": _tool, "model": in_process.read_call, "retrieval": retrievals.read_call}
 
 
 def _dialect(call: HttpCall, url: Url, held: Content) -> Dialect | None:

@@ -26,7 +26,7 @@ def excerpt(recorded: str, now: str, room: int) -> tuple[str, str]:
 def spread(call: Call) -> list[str]:
     """A call as indented JSON, its middle left out when it is long."""
     if isinstance(call, ToolCall):
-        return _middle(_json(call.arguments))
+        return _middle(_json({**call.facts, **call.arguments} if call.facts else call.arguments))
     lines = [f"{call.method} {call.url}", *(f"{name}: {value}" for name, value in call.headers)]
     return _middle([*lines, *_body(call)])
 

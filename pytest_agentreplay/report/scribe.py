@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pytest_agentreplay.core.model import Exchange, Frame, Json, JsonObject, Outcome, Run
-    from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.reading import Chunk, Reader
     from pytest_agentreplay.core.turns import Turn
 
 THOUGHTS = {"thinking", "redacted_thinking"}
@@ -78,8 +78,6 @@ class Scribe:
             yield from named("tools", f"{names} (schemas changed)" if same else names)
         yield from parameters(before.parameters, reading.parameters)
         yield from self.added(before, reading, told.reply)
-        if isinstance(x.call, ToolCall):
-            return
         told.reply = reply = self._reader.read_reply(x.call, x.outcome)
         self._names |= {use.id: use.name for use in reply.tool_uses}
         yield from answer(reply, x.outcome)
@@ -107,15 +105,18 @@ class Scribe:
 
     def exchange(self, x: Exchange) -> Iterator[str]:
         """Any exchange but a turn's model call, with its outcome."""
-        if isinstance(x.call, ToolCall):
-            yield f"ran {x.call.name}({plain(x.call.arguments) if x.call.arguments else ''}){self._note(x)}"
-        elif is_model(x.call, self._reader) and x.parent is None:
+        chunks: tuple[Chunk, ...] = ()
+        if is_model(x.call, self._reader) and x.parent is None:
             yield f"tried {label(x.call, self._reader).removeprefix('model ')}{self._note(x)}"
+        elif isinstance(x.call, ToolCall) and x.call.boundary != "model":
+            verb = "retrieved" if x.call.boundary == "retrieval" else "ran"
+            yield f"{verb} {x.call.name}({plain(x.call.arguments) if x.call.arguments else ''}){self._note(x)}"
+            chunks = self._reader.read_chunks(x.outcome) if verb == "retrieved" else ()
         else:
             yield f"{label(x.call, self._reader)}{self._note(x)}"
         for inner in self._inner.get(x.start, ()):
             yield from indented(self.exchange(inner))
-        yield from indented(outcome(x.outcome))
+        yield from indented(ranked(chunks) if chunks else outcome(x.outcome))
 
 
 def settled(exchanges: Iterable[Exchange]) -> list[Exchange]:
@@ -143,16 +144,29 @@ def parameters(before: JsonObject, now: JsonObject) -> Iterator[str]:
             yield from named(name, "(left out)" if name not in now else plain(value))
 
 
+def ranked(chunks: Iterable[Chunk]) -> Iterator[str]:
+    """What a retrieval gave, best first: "1. doc-17 (0.81): Orders ship ..."."""
+    for place, chunk in enumerate(chunks, 1):
+        score = "" if chunk.score is None else f" ({chunk.score:g})"
+        name = f"{place}. {chunk.id}{score}"
+        yield from named(name, chunk.content) if chunk.content else (name,)
+
+
 def answer(reply: ReplyReading, result: Outcome | None) -> Iterator[str]:
     """A model's reply: text, tools that it asks for, why it stopped, tokens."""
     if reply.text:
         yield from named("answers", reply.text)
     for use in reply.tool_uses:
         yield from named("asks for", f"{use.name}({plain(use.arguments)})", sign="")
-    if isinstance(result, FramesReply):
-        yield from ended(result)
-    elif reply.error or not isinstance(result, HttpReply) or result.status >= 400 or result.failure or result.closed:
-        yield from outcome(result, reply.error)
+    match result:
+        case FramesReply():
+            yield from ended(result)
+        case HttpReply(status=status, failure=None, closed=False) if status < 400 and not reply.error:
+            pass
+        case ToolReply(failure=None, closed=False) if reply.text or reply.tool_uses:
+            pass
+        case _:
+            yield from outcome(result, reply.error)
     if reply.finish_reasons:
         yield from named("stops", ", ".join(reply.finish_reasons))
     if reply.usage:

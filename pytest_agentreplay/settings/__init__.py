@@ -18,6 +18,7 @@ from pytest_agentreplay.settings.words import (
     live_by_word,
     nearest,
     number,
+    paths_of,
     refuse_unknown,
     texts,
     tools_of,
@@ -46,8 +47,9 @@ class Settings(NamedTuple):
     """What holds for the session, or for one test (`for_test`). No dataclass: making one takes pytest's start 0.7 ms.
 
     `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no
-    marker changes. `tools` holds (import path, effects), `ignored` (what may differ, reason). `adopt` is the reason
-    for taking changed requests under old replies.
+    marker changes. `tools` holds (import path, effects), `models` (import path, name of the model), `retrievals`
+    (import path, name of the embedding model), `ignored` (what may differ, reason). `adopt` is the reason for taking
+    changed requests under old replies.
     """
 
     mode: Mode = "replay"
@@ -56,6 +58,8 @@ class Settings(NamedTuple):
     directory: str = "__agent_snapshots__"
     paths: tuple[str, ...] = ()
     tools: tuple[tuple[str, str], ...] = ()
+    models: tuple[tuple[str, str], ...] = ()
+    retrievals: tuple[tuple[str, str], ...] = ()
     prove: bool = True
     clock: Literal["stepped", "real"] = "stepped"
     seed: int | None = None
@@ -145,6 +149,8 @@ def resolve(
         directory=directory(table["agentreplay_dir"], where),
         paths=tuple(table["agentreplay_paths"]),
         tools=tools_of(table["agentreplay_tools"], f"{where}agentreplay_tools"),
+        models=paths_of(table["agentreplay_models"], f"{where}agentreplay_models"),
+        retrievals=paths_of(table["agentreplay_retrievals"], f"{where}agentreplay_retrievals"),
         prove=bool(table["agentreplay_prove"]) and not options.get("agentreplay_no_prove"),
         clock=clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"),
         seed=number(table["agentreplay_seed"], f"{where}agentreplay_seed"),
@@ -228,6 +234,8 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
                     changes["mode"] = MODES[str(value)]
             case "tools":
                 changes["tools"] = tuple(dict((*settings.tools, *tools_of(value, name))).items())
+            case "models" | "retrievals":
+                changes[key] = tuple(dict((*getattr(settings, key), *paths_of(value, name))).items())
             case "ignore":
                 changes["ignored"] = tuple(dict((*settings.ignored, *ignored_of(value, name))).items())
             case "clock":

@@ -41,6 +41,10 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_dir", {"type": "string", "default": "__agent_snapshots__", "help": "snapshot folder, beside tests"}),
     ("agentreplay_paths", {"type": "linelist", "default": [], "help": "folders whose tests all opt in"}),
     ("agentreplay_tools", {"type": "linelist", "default": [], "help": "tools to freeze: shop.tools.lookup = read"}),
+    ("agentreplay_models", {"type": "linelist", "default": [], "help": "models in this process: shop.llm.ask = qwen"}),
+    ("agentreplay_retrievals", {
+        "type": "linelist", "default": [], "help": "retrievers in this process: shop.store.search = embedding-model",
+    }),
     ("agentreplay_ci_record", {"type": "bool", "default": False, "help": "allow recording where CI is set"}),
     ("agentreplay_prove", {"type": "bool", "default": True, "help": "replay each new recording at once, offline"}),
     ("agentreplay_clock", {"type": "string", "default": "stepped", "help": "stepped or real"}),
@@ -59,7 +63,7 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
 """Key and the keywords of its `addini`."""
 
 MARKER = (
-    *("mode", "tools", "ignore", "clock", "seed", "expect"),
+    *("mode", "tools", "models", "retrievals", "ignore", "clock", "seed", "expect"),
     *("allow_hosts", "allow_subprocess", "children", "fixtures", "places"),
 )
 """The keywords of `@pytest.mark.agentreplay`."""

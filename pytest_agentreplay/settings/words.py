@@ -71,13 +71,21 @@ def pairs(value: object, name: str) -> list[tuple[str, str]]:
 
 def tools_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     """(import path, effects) of each tool; effects are write unless said otherwise."""
-    tools = []
-    for path, effects in pairs(value, name):
+    tools = tuple((path, effects or "write") for path, effects in paths_of(value, name, "read"))
+    for path, effects in tools:
+        refuse_unknown(f"{name}: {path}", effects, EFFECTS)
+    return tools
+
+
+def paths_of(value: object, name: str, example: str = "my-model") -> tuple[tuple[str, str], ...]:
+    """(import path, what is said of it) of each function."""
+    found = pairs(value, name)
+    for path, _ in found:
         if not all(part.isidentifier() or part == "*" for part in path.split(".")) or "." not in path:
-            raise SettingsError(f"{name}: {path!r} is no import path; write it like shop.tools.lookup_order = read")
-        refuse_unknown(f"{name}: {path}", effects or "write", EFFECTS)
-        tools.append((path, effects or "write"))
-    return tuple(tools)
+            raise SettingsError(
+                f"{name}: {path!r} is no import path; write it like shop.tools.lookup_order = {example}"
+            )
+    return tuple(found)
 
 
 def ignored_of(value: object, name: str) -> tuple[tuple[str, str], ...]:

@@ -11,13 +11,18 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.boundaries.gateway import Gateway, NoGateway
     from pytest_agentreplay.cases.view import RunView
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.workflow.scene import Scene
 
 F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
 
 UNSAID: Any = object()
+
+
+def said(**facts: Json) -> JsonObject:
+    """The facts that somebody gave."""
+    return {name: value for name, value in facts.items() if value not in ("", {})}
 
 
 class AgentReplay:
@@ -69,7 +74,48 @@ class AgentReplay:
         """
         if self._scene is None:
             return function
-        return self._scene.tool(function, effects=effects, returns=returns, name=name)
+        return self._scene.meet(function, name, effects=effects, returns=returns)
+
+    def model(
+        self,
+        function: F,
+        *,
+        name: str | None = None,
+        version: str = "",
+        provider: str = "",
+        parameters: JsonObject | None = None,
+        returns: object = UNSAID,
+    ) -> F:
+        """Freeze `function` as a model of this process, until the test ends; gives it back, so it also decorates.
+
+        Each call of it begins a turn. `name` is the model's id (else the function's name), `version`, `provider` and
+        `parameters` are what no argument shows: they are kept and compared with each call. A generator is a streamed
+        reply. `returns` is as for `tool`. Raises CannotRedirect for what cannot be met (a builtin, a class).
+        """
+        if self._scene is None:
+            return function
+        facts = said(version=version, provider=provider, parameters=parameters or {})
+        return self._scene.meet(function, name, returns=returns, boundary="model", facts=facts)
+
+    def retrieval(
+        self,
+        function: F,
+        *,
+        name: str | None = None,
+        embedding_model: str = "",
+        effects: Literal["read", "write"] = "read",
+        returns: object = UNSAID,
+    ) -> F:
+        """Freeze `function` as a retrieval: the search of a vector store, a retriever, a memory; gives it back.
+
+        Reports tell its query, chunk ids, contents and scores. `embedding_model` is kept and compared with each call,
+        `name` and `returns` are as for `tool`. Looking something up reads; say `effects="write"` for a memory that
+        writes when it is asked. Raises CannotRedirect for what cannot be met (a builtin, a class).
+        """
+        if self._scene is None:
+            return function
+        facts = said(embedding_model=embedding_model)
+        return self._scene.meet(function, name, effects=effects, returns=returns, boundary="retrieval", facts=facts)
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """Say how values of `kind` become JSON and come back; for classes whose annotation is not enough."""

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import json
 import os
 import platform
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall
+from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.store.declared import locks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject
+    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
     from pytest_agentreplay.core.reading import Reader
 
 PACKAGES = (
@@ -93,7 +94,7 @@ def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
     seen: dict[str, Json] = {}
     for x in exchanges:
         reading = reader.read_call(x.call)
-        if isinstance(x.call, ToolCall) or reading.kind != "model":
+        if reading.kind != "model":
             continue
         reply = reader.read_reply(x.call, x.outcome)
         entry: JsonObject = {
@@ -101,7 +102,7 @@ def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
             "served": reply.model,
             "provider": reading.provider,
             "operation": reading.operation,
-            "host": x.call.url.partition("://")[2].partition("/")[0],
+            **place_of(x.call),
             "parameters": {
                 k: v for k, v in sorted(reading.parameters.items()) if isinstance(v, bool | int | float | str)
             },
@@ -110,6 +111,13 @@ def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
         kept: JsonObject = {k: v for k, v in entry.items() if v not in ("", {}, None)}
         seen.setdefault(repr(sorted(kept.items(), key=str)), kept)
     return list(seen.values())
+
+
+def place_of(call: Call) -> JsonObject:
+    """Where a model is: its host, or what was said of one in this process."""
+    if isinstance(call, ToolCall):
+        return {"version": call.facts.get("version", "")}
+    return {"host": call.url.partition("://")[2].partition("/")[0]}
 
 
 def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str) -> list[Json]:
@@ -123,14 +131,14 @@ def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str) -> list
     asked: dict[str, str] = {}
     missed: dict[str, Json] = {}
     for x in exchanges:
-        if isinstance(x.call, ToolCall) or x.parent is not None:
+        if x.parent is not None or x.call.boundary in {"tool", "retrieval"}:
             continue
-        body = x.call.body.data
+        body = json.dumps(x.call.arguments).encode() if isinstance(x.call, ToolCall) else x.call.body.data
         for identity, name in asked.items():
             if name not in known and name not in missed and identity.encode() in body:
                 path = guess(name, root)
                 missed[name] = {"tool": name, "path": path}
-        if isinstance(x.outcome, HttpReply | FramesReply):
+        if isinstance(x.outcome, HttpReply | FramesReply | ToolReply):
             asked |= {use.id: use.name for use in reader.read_reply(x.call, x.outcome).tool_uses if use.id}
     return list(missed.values())
 

@@ -30,7 +30,7 @@ from pytest_agentreplay.report import findings
 from pytest_agentreplay.store import declared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextvars import Token
     from os import PathLike
     from pathlib import Path
@@ -146,7 +146,7 @@ class Scene:
         with ExitStack() as stack:
             seams.install()
             debuggers.install()
-            for tool in named_tools(self.settings.tools):
+            for tool in (*named_tools(self.settings.tools), *named_models(self.settings)):
                 stack.callback(redirect(tool, codecs=self._codecs).restore)
             steps = self.crossing.steps
             assert isinstance(steps, Steps)
@@ -230,11 +230,10 @@ class Scene:
         """The live, read-only view that tests see."""
         return RunView(self.run, READER)
 
-    def tool(self, function: F, *, effects: str, returns: object, name: str | None) -> F:
-        """Freeze `function` for the rest of the test; gives it back."""
+    def meet(self, function: F, name: Any, **said: Any) -> F:
+        """Freeze `function` for the rest of the test, as `boundaries.tool.Tool` takes what is `said`; gives it back."""
         shown = name or getattr(function, "__name__", type(function).__name__)
-        met = redirect(Tool(shown, function, effects=effects, returns=returns), codecs=self._codecs)  # type: ignore[arg-type]
-        self._stack.callback(met.restore)
+        self._stack.callback(redirect(Tool(shown, function, **said), codecs=self._codecs).restore)
         return function
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
@@ -259,8 +258,31 @@ def named_tools(lines: Iterable[tuple[str, str]]) -> list[Tool]:
     Raises CannotRedirect for a path that leads to nothing.
     """
     found = {path: (function, effects) for line, effects in lines for path, function in find(line)}
-    short = Counter(path.rpartition(".")[2] for path in found)
+    names = shown_names(found)
     return [
-        Tool(name if short[name := path.rpartition(".")[2]] == 1 else path, function, effects=effects)  # type: ignore[arg-type]
+        Tool(names[path], function, effects=effects)  # type: ignore[arg-type]
         for path, (function, effects) in found.items()
     ]
+
+
+def named_models(settings: Settings) -> Iterator[Tool]:
+    """The models and retrievals of the settings. Raises CannotRedirect for a path that leads to nothing."""
+    models = {path: (function, model) for line, model in settings.models for path, function in find(line)}
+    names = shown_names(models)
+    for path, (function, model) in models.items():
+        name, _, version = model.partition("@")
+        facts: JsonObject = {"version": version.strip()} if version.strip() else {}
+        yield Tool(name.strip() or names[path], function, boundary="model", facts=facts)
+    found = {path: (function, model) for line, model in settings.retrievals for path, function in find(line)}
+    names = shown_names(found)
+    for path, (function, model) in found.items():
+        yield Tool(
+            names[path], function, "read", boundary="retrieval", facts={"embedding_model": model} if model else {}
+        )
+
+
+def shown_names(paths: Iterable[str]) -> dict[str, str]:
+    """The short name of each path, and the path itself where two share one."""
+    paths = list(paths)
+    short = Counter(path.rpartition(".")[2] for path in paths)
+    return {path: name if short[name := path.rpartition(".")[2]] == 1 else path for path in paths}

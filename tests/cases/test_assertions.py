@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
-from pytest_agentreplay.cases.plain import plain
 from pytest_agentreplay.cases.view import RunView
+from pytest_agentreplay.core.freeze.plain import plain
 from pytest_agentreplay.core.model import (
     Body,
     Exchange,

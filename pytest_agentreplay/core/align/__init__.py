@@ -9,6 +9,7 @@ Rules of this room:
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from pytest_agentreplay.core.diff import diff, texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.explain.classify import Change, between
 from pytest_agentreplay.core.explain.recall import Recall
+from pytest_agentreplay.core.explain.retrievals import chunks_moved
 from pytest_agentreplay.core.explain.sections import below, message_indexes, owner, role
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
 from pytest_agentreplay.core.model import Body, ToolCall
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.align.local import Item
     from pytest_agentreplay.core.align.pairing import Pair
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Exchange, Run, WireCall
+    from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
 
@@ -104,7 +106,7 @@ class _Comparison:
 
     def pair(self, x: Item, y: Item, state: _State) -> Divergence | None:
         """Two exchanges that stand for each other."""
-        if x.sort == "tool" and x.name != y.name:
+        if x.sort in {"tool", "retrieval"} and x.name != y.name:
             state.results = True
             return None if state.reply else self.other(x, y)
         if x.sort != "model":
@@ -159,17 +161,21 @@ class _Comparison:
         note = first.note or " -> ".join(
             "absent" if side is ABSENT else texts.shorten(canonical(side), 24) for side in (first.recorded, first.now)
         )
+        told = f"{what} changed, {first.path} {note}"
+        chunks = [self.reader.read_chunks(one.exchange.outcome) for one in (x, y)] if x.sort == "retrieval" else []
+        moved = chunks_moved(*chunks) if chunks and all(chunks) else ()
         cause = "the same request was answered otherwise: the model samples, or another version of it answers"
         if kind is Kind.RESULT:
             cause = "the same call was answered otherwise: the world behind it changed between the two runs"
         return self.recorded.divergence(
             kind,
-            f"{self.recorded.name(x.exchange.call)}: {what} changed, {first.path} {note}",
+            f"{self.recorded.name(x.exchange.call)}: {moved[0] if moved else told}",
             x.exchange,
             recorded=x.exchange,
             now=y.exchange.call,
             differences=changes,
             cause=cause,
+            detail=moved[1:],
         )
 
     def other(self, x: Item, y: Item) -> Divergence:
@@ -246,10 +252,9 @@ class _Comparison:
             detail=(source,) if source else (),
         )
 
-    def translated(self, x: Item, y: Item) -> WireCall:
+    def translated(self, x: Item, y: Item) -> Call:
         """The call of `y`, with the ids that its replies minted under the names that they have beside `x`."""
         call = y.exchange.call
-        assert not isinstance(call, ToolCall)
         by_name = {told: word for word, told in self.read[0][x.lane].names.items()}
         by_reply = {(ordinal, place): word for word, (lane, ordinal, place) in self.minted[0].items() if lane == x.lane}
         names = {}
@@ -261,6 +266,8 @@ class _Comparison:
         names = {word: instead for word, instead in names.items() if word != instead}
         if not names:
             return call
+        if isinstance(call, ToolCall):
+            return replace(call, arguments=json.loads(renamed(json.dumps(call.arguments, ensure_ascii=False), names)))
         text = call.body.data.decode("utf-8", "surrogateescape")
         return replace(call, body=Body(renamed(text, names).encode("utf-8", "surrogateescape")))
 

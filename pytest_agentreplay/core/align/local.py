@@ -16,11 +16,12 @@ from pytest_agentreplay.core.canon import canonical, digest
 from pytest_agentreplay.core.explain.sections import address
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.turns import is_model
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from pytest_agentreplay.core.model import Exchange, Json, WireCall
+    from pytest_agentreplay.core.model import Exchange, Json
     from pytest_agentreplay.core.reading import CallReading, Reader
     from pytest_agentreplay.core.turns import Turn
 
@@ -38,9 +39,9 @@ Minted = dict[str, tuple[str, int, int]]
 class Item:
     """One exchange, as alignment sees it.
 
-    `sort` is "model", "tool" or "http"; `ordinal` counts the model calls of the lane up to here. `added` is the local
-    key, `whole` the key of everything. `new` are the indexes of the messages that the base did not have, `dropped`
-    how many of the base's are gone, `changed` the other sections that are not the base's.
+    `sort` is "model", "tool", "retrieval" or "http"; `ordinal` counts the model calls of the lane up to here. `added`
+    is the local key, `whole` the key of everything. `new` are the indexes of the messages that the base did not have,
+    `dropped` how many of the base's are gone, `changed` the other sections that are not the base's.
     """
 
     exchange: Exchange
@@ -69,7 +70,7 @@ def minted(told: Iterable[Turn], reader: Reader) -> Minted:
     for lane, strand in _strands(told).items():
         ordinal = 0
         for exchange in strand:
-            if not isinstance(exchange.call, ToolCall) and reader.read_call(exchange.call).kind == "model":
+            if is_model(exchange.call, reader):
                 ordinal += 1
                 for place, value in enumerate(reader.read_reply(exchange.call, exchange.outcome).ids):
                     if len(value) >= SHORTEST:
@@ -114,22 +115,28 @@ class Lane:
 
     def _item(self, exchange: Exchange) -> Item:
         call = exchange.call
-        if isinstance(call, ToolCall):
-            key = self._key(f"{call.name} {canonical(call.arguments)}")
-            return Item(exchange, "tool", call.name, self.lane, self.ordinal, key, key)
         reading = self.reader.read_call(call)
-        if reading.kind != "model":
-            held = content(call.headers, call.body)
-            body = held.data.decode("latin-1") if held.kind == "bytes" else canonical(held.tree)
-            key = self._key(f"{call.method} {address(call.url)} {body}")
-            return Item(exchange, "http", reading.name, self.lane, self.ordinal, key, key)
-        return self._model(exchange, call, reading)
+        if reading.kind == "model":
+            return self._model(exchange, reading)
+        if isinstance(call, ToolCall):
+            key = self._key(f"{self._put_to(call)} {canonical(call.arguments)}")
+            return Item(exchange, call.boundary, call.name, self.lane, self.ordinal, key, key)
+        held = content(call.headers, call.body)
+        body = held.data.decode("latin-1") if held.kind == "bytes" else canonical(held.tree)
+        key = self._key(f"{call.method} {address(call.url)} {body}")
+        return Item(exchange, "http", reading.name, self.lane, self.ordinal, key, key)
 
-    def _model(self, exchange: Exchange, call: WireCall, reading: CallReading) -> Item:
+    @staticmethod
+    def _put_to(call: ToolCall) -> str:
+        """Which function is called, with what was said of it."""
+        return f"{call.name} {canonical(call.facts)}" if call.facts else call.name
+
+    def _model(self, exchange: Exchange, reading: CallReading) -> Item:
         self.ordinal += 1
         messages = self._messages(reading)
+        call = exchange.call
         sections = {
-            "url": address(call.url),
+            **({"call": self._put_to(call)} if isinstance(call, ToolCall) else {"url": address(call.url)}),
             "$.model": reading.model,
             reading.tools_at or "$.tools": self._section(list(reading.tools)),
             **{f"$.{name}": self._section(value) for name, value in reading.parameters.items()},

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.explain.classify import Change
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call, Exchange, Run, WireCall
+    from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
 AHEAD = 3  # recorded model calls that a new one is held against, to see that one was left out
@@ -41,7 +41,7 @@ def miss(
     pending = standing.pending(here)
     if (twin := standing.answered_before(call, here)) is not None:
         return _again(standing, call, twin, here)
-    if isinstance(call, ToolCall):
+    if isinstance(call, ToolCall) and not standing.speaks(call):
         return _tool(standing, call, here, pending)
     return _request(standing, call, here, pending)
 
@@ -148,7 +148,7 @@ def _tool(standing: Standing, call: ToolCall, lane: str, pending: list[Exchange]
             break
         if isinstance(x.call, ToolCall):
             turn.append(x)
-    same = [x for x in turn if isinstance(x.call, ToolCall) and x.call.name == call.name]
+    same = [x for x in turn if standing.name(x.call) == standing.name(call)]
     if same:
         target = min(same, key=lambda x: len(standing.differences(x.call, call)))
         change = standing.change(target, call)
@@ -175,9 +175,9 @@ def _tool(standing: Standing, call: ToolCall, lane: str, pending: list[Exchange]
     return _extra(standing, call, lane, pending, cause)
 
 
-def _request(standing: Standing, call: WireCall, lane: str, pending: list[Exchange]) -> Divergence:
+def _request(standing: Standing, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
     """A request with no counterpart."""
-    alike = [x for x in pending if not isinstance(x.call, ToolCall) and standing.alike(x.call, call)]
+    alike = [x for x in pending if standing.alike(x.call, call)]
     targets = [x for x in alike if not x.abandoned] or alike
     if not targets or standing.foreign(call, targets[0], lane):
         cause = "the recorded conversation does not hold it: a new helper call, a retry, or one more round of the loop"

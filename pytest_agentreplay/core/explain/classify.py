@@ -14,7 +14,7 @@ from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
 from pytest_agentreplay.core.explain.noise import CLOCK, IDENT, ORDER, PLACE, PORT, UUID, noise, nothing_else
-from pytest_agentreplay.core.explain.sections import Section, message, owner, section, tool_name
+from pytest_agentreplay.core.explain.sections import Section, below, message, owner, section, tool_name
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.turns import label
 
@@ -47,7 +47,9 @@ def between(
     names = {one.path: name for one in found if (name := noise(one))}
     if found and len(names) == len(found):
         return _noise(label(recorded, reader), found, names)
-    if isinstance(recorded, ToolCall):
+    if isinstance(recorded, ToolCall) and recorded.boundary != "model":
+        if any(below(one.path, "call") for one in found):
+            return Change(Kind.MODEL, f"{label(recorded, reader)}: {_said(found[0])}", _MODEL_CAUSE, (), found)
         return _arguments(label(recorded, reader), found, names)
     reading, current = reader.read_call(recorded), reader.read_call(now)
     if {reading.kind, current.kind} == {"http"} and not (reading.messages or reading.system):

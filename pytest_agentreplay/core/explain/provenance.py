@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.model import ToolCall, ToolReply
+from pytest_agentreplay.core.model import ToolReply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def sought(change: Change) -> str:
 
 def spoken(exchange: Exchange, reader: Reader) -> Iterator[str]:
     """All that an exchange gave back, as texts to search in."""
-    if not isinstance(exchange.call, ToolCall):
+    if exchange.call.boundary != "tool":
         reading = reader.read_reply(exchange.call, exchange.outcome)
         yield reading.text
         for use in reading.tool_uses:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.model import ToolCall
-
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Call, Outcome, Run, WireCall
-    from pytest_agentreplay.core.reading import CallReading, Reader, ReplyReading
+    from pytest_agentreplay.core.model import Call, Outcome, Run
+    from pytest_agentreplay.core.reading import CallReading, Chunk, Reader, ReplyReading
 
 
 class Recall:
@@ -23,7 +21,7 @@ class Recall:
         for run in runs:
             for exchange in run.exchanges:
                 self.read_call(exchange.call)
-                if not isinstance(exchange.call, ToolCall):
+                if exchange.call.boundary != "tool":
                     self.read_reply(exchange.call, exchange.outcome)
 
     def read_call(self, call: Call) -> CallReading:
@@ -33,9 +31,13 @@ class Recall:
             known = self._calls[id(call)] = call, self._reader.read_call(call)
         return known[1]
 
-    def read_reply(self, call: WireCall, outcome: Outcome | None) -> ReplyReading:
+    def read_reply(self, call: Call, outcome: Outcome | None) -> ReplyReading:
         """As the reader reads it."""
         known = self._replies.get(id(call))
         if known is None or known[1] is not outcome:
             known = self._replies[id(call)] = call, outcome, self._reader.read_reply(call, outcome)
         return known[2]
+
+    def read_chunks(self, outcome: Outcome | None) -> tuple[Chunk, ...]:
+        """As the reader reads them."""
+        return self._reader.read_chunks(outcome)

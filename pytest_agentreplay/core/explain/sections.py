@@ -17,7 +17,7 @@ from pytest_agentreplay.core.rules import MATCHED_HEADERS
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_agentreplay.core.model import Call, Headers, Json, WireCall
+    from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, WireCall
     from pytest_agentreplay.core.reading import CallReading
 
 Readings = tuple["CallReading", "CallReading"]
@@ -88,10 +88,11 @@ def _is_result(block: Json) -> bool:
 def differences(recorded: Call, now: Call, *, hidden: Collection[str] = ()) -> tuple[Difference, ...]:
     """Every place where two calls differ, but those at or below a path in `hidden`.
 
-    Paths are those of the rules: "$..." in the body or the tool's arguments, "headers.NAME", "method", "url".
+    Paths are those of the rules: "$..." in the body or the arguments, "headers.NAME", "method", "url"; and "call..."
+    for a function's name and what was said of it.
     """
     if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
-        found = diff(dict(recorded.arguments), dict(now.arguments))
+        found = (*diff(_facts(recorded), _facts(now), path="call"), *diff(recorded.arguments, now.arguments))
     elif isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return ()
     elif isinstance(recorded, FrameCall) == isinstance(now, FrameCall):
@@ -99,6 +100,10 @@ def differences(recorded: Call, now: Call, *, hidden: Collection[str] = ()) -> t
     else:
         return ()
     return tuple(one for one in found if not any(below(one.path, path) for path in hidden))
+
+
+def _facts(call: ToolCall) -> JsonObject:
+    return {"name": call.name, **call.facts}
 
 
 def _wire(recorded: WireCall, now: WireCall) -> tuple[Difference, ...]:
@@ -146,7 +151,7 @@ def section(one: Difference, recorded: CallReading, now: CallReading) -> Section
             return Section.SCHEMA
         if reading.system_at and below(one.path, reading.system_at):
             return Section.PROMPT
-    if one.path in {"url", "method"}:
+    if one.path in {"url", "method"} or below(one.path, "call"):
         return Section.MODEL
     if not one.path.startswith("$"):
         return Section.WIRE

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call, Exchange, Json, Run, WireCall
+    from pytest_agentreplay.core.model import Call, Exchange, Json, Run
     from pytest_agentreplay.core.reading import Reader, ToolUse
 
 
@@ -99,8 +99,10 @@ class Standing:
                 return x
         return None
 
-    def alike(self, recorded: WireCall, now: WireCall) -> bool:
+    def alike(self, recorded: Call, now: Call) -> bool:
         """Whether one may stand for the other: both ask a model, or go to one host or path, or over one connection."""
+        if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+            return recorded.boundary == now.boundary == "model"
         if (wire := _connection(recorded)) != _connection(now) or wire:
             return wire == _connection(now)
         if self.speaks(recorded) and self.speaks(now):
@@ -108,9 +110,9 @@ class Standing:
         here, there = _host_and_path(recorded.url), _host_and_path(now.url)
         return here[0] == there[0] or here[1] == there[1]
 
-    def foreign(self, call: WireCall, due: Exchange, lane: str) -> bool:
+    def foreign(self, call: Call, due: Exchange, lane: str) -> bool:
         """Whether a model call is none of the conversation that the due one goes on with."""
-        if not self.speaks(call) or isinstance(due.call, ToolCall) or _connection(call):
+        if not (self.speaks(call) and self.speaks(due.call)) or _connection(call):
             return False
         new, old = self.reader.read_call(call), self.reader.read_call(due.call)
         said = self._said(due.call)
@@ -118,7 +120,7 @@ class Standing:
             return False
         return any(said & self._said(x.call) for x in self._top if x.start in self.served and self.lane(x) == lane)
 
-    def nearest(self, targets: Sequence[Exchange], call: WireCall) -> Exchange:
+    def nearest(self, targets: Sequence[Exchange], call: Call) -> Exchange:
         """The first target, unless a later one says all but the same as `call` and the first does not."""
         mine = self._said(call)
         far = [len(self._said(x.call) ^ mine) for x in targets]
@@ -129,7 +131,7 @@ class Standing:
         """The tool calls that the model asked for last before `exchange`, in its lane."""
         for x in reversed(self._top):
             before = x.start < exchange.start and self.lane(x) == self.lane(exchange)
-            if before and not isinstance(x.call, ToolCall) and self.is_model(x):
+            if before and self.is_model(x):
                 return self.reader.read_reply(x.call, x.outcome).tool_uses
         return ()
 
@@ -190,7 +192,7 @@ class Standing:
 
     def _said(self, call: Call) -> set[str]:
         """The messages of a model call, as comparable texts."""
-        if isinstance(call, ToolCall):
+        if not self.speaks(call):
             return set()
         reading = self.reader.read_call(call)
         return {canonical(one) for one in (*reading.system, *reading.messages)}
@@ -207,7 +209,7 @@ class Standing:
         return {
             use.id: use.name
             for x in self._top
-            if not isinstance(x.call, ToolCall)
+            if self.is_model(x)
             for use in self.reader.read_reply(x.call, x.outcome).tool_uses
         }
 
@@ -229,7 +231,7 @@ def arguments_cause(standing: Standing, target: Exchange, call: ToolCall) -> str
 def line(call: Call, reader: Reader) -> str:
     """A call on one line: a tool with its arguments, a model with the last words that it is sent."""
     name = label(call, reader)
-    if isinstance(call, ToolCall):
+    if isinstance(call, ToolCall) and call.boundary != "model":
         return f"{name} {canonical(call.arguments)}" if call.arguments else name
     messages = reader.read_call(call).messages
     words = " ".join(strings(_content(messages[-1]))) if messages else ""
@@ -254,13 +256,13 @@ def _result_id(message: Json) -> str:
 def _alike(recorded: Call, now: Call) -> bool:
     """Whether it is worth comparing them."""
     if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
-        return recorded.name == now.name
+        return (recorded.boundary, recorded.name) == (now.boundary, now.name)
     if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return False
     return _connection(recorded) == _connection(now) and len(recorded.body) == len(now.body)
 
 
-def _connection(call: WireCall) -> tuple[int | None, ...]:
+def _connection(call: Call) -> tuple[int | None, ...]:
     """Over which connection a message goes, `(None,)` for one that is opened; empty for a request of its own."""
     return (call.connection,) if isinstance(call, FrameCall) else ()
 

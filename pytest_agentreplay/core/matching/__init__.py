@@ -66,7 +66,7 @@ class Matching:
 
     def _fingerprint(self, call: Call) -> Hashable:
         if isinstance(call, ToolCall):
-            return call.name, canonical(call.arguments)
+            return call.boundary, call.name, canonical(call.facts), canonical(call.arguments)
         url = self._urls.get(call.url)
         if url is None:
             if len(self._urls) >= _URLS_KEPT:
@@ -141,7 +141,8 @@ class Matching:
     def _text(self, call: Call, without: frozenset[str] = frozenset()) -> tuple[str, set[str]]:
         """The canonical text of a call, and the ids in it that the client made itself."""
         if isinstance(call, ToolCall):
-            return f"{call.name}\n{canonical(self._left(call.arguments, self._table('tool'), ''))}", set()
+            put_to = canonical([call.boundary, call.name, call.facts])
+            return f"{put_to}\n{canonical(self._left(call.arguments, self._table('tool'), ''))}", set()
         reading = self._reader.read_call(call)
         table = self._table(reading.dialect)
         url = split(call.url)

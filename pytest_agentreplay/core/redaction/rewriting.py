@@ -50,7 +50,12 @@ class Rewriting:
         """A call with its arguments, or its URL, header values and body rewritten."""
         if isinstance(call, ToolCall):
             arguments = cast("JsonObject", self.tree(call.arguments))
-            return call if arguments is call.arguments else replace(call, arguments=arguments)
+            facts = cast("JsonObject", self.tree(call.facts)) if call.facts else call.facts
+            if arguments is not call.arguments or facts is not call.facts:
+                call = replace(call, arguments=arguments, facts=facts)
+            # A tool's name is code; that of a model may be the path of its file.
+            name = self.text(call.name) if call.boundary == "model" else call.name
+            return call if name == call.name else replace(call, name=name)
         url, kept = self.text(call.url), self.values(call.headers)
         if url is not call.url or kept is not call.headers:
             call = replace(call, url=url, headers=kept)

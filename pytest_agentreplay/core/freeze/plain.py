@@ -1,4 +1,4 @@
-"""Frozen values as plain ones, for assertions: no class is looked up, so a dataclass is a dict of its fields."""
+"""Frozen values as plain ones, to read and to assert on: no class is looked up, a dataclass is a dict of its fields."""
 
 from __future__ import annotations
 

@@ -1,0 +1,180 @@
+"""What models and retrievers of this process were asked and gave, in the shapes that libraries use."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.explain.retrievals import chunks_moved, ordinal
+from pytest_agentreplay.core.freeze import freeze, freeze_arguments
+from pytest_agentreplay.core.model import Failure, ToolCall, ToolReply
+from pytest_agentreplay.core.reading import Chunk
+from pytest_agentreplay.dialects import READER
+
+DOC = {"id": "doc-17", "metadata": {"source": "faq.md"}, "page_content": "Orders ship.", "type": "Document"}
+NODE = {"id_": "doc-17", "text": "Orders ship.", "metadata": {}, "class_name": "TextNode"}
+WHOLE = Chunk("doc-17", 0.81, "Orders ship.")
+
+
+def obj(name, fields):
+    """An instance as the freezer writes it."""
+    return {"$object": [name, fields]}
+
+
+def array(values, dtype):
+    return {"$codec": ["numpy.ndarray", {"dtype": dtype, "values": values}]}
+
+
+@pytest.mark.parametrize(
+    ("value", "chunks"),
+    [
+        ([obj("langchain_core.documents.base.Document", DOC)], [Chunk("doc-17", None, "Orders ship.")]),
+        ([{"$tuple": [obj("langchain_core.documents.base.Document", DOC), 0.81]}], [WHOLE]),
+        ([obj("llama_index.core.schema.NodeWithScore", {"node": obj("TextNode", NODE), "score": 0.81})], [WHOLE]),
+        (
+            {"ids": [["doc-17", "doc-4"]], "distances": [[0.81, 0.9]], "documents": [["Orders ship.", None]]},
+            [WHOLE, Chunk("doc-4", 0.9)],
+        ),
+        ({"ids": ["doc-17"], "documents": ["Orders ship."], "metadatas": [None]}, [Chunk("doc-17", None, "Orders ship.")]),
+        ({"matches": [{"id": "doc-17", "score": 0.81, "metadata": {"text": "Orders ship."}}]}, [WHOLE]),
+        ({"points": [{"id": 17, "score": 0.81, "payload": {"text": "Orders ship."}}]}, [Chunk("17", 0.81, "Orders ship.")]),
+        (
+            {"hits": {"hits": [{"_id": "doc-17", "_score": 0.81, "_source": {"content": "Orders ship."}}], "total": 1}},
+            [WHOLE],
+        ),
+        ({"results": [{"id": "doc-17", "memory": "Orders ship.", "score": 0.81}]}, [WHOLE]),
+        (["Orders ship."], [Chunk("", None, "Orders ship.")]),
+        ([["Orders ship.", 0.81], [0.5, "Refunds."]], [Chunk("", 0.81, "Orders ship."), Chunk("", 0.5, "Refunds.")]),
+        (
+            {"$tuple": [array([[0.1, 0.2]], "<f4"), array([[17, -1]], "<i8")]},
+            [Chunk("17", 0.1)],
+        ),
+        (None, []),
+        (7, []),
+        ({}, []),
+        ([], []),
+        ({"rows": 3}, []),
+    ],
+)  # fmt: skip
+def test_chunks_are_read_from_the_shapes_in_use(value, chunks):
+    assert READER.read_chunks(ToolReply(value)) == tuple(chunks)
+
+
+def test_chunks_come_from_generators_and_awaited_functions_too():
+    assert READER.read_chunks(ToolReply(items=("a", "b"))) == (Chunk(content="a"), Chunk(content="b"))
+    assert READER.read_chunks(ToolReply({"$awaited": ["a"]})) == (Chunk(content="a"),)
+    assert READER.read_chunks(Failure("ValueError")) == ()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["ids", "documents", "distances", "hits", "score", "id", "node", "text", "choices", "$tuple", "x"]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_reading_never_raises(value):
+    READER.read_chunks(ToolReply(value))
+    READER.read_reply(ToolCall("m", boundary="model"), ToolReply(value))
+    for boundary in ("model", "retrieval"):
+        READER.read_call(ToolCall("m", {"messages": value, "query": value, "tools": value}, boundary))
+
+
+def reading(facts=None, **arguments):
+    return READER.read_call(ToolCall("qwen", freeze_arguments(arguments), "model", facts or {}))
+
+
+def test_a_call_of_a_model_has_prompt_system_tools_and_parameters():
+    told = reading({"provider": "llama.cpp", "parameters": {"quant": "q4"}}, prompt="Hi", system="Be kind.", top_p=0.5)
+    assert (told.kind, told.name, told.model, told.provider) == ("model", "qwen", "qwen", "llama.cpp")
+    assert (told.messages, told.messages_at) == (("Hi",), "$.prompt")
+    assert (told.system, told.system_at) == (("Be kind.",), "$.system")
+    assert told.parameters == {"quant": "q4", "top_p": 0.5}
+    chat = reading(messages=[{"role": "user", "content": "Hi"}], tools=[{"name": "lookup"}])
+    assert (chat.operation, chat.messages_at, chat.tools_at) == ("chat", "$.messages", "$.tools")
+    assert chat.provider == "in_process"
+
+
+def test_messages_of_langchain_have_their_roles():
+    call = {"name": "lookup", "args": {"id": 7}, "id": "call_abcdef"}
+    human = {"type": "human", "content": "Hi", "additional_kwargs": {}}
+    ai = {"type": "ai", "content": "", "tool_calls": [call]}
+    tool = {"type": "tool", "content": "late", "tool_call_id": "call_abcdef"}
+    told = READER.read_call(ToolCall("m", {"messages": [obj("H", human), obj("A", ai), obj("T", tool)]}, "model"))
+    assert [READER.say(message) for message in told.messages] == [
+        "user: Hi",
+        'assistant calls lookup({"id":7})',
+        "tool result call_abcdef: late",
+    ]
+    reply = READER.read_reply(ToolCall("m", boundary="model"), ToolReply(obj("A", {**ai, "content": "Wait."})))
+    assert (reply.text, reply.tool_uses[0].name, reply.ids) == ("Wait.", "lookup", ("call_abcdef",))
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (ToolReply("Hi"), "Hi"),
+        (ToolReply({"$awaited": "Hi"}), "Hi"),
+        (ToolReply([{"generated_text": "Hi"}]), "Hi"),
+        (ToolReply({"response": "Hi", "done": True}), "Hi"),
+        (ToolReply({"message": {"role": "assistant", "content": "Hi"}}), "Hi"),
+        (ToolReply({"choices": [{"message": {"content": "Hi"}}]}), "Hi"),
+        (ToolReply({"choices": [{"text": "Hi"}]}), "Hi"),
+        (ToolReply(items=("H", "i")), "Hi"),
+        (
+            ToolReply(items=({"choices": [{"delta": {"content": "H"}}]}, {"choices": [{"delta": {"content": "i"}}]})),
+            "Hi",
+        ),
+        (ToolReply(items=({"choices": [{"text": "H"}]}, {"choices": [{"text": "i"}]})), "Hi"),
+        (ToolReply(7), ""),
+        (None, ""),
+    ],
+)
+def test_the_text_of_a_reply(reply, text):
+    assert READER.read_reply(ToolCall("m", boundary="model"), reply).text == text
+
+
+def test_what_broke_a_reply_off_is_its_error():
+    broken = ToolReply(items=("H",), failure=Failure("builtins.TimeoutError", "too slow"))
+    reading = READER.read_reply(ToolCall("m", boundary="model"), broken)
+    assert (reading.text, reading.error) == ("H", "builtins.TimeoutError: too slow")
+
+
+def test_a_retrieval_has_its_query_and_embedding_model():
+    call = ToolCall("search", {"query": "shoes", "k": 2}, "retrieval", {"embedding_model": "bge"})
+    told = READER.read_call(call)
+    assert (told.kind, told.messages, told.model) == ("retrieval", ("shoes",), "bge")
+    bundle = ToolCall("r", {"query_bundle": obj("QueryBundle", {"query_str": "shoes"})}, "retrieval")
+    assert READER.read_call(bundle).messages == ("shoes",)
+
+
+def test_what_moved_between_two_rankings():
+    recorded = [Chunk("a", 0.9, "A"), Chunk("b", 0.8, "B"), Chunk("c", 0.7, "C")]
+    now = [Chunk("b", 0.8, "B"), Chunk("a", 0.9, "a"), Chunk("d", 0.1, "D")]
+    assert chunks_moved(recorded, now) == (
+        "chunk a is 2nd now, was 1st",
+        "chunk a: its content changed",
+        "chunk b is 1st now, was 2nd",
+        "chunk c is gone, was 3rd",
+        "chunk d is 3rd now, and was not there",
+    )
+    assert chunks_moved([Chunk("a", 0.81)], [Chunk("a", 0.79)]) == ("chunk a: score 0.81 recorded, 0.79 now",)
+    assert chunks_moved(recorded, recorded) == ()
+    assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 112)] == [
+        *("1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th")
+    ]
+
+
+def test_decimals_are_scores_as_little_as_texts():
+    assert READER.read_chunks(ToolReply(freeze([{"id": "a", "score": Decimal("0.5")}]))) == (Chunk("a"),)
