@@ -1,16 +1,17 @@
 """Bodies on their way: teed chunk by chunk while recording, played chunk by chunk while replaying.
 
-Written once for httpx and httpx2; `http_httpx` makes them streams of the library at hand. A body is never read ahead of
-the agent, and nothing is awaited once an exception is under way: it may be a cancellation.
+Written once for every HTTP library; its own boundary file makes them streams of the library at hand. A body is never
+read ahead of the agent, and nothing is awaited once an exception is under way: it may be a cancellation.
 """
 
 from __future__ import annotations
 
 import types
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.http_failures import frozen
-from pytest_agentreplay.boundaries.http_wire import forever, native, never, refuse
+from pytest_agentreplay.boundaries.http_wire import forever, never, refuse
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
 
 if TYPE_CHECKING:
@@ -27,24 +28,16 @@ def texts(raw: list[tuple[bytes, bytes]]) -> Headers:
 
 
 class Take:
-    """A reply as far as it has come; settled once, by whichever end comes first."""
+    """A reply as far as it has come after its `head`; settled once, by whichever end comes first."""
 
-    __slots__ = ("_chunks", "_passage", "_response", "_watch", "headers", "reading")
+    __slots__ = ("_chunks", "_head", "_passage", "_watch", "reading")
 
-    def __init__(self, passage: Passage, response: Any, watch: Watch) -> None:
-        extensions = response.extensions
+    def __init__(self, passage: Passage, head: HttpReply, watch: Watch | None = None) -> None:
         self._passage = passage
+        self._head = head
         self._chunks: list[bytes] = []
-        self._watch = watch
+        self._watch = watch or Watch()
         self.reading = False
-        # Taken now: the agent may change the response that it is given.
-        self.headers = texts(response.headers.raw)
-        reason = extensions.get("reason_phrase")
-        self._response = (
-            response.status_code,
-            response.reason_phrase if reason is None else reason.decode("latin-1"),
-            extensions.get("http_version", b"HTTP/1.1").decode("latin-1"),
-        )
         passage.partial = self.partial
 
     def over(self, awaitable: Awaitable[bytes]) -> Awaitable[bytes]:
@@ -56,6 +49,12 @@ class Take:
         if not self._chunks:
             self._passage.first_byte()
         self._chunks.append(bytes(chunk))
+
+    def add_all(self, chunks: list[bytes]) -> None:
+        """Note several, leaving out empty ones."""
+        for chunk in chunks:
+            if chunk:
+                self.add(chunk)
 
     def end(self, failure: Failure | None = None, *, closed: bool = False) -> None:
         """It ended: whole, broken off by `failure`, or `closed` by the agent. Later ends do nothing."""
@@ -71,12 +70,11 @@ class Take:
         return self._reply(waiting, closed=waiting is None)
 
     def _reply(self, failure: Failure | None, *, closed: bool) -> HttpReply:
-        status, reason, version = self._response
         body = b"".join(self._chunks)
-        length = next((value for name, value in self.headers if name.lower() == "content-length"), "")
+        length = next((value for name, value in self._head.headers if name.lower() == "content-length"), "")
         closed = closed and length != str(len(body))
         cuts = tuple(map(len, self._chunks))
-        return HttpReply(status, reason, version, self.headers, Body(body) if body else EMPTY, cuts, failure, closed)
+        return replace(self._head, body=Body(body) if body else EMPTY, cuts=cuts, failure=failure, closed=closed)
 
 
 class Tee:
@@ -210,7 +208,7 @@ class Played:
         reply = self._reply
         if reply.failure is not None:
             self.close()
-            raise native(reply.failure, self._wire)
+            raise self._wire.revive(reply.failure)
         if reply.closed and not reply.body.data.rstrip().endswith(b"data: [DONE]"):
             count = f"{len(reply.cuts)} chunk{'' if len(reply.cuts) == 1 else 's'}"
             refuse(self._wire, f"the agent reads on where it stopped reading when recorded, after {count}")

@@ -12,13 +12,15 @@ ahead. While replaying the inner transport is not even looked up.
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.http_bodies import AsyncTee, Played, Take, Tee, Watch, texts
-from pytest_agentreplay.boundaries.http_failures import frozen
-from pytest_agentreplay.boundaries.http_wire import Wire, forever, native, never
+from pytest_agentreplay.boundaries.http_failures import frozen, thawed
+from pytest_agentreplay.boundaries.http_wire import Wire, attempt_of, forever, never
 from pytest_agentreplay.boundaries.neighbours import closed
+from pytest_agentreplay.boundaries.wrapping import wrap
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 
 if TYPE_CHECKING:
@@ -26,35 +28,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
-    from pytest_agentreplay.core.model import Headers
 
 
 def meet(library: ModuleType) -> None:
     """Wrap the seam of the two client classes of `library`. Doing it twice does nothing."""
     streams = _Streams(library)
     for client in (library.Client, library.AsyncClient):
-        seam = getattr(client, "_transport_for_url", None)
-        if seam is None:
-            continue
-        owner, original = getattr(seam, "__agentreplay__", (None, seam))
-        # A second copy of this module (test tools that restore sys.modules) takes over from the first.
-        if owner is not doorstep.current:
-            client._transport_for_url = wrap(original, streams)
-
-
-def wrap(original: Callable[[Any, Any], Any], streams: _Streams) -> Callable[[Any, Any], Any]:
-    """The seam that gives the real transport, or one that asks at the doorstep first."""
-    current, within_http = doorstep.current, doorstep.within_http
-
-    @functools.wraps(original)
-    def _transport_for_url(self: Any, url: Any) -> Any:
-        crossing = current()
-        if crossing is None or within_http():
-            return original(self, url)
-        return _Transport(crossing, streams, functools.partial(original, self, url))
-
-    _transport_for_url.__agentreplay__ = (current, original)  # type: ignore[attr-defined]
-    return _transport_for_url
+        wrap(client, "_transport_for_url", streams.asking)
 
 
 class _Transport:
@@ -105,7 +85,7 @@ class _Transport:
     def _enter(self, request: Any, body: bytes) -> Wire:
         call = call_of(request, body)
         passage = self._crossing.enter(call, attempt=attempt_of(call.headers))
-        return Wire(self._crossing, passage, call, request, self._streams.library)
+        return Wire(self._crossing, passage, call, functools.partial(native, request, self._streams.library))
 
 
 def call_of(request: Any, body: bytes) -> HttpCall:
@@ -115,10 +95,25 @@ def call_of(request: Any, body: bytes) -> HttpCall:
     return HttpCall(request.method, url, texts(request.headers.raw), Body(body) if body else EMPTY)
 
 
-def attempt_of(headers: Headers) -> int:
-    """Which attempt an SDK says that this is, from 1."""
-    retries = dict(headers).get("x-stainless-retry-count", "")  # the one spelling of those SDKs
-    return 1 + int(retries) if retries.isdecimal() else 1
+def native(request: Any, library: ModuleType, failure: Failure) -> BaseException:
+    """The recorded failure as an exception of the library, told of the request that it belongs to."""
+    error: Any = thawed(failure, library)
+    if isinstance(error, library.HTTPError):
+        error.request = request
+    raised: BaseException = error
+    return raised
+
+
+def head_of(response: Any) -> HttpReply:
+    """What came before the body; taken at once, as the agent may change the response that it is given."""
+    extensions = response.extensions
+    reason = extensions.get("reason_phrase")
+    return HttpReply(
+        response.status_code,
+        response.reason_phrase if reason is None else reason.decode("latin-1"),
+        extensions.get("http_version", b"HTTP/1.1").decode("latin-1"),
+        texts(response.headers.raw),
+    )
 
 
 class _Streams:
@@ -130,18 +125,32 @@ class _Streams:
         self.async_tee = type("AsyncTee", (AsyncTee, library.AsyncByteStream), {})
         self.played = type("Played", (Played, library.SyncByteStream, library.AsyncByteStream), {})
 
+    def asking(self, original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """The seam that gives the real transport, or one that asks at the doorstep first."""
+        current, within_http = doorstep.current, doorstep.within_http
+
+        def _transport_for_url(client: Any, url: Any) -> Any:
+            crossing = current()
+            if crossing is None or within_http():
+                return original(client, url)
+            return _Transport(crossing, self, functools.partial(original, client, url))
+
+        return _transport_for_url
+
     def recorded(self, response: Any, passage: Passage, tee: type, watch: Watch) -> Any:
         """The native response itself, its stream teed."""
-        take = Take(passage, response, watch)
+        head = head_of(response)
         if not response.is_stream_consumed:
-            response.stream = tee(response.stream, take)
+            response.stream = tee(response.stream, Take(passage, head, watch))
             return response
         # A mock, or a transport that has read ahead: nothing will flow.
         if isinstance(response.stream, self.library.ByteStream):
-            take.add(b"".join(response.stream))
+            body = b"".join(response.stream)
         else:
-            take.headers = tuple([pair for pair in take.headers if pair[0].lower() != "content-encoding"])
-            take.add(getattr(response, "_content", b""))
+            plain = tuple([pair for pair in head.headers if pair[0].lower() != "content-encoding"])
+            head, body = replace(head, headers=plain), getattr(response, "_content", b"")
+        take = Take(passage, head, watch)
+        take.add(body)
         take.end()
         return response
 
@@ -160,4 +169,4 @@ class _Streams:
             )
         assert isinstance(reply, Failure)
         wire.passage.finish()
-        raise native(reply, wire)
+        raise wire.revive(reply)

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries.http_failures import thawed
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from collections.abc import Callable
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
-    from pytest_agentreplay.core.model import Failure, HttpCall
+    from pytest_agentreplay.core.model import Failure, Headers, HttpCall
 
 
 @dataclass(slots=True)
 class Wire:
-    """One wire call under way: who asks, what was answered, the native request and the library that it is of."""
+    """One wire call under way: who asks, what was answered, and how a recorded failure is `revived` for the library."""
 
     crossing: Crossing
     passage: Passage
     call: HttpCall
-    request: Any
-    library: ModuleType
+    revive: Callable[[Failure], BaseException]
 
 
-def native(failure: Failure, wire: Wire) -> BaseException:
-    """The recorded failure as an exception of the library, told of the request that it belongs to."""
-    error: Any = thawed(failure, wire.library)
-    if isinstance(error, wire.library.HTTPError):
-        error.request = wire.request
-    raised: BaseException = error
-    return raised
+def attempt_of(headers: Headers) -> int:
+    """Which attempt an SDK says that this is, from 1."""
+    for name, value in headers:
+        match name.lower():
+            case "x-stainless-retry-count" if value.isdecimal():
+                return 1 + int(value)
+            case "amz-sdk-request" if (told := _ATTEMPT.match(value)) is not None:
+                return int(told[1])
+    return 1
+
+
+_ATTEMPT = re.compile(r"attempt=([0-9]{1,9})")
 
 
 def refuse(wire: Wire, what: str) -> NoReturn:

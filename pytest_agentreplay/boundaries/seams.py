@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 SEAMS: dict[str, str] = {
+    "http.client": "http_stdlib",
     "httpx": "http_httpx",
     "httpx2": "http_httpx",
     "numpy.random": "numpy_random",
+    "urllib3.connectionpool": "http_urllib3",
     "websockets.asyncio.client": "websocket_asyncio",
     "websockets.sync.client": "websocket_sync",
 }

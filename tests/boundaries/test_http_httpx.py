@@ -7,9 +7,7 @@ import gzip
 import json
 import threading
 import time
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import anthropic
 import anyio
@@ -21,9 +19,8 @@ import trio
 
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import http_httpx, lanes, seams
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.gate import Answer, Forward, Refuse
-from pytest_agentreplay.core.model import Body, Exchange, Failure, HttpReply, Timing
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.model import Body, Exchange, Failure, HttpReply
 from pytest_agentreplay.demo.server import Ask, ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -31,115 +28,6 @@ pytestmark = pytest.mark.env("main", "legacy", "lowest")
 
 LIBRARIES = [pytest.param(httpx, id="httpx"), pytest.param(httpx2, id="httpx2")]
 HOW = ["sync", "async"]
-
-
-class Plain:
-    """Scrubs nothing."""
-
-    def headers(self, headers):
-        return headers
-
-    def call(self, call):
-        return call
-
-    def outcome(self, call, outcome):
-        return outcome
-
-    reveal = staticmethod(lambda outcome: outcome)
-
-
-class Tape:
-    """A gate that records, and one that answers in order what the same method, url and body were answered."""
-
-    def __init__(self, recorded=()):
-        self.count = 0
-        self.lock = threading.Lock()
-        self.exchanges = {}
-        self.latched = None
-        self.queues = {}
-        for x in recorded:
-            self.queues.setdefault(identity(x.call), deque()).append(x)
-
-    def recognise(self, call):
-        return False
-
-    def ask(self, call, moment):
-        with self.lock:
-            self.count += 1
-            number = self.count
-            self.exchanges[number] = Exchange(call, None, number, None, lane=moment.lane, attempt=moment.attempt)
-        return Forward(number)
-
-    def settle(self, ticket, outcome, *, at, first, suspended):
-        begun = self.exchanges[ticket]
-        assert begun.outcome is None, "settled twice"
-        timing = Timing(0, first, at)
-        self.exchanges[ticket] = Exchange(
-            begun.call, outcome, ticket, at, lane=begun.lane, attempt=begun.attempt, suspended=suspended, timing=timing
-        )
-
-    def latch(self, divergence, origin):
-        self.latched = self.latched or divergence
-        return self.latched
-
-
-class Player(Tape):
-    def ask(self, call, moment):
-        queue = self.queues.get(identity(call))
-        if not queue:
-            return Refuse(Divergence(Kind.EXTRA, f"nothing for {doorstep.describe(call)}", now=call))
-        return Answer(queue.popleft(), 1)
-
-
-def identity(call):
-    return call.method, call.url, call.body.sha256
-
-
-class Steps:
-    def __init__(self):
-        self.times = []
-
-    def step(self, at, lane, count):
-        self.times.append(at)
-
-
-@contextmanager
-def running(gate):
-    crossing = doorstep.Crossing(gate, Plain(), steps=Steps())
-    seams.install()
-    doorstep.open_for(crossing)
-    token = lanes.STRAND.set(crossing.main())
-    try:
-        yield crossing
-    finally:
-        lanes.STRAND.reset(token)
-        doorstep.open_for(None)
-        crossing.end()
-
-
-@contextmanager
-def recording():
-    tape = Tape()
-    with running(tape):
-        yield tape
-
-
-def replaying(tape):
-    return running(Player(tape.exchanges.values()))
-
-
-def both(server, act):
-    """Record `act`, replay it, and give both results and the exchanges; the server is not reached again."""
-    with recording() as tape:
-        live = act()
-    hits = server.hits
-    with replaying(tape) as crossing:
-        replayed = act()
-    assert server.hits == hits
-    assert crossing.gate.latched is None
-    assert not any(crossing.gate.queues.values()), "not all was asked for"
-    assert len(crossing.steps.times) == len(tape.exchanges), "each crossing moves the clock once"
-    return live, replayed, list(tape.exchanges.values())
 
 
 def fetch(library, how, method, url, *, closing=None, timeout=5.0, client=None, **request):
@@ -214,7 +102,7 @@ def speak(server, name, how, *, client=None, retries=0):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", SDKS)
-def test_sdk_gets_the_same_again_without_a_server(name, how):
+def test_sdk_gets_the_same_again_without_a_server(name, how, both):
     with ModelServer() as server:
         live, replayed, exchanges = both(server, lambda: speak(server, name, how))
         assert speak(server, name, how) != live
@@ -228,7 +116,7 @@ def test_sdk_gets_the_same_again_without_a_server(name, how):
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_tool_conversation_after_the_server_has_gone(how):
+def test_a_tool_conversation_after_the_server_has_gone(how, recording, replaying):
     script = [Ask("clock"), "It is late."]
     with ModelServer(script) as server, recording() as tape:
         live = [speak(server, "chat", how), speak(server, "chat stream", how)]
@@ -263,7 +151,7 @@ REPLIES = {
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("name", REPLIES)
-def test_the_wire_comes_back_as_it_was(name, library, how):
+def test_the_wire_comes_back_as_it_was(name, library, how, both):
     timeout = 0.3 if REPLIES[name].hang else 5.0
     with ModelServer([REPLIES[name]] * 2) as server:
         bare = fetch(library, how, "GET", server.url, timeout=timeout)
@@ -281,7 +169,7 @@ def test_the_wire_comes_back_as_it_was(name, library, how):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_decoding_and_cookies_are_the_clients_own(library, how):
+def test_decoding_and_cookies_are_the_clients_own(library, how, both):
     def act():
         if how == "sync":
             with library.Client() as client:
@@ -304,7 +192,7 @@ def test_decoding_and_cookies_are_the_clients_own(library, how):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_connection_refused_is_a_recorded_outcome(library, how):
+def test_connection_refused_is_a_recorded_outcome(library, how, both):
     with ModelServer() as server:
         pass
     live, replayed, exchanges = both(server, lambda: fetch(library, how, "GET", server.url))
@@ -317,7 +205,7 @@ def test_connection_refused_is_a_recorded_outcome(library, how):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_failure_recorded_through_one_library_comes_back_through_the_other(library, how):
+def test_a_failure_recorded_through_one_library_comes_back_through_the_other(library, how, recording, replaying):
     other = httpx2 if library is httpx else httpx
     with ModelServer([Raw(chunks=(b"a", b"b"), hang=True)]) as server, recording() as tape:
         live = fetch(library, how, "GET", server.url, timeout=0.3)
@@ -329,7 +217,7 @@ def test_a_failure_recorded_through_one_library_comes_back_through_the_other(lib
     assert live[-1] == [b"a", b"b"]
 
 
-def test_sdk_errors_are_the_sdks_own():
+def test_sdk_errors_are_the_sdks_own(both):
     def act():
         try:
             return speak(server, "chat", "sync")
@@ -347,7 +235,7 @@ def test_sdk_errors_are_the_sdks_own():
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", ["chat", "messages stream"])
-def test_retries_are_attempts_of_their_own(name, how):
+def test_retries_are_attempts_of_their_own(name, how, both):
     with ModelServer([REPLIES["half json"], REPLIES["half json"], "third time lucky"]) as server:
         live, replayed, exchanges = both(server, lambda: speak(server, name, how, retries=2))
     assert replayed == live
@@ -360,7 +248,7 @@ def test_retries_are_attempts_of_their_own(name, how):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("sdk", [openai, anthropic])
-def test_a_refusal_comes_out_of_an_sdk_at_once(sdk, how):
+def test_a_refusal_comes_out_of_an_sdk_at_once(sdk, how, running, Player):
     name = "chat" if sdk is openai else "messages"
     asked = []
 
@@ -377,7 +265,7 @@ def test_a_refusal_comes_out_of_an_sdk_at_once(sdk, how):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_no_transport_is_looked_up_in_replay(library, how):
+def test_no_transport_is_looked_up_in_replay(library, how, recording, running, Player):
     asked = []
 
     class Seen(library.MockTransport):
@@ -414,7 +302,7 @@ def test_no_transport_is_looked_up_in_replay(library, how):
         live = act()
     before = len(asked)
     assert before
-    with replaying(tape):
+    with running(Player(tape.exchanges.values())):
         assert act() == live
     with running(Player()), pytest.raises(ReplayDiverged):
         act()
@@ -448,7 +336,7 @@ def reply_kinds(library):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("kind", reply_kinds(httpx))
-def test_user_transports_whatever_they_give(kind, library):
+def test_user_transports_whatever_they_give(kind, library, recording, replaying):
     made = []
 
     def handler(request):
@@ -469,7 +357,7 @@ def test_user_transports_whatever_they_give(kind, library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_suspended_is_said_of_what_really_gave_way(library):
+def test_suspended_is_said_of_what_really_gave_way(library, recording):
     async def slowly():
         yield b"one"
         await asyncio.sleep(0)
@@ -497,7 +385,7 @@ def test_suspended_is_said_of_what_really_gave_way(library):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_mounts_and_user_transports_over_the_real_wire(library, how):
+def test_mounts_and_user_transports_over_the_real_wire(library, how, both):
     transport = library.HTTPTransport if how == "sync" else library.AsyncHTTPTransport
     shapes = [lambda: {"mounts": {"all://127.0.0.1": transport()}}, lambda: {"transport": transport(retries=1)}]
     for shape in shapes:
@@ -508,7 +396,7 @@ def test_mounts_and_user_transports_over_the_real_wire(library, how):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_one_exchange_per_wire_call_though_a_transport_calls_out_itself(library):
+def test_one_exchange_per_wire_call_though_a_transport_calls_out_itself(library, both):
     class Fetching(library.BaseTransport):
         """Asks for a token first, with a client of its own, as auth transports do."""
 
@@ -529,7 +417,7 @@ def test_one_exchange_per_wire_call_though_a_transport_calls_out_itself(library)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_each_hop_of_a_redirect_is_a_wire_call(library):
+def test_each_hop_of_a_redirect_is_a_wire_call(library, both):
     there = Raw(307, headers=[("Location", "/there"), ("Content-Length", "0")])
     body = json.dumps({"a": 1}).encode()
 
@@ -547,7 +435,7 @@ def test_each_hop_of_a_redirect_is_a_wire_call(library):
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("kind", ["stream", "multipart", "bytes", "nothing"])
-def test_request_bodies_are_kept_and_still_sent(kind, library, how):
+def test_request_bodies_are_kept_and_still_sent(kind, library, how, both):
     def request():
         async def parts():
             yield b"ab"
@@ -579,7 +467,7 @@ def test_request_bodies_are_kept_and_still_sent(kind, library, how):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_clients_built_before_threads_and_executors(library):
+def test_clients_built_before_threads_and_executors(library, both):
     with ModelServer() as server, library.Client() as client:
 
         def one(number):
@@ -611,7 +499,7 @@ def test_clients_built_before_threads_and_executors(library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_gather_on_one_client_built_before(library):
+def test_gather_on_one_client_built_before(library, recording, replaying):
     async def act(client):
         replies = await asyncio.gather(*[client.get(f"{server.url}/{n}") for n in range(6)])
         return [reply.json()["id"] for reply in replies]
@@ -632,7 +520,7 @@ def test_gather_on_one_client_built_before(library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_trio_and_anyio(library):
+def test_trio_and_anyio(library, both):
     async def act():
         async with library.AsyncClient() as client, client.stream("GET", server.url) as response:
             return [chunk async for chunk in response.aiter_raw()]
@@ -643,7 +531,7 @@ def test_trio_and_anyio(library):
             assert live == replayed
 
 
-def test_recording_keeps_chunks_and_their_times():
+def test_recording_keeps_chunks_and_their_times(recording):
     """The first chunk passes on while the server still waits to be let go on."""
     go_on = threading.Event()
 
@@ -681,7 +569,7 @@ def test_recording_keeps_chunks_and_their_times():
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_early_close_is_replayed_at_its_place(library, how):
+def test_early_close_is_replayed_at_its_place(library, how, both, running, Player):
     with ModelServer([Raw(chunks=(b"a", b"b", b"c"), delay=0.02)]) as server:
         live, replayed, exchanges = both(server, lambda: fetch(library, how, "GET", server.url, closing=2))
         assert live == replayed
@@ -696,7 +584,7 @@ def test_early_close_is_replayed_at_its_place(library, how):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("read", [0, 1])
-def test_a_dropped_response_is_settled_when_the_run_ends(library, read):
+def test_a_dropped_response_is_settled_when_the_run_ends(library, read, recording, replaying):
     kept = []
 
     def act():
@@ -728,7 +616,7 @@ CANCELLED = {"before the answer": Raw(status=0, hang=True), "in the body": Raw(c
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("when", CANCELLED)
 @pytest.mark.parametrize("runner", ["asyncio", "trio"])
-def test_cancellation_waits_to_be_cancelled_again(runner, when, library):
+def test_cancellation_waits_to_be_cancelled_again(runner, when, library, recording, replaying):
     got = []
 
     async def read():
@@ -766,7 +654,7 @@ def test_cancellation_waits_to_be_cancelled_again(runner, when, library):
     assert failure.type == {"asyncio": "asyncio.exceptions.CancelledError", "trio": "trio.Cancelled"}[runner]
 
 
-def unfinished(url, outcome):
+def unfinished(url, outcome, recording):
     with recording() as tape, httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as client:
         client.get(url)
     (exchange,) = tape.exchanges.values()
@@ -776,8 +664,8 @@ def unfinished(url, outcome):
 @pytest.mark.parametrize(
     "outcome", [None, HttpReply(200, body=Body(b"a"), cuts=(1,), failure=Failure("builtins.GeneratorExit"))]
 )
-def test_a_sync_call_that_never_ended_holds_its_thread_until_the_test_is_over(outcome):
-    exchange = unfinished("http://nowhere.test/", outcome)
+def test_a_sync_call_that_never_ended_holds_its_thread_until_the_test_is_over(outcome, recording, running, Player):
+    exchange = unfinished("http://nowhere.test/", outcome, recording)
     seen = []
 
     def work():
@@ -814,7 +702,7 @@ def test_install_twice_wraps_once_and_rests_outside_a_test():
         assert client._transport_for_url(httpx.URL("http://a/")) is client._transport
 
 
-def test_a_straggler_is_refused_after_its_test():
+def test_a_straggler_is_refused_after_its_test(recording, Plain):
     with ModelServer() as server, recording() as tape:
         pass
     token = lanes.STRAND.set(lanes.Strand(crossing := doorstep.Crossing(tape, Plain())))
