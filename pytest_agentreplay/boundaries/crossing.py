@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
+from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.tracing import span_here
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import ToolCall
@@ -295,7 +296,13 @@ def open_for(crossing: Crossing | None) -> None:
 def within_http() -> bool:
     """Whether an HTTP exchange around us already sees what happens here; inner HTTP seams then step aside."""
     stamped = lanes.STRAND.get()
-    return stamped is not None and stamped.inside is not None and stamped.inside[1] in {"http", "websocket"}
+    return stamped is not None and stamped.inside is not None and stamped.inside[1] == "http"
+
+
+def for_http() -> Crossing | None:
+    """The crossing that an HTTP seam must ask; None outside of tests, within an exchange, and where traces are sent."""
+    crossing = current()
+    return None if crossing is None or within_http() or sends_traces(sys._getframe(1)) else crossing
 
 
 def describe(call: Call) -> str:

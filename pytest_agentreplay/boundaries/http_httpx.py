@@ -127,11 +127,11 @@ class _Streams:
 
     def asking(self, original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         """The seam that gives the real transport, or one that asks at the doorstep first."""
-        current, within_http = doorstep.current, doorstep.within_http
+        asked = doorstep.for_http
 
         def _transport_for_url(client: Any, url: Any) -> Any:
-            crossing = current()
-            if crossing is None or within_http():
+            crossing = asked()
+            if crossing is None:
                 return original(client, url)
             return _Transport(crossing, self, functools.partial(original, client, url))
 

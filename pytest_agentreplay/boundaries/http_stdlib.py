@@ -77,12 +77,12 @@ class _Seams:
 
     def endheaders(self, original: Seam) -> Seam:
         """The end of a request's head: ask, unless a body is still to come."""
-        current, within_http = doorstep.current, doorstep.within_http
+        asked = doorstep.for_http
         self._end = original
 
         def endheaders(connection: Any, message_body: Any = None, *, encode_chunked: bool = False) -> Any:
-            crossing = current()
-            if crossing is None or within_http() or isinstance(connection.sock, Playing):
+            crossing = asked()
+            if crossing is None or isinstance(connection.sock, Playing):
                 _under.pop(connection, None)
                 return original(connection, message_body, encode_chunked=encode_chunked)
             under = _under[connection] = Under(crossing, tuple(connection._buffer))

@@ -41,11 +41,11 @@ def meet(library: ModuleType) -> None:
 
 def make_request(original: Seam) -> Seam:
     """The wire call, which asks at the doorstep first."""
-    current, within_http = doorstep.current, doorstep.within_http
+    asked = doorstep.for_http
 
     def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **more: Any) -> Any:
-        crossing = current()
-        if crossing is None or within_http():
+        crossing = asked()
+        if crossing is None:
             return original(pool, connection, method, url, *args, **more)
         sent, more["body"] = whole(more.get("body"))
         call = HttpCall(method, url_of(pool, url), pairs(more.get("headers") or {}), Body(sent) if sent else EMPTY)
@@ -61,7 +61,7 @@ def prepare_proxy(original: Seam) -> Seam:
     """The tunnel through a proxy: it is dug when the wire call is made for real, and only then."""
 
     def _prepare_proxy(pool: Any, connection: Any) -> None:
-        if doorstep.current() is None or doorstep.within_http():
+        if doorstep.for_http() is None:
             original(pool, connection)
         else:
             setattr(connection, _TUNNEL, functools.partial(original, pool, connection))

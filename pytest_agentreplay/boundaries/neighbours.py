@@ -6,6 +6,7 @@ the run and send what they saw from threads of their own: that is no part of the
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import CannotFreeze
@@ -21,8 +22,16 @@ CLOSERS = {
 """Package -> who it is to people, and how a recording gets past it."""
 
 SENDERS = {
+    "agents.tracing.processors": frozenset({""}),
     "langsmith._internal._background_thread": frozenset({""}),
     "langsmith.client": frozenset({"_process_buffered_run_ops_batch", "_send_compressed_multipart_req"}),
+    "opentelemetry.sdk._logs._internal": frozenset({""}),
+    "opentelemetry.sdk._logs._internal.export": frozenset({""}),
+    "opentelemetry.sdk._shared_internal": frozenset({""}),
+    "opentelemetry.sdk.metrics._internal.export": frozenset({""}),
+    "opentelemetry.sdk.trace.export": frozenset({""}),
+    "posthog.consumer": frozenset({""}),
+    "sentry_sdk.worker": frozenset({""}),
 }
 """Module -> functions of it that a thread of its own begins with to send traces; "" stands for any."""
 
@@ -43,6 +52,8 @@ def closed(error: BaseException) -> CannotFreeze | None:
 
 def sends_traces(frame: FrameType | None) -> bool:
     """Whether the thread that `frame` runs in was started to send traces, and for nothing else."""
+    if SENDERS.keys().isdisjoint(sys.modules):
+        return False
     work = ("", "")
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

@@ -76,12 +76,12 @@ def test_traces_are_sent_while_recording_and_by_no_replay(traced, collector):
     assert (len(collector.taken), traced.ledger) == (sent, ran)
 
 
-def test_what_a_marked_test_asks_of_langsmith_is_refused_by_name(traced):
+def test_what_a_marked_test_asks_of_langsmith_is_a_call_of_the_test(traced):
     assert traced.record().returncode == 0
     assert traced.replay().returncode == 0
     traced.edit("test_shop.py", "import agent\n", "import agent, pytest\n")
     traced.edit("test_shop.py", "def test", "@pytest.mark.langsmith\ndef test")
     refused = traced.replay()
     assert refused.returncode == 1
-    assert "\n[AR-NET] refused in a closed replay: 1 connect to 127.0.0.1:" in refused.stdout
+    assert "GET 127.0.0.1/" in refused.stdout
     assert traced.replay(LANGSMITH_TEST_TRACKING="false").returncode == 0
