@@ -21,7 +21,7 @@ from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.gateway_forward import Forwarding
 from pytest_agentreplay.boundaries.gateway_signing import signed_for
 from pytest_agentreplay.boundaries.gateway_wire import Wire, left_early, play
-from pytest_agentreplay.boundaries.http_httpx import attempt_of
+from pytest_agentreplay.boundaries.http_wire import attempt_of
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
