@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome
 
 
@@ -172,6 +173,8 @@ class Crossing:
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
         self.passages: set[Passage] = set()
         self.problems: list[Exception] = []
+        self.codecs: list[Codec] = []  # those that the test has registered
+        self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.jobs: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         self.count = count

@@ -24,6 +24,18 @@ SEAMS: dict[str, str] = {
     "urllib3.connectionpool": "http_urllib3",
     "websockets.asyncio.client": "websocket_asyncio",
     "websockets.sync.client": "websocket_sync",
+    "agents.handoffs": "tool_openai_agents",
+    "agents.tool": "tool_openai_agents",
+    "anthropic.lib.tools._beta_functions": "tool_anthropic",
+    "crewai.tools.base_tool": "tool_crewai",
+    "crewai.tools.structured_tool": "tool_crewai",
+    "google.genai._extra_utils": "tool_google_genai",
+    "langchain_core.tools.base": "tool_langchain",
+    "llama_index.core.tools.function_tool": "tool_llama_index",
+    "pydantic_ai.toolsets.combined": "tool_pydantic_ai",
+    "pydantic_ai.toolsets.function": "tool_pydantic_ai",
+    "smolagents.agents": "tool_smolagents",
+    "smolagents.tools": "tool_smolagents",
 }
 """Module that stands for its library when it is imported -> boundary file."""
 

@@ -24,7 +24,7 @@ from pytest_agentreplay.boundaries.tool_results import ANNOTATED, Results
 from pytest_agentreplay.boundaries.trampoline import Kind, kind_of, lead, parameters
 from pytest_agentreplay.core.freeze import freeze_arguments
 from pytest_agentreplay.core.model import ToolCall
-from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,6 +64,10 @@ class Redirection:
         self._seam = seam
         self._layer = layer
 
+    def within(self, crossing: Crossing, passage: Passage) -> None:
+        """Say that the framework's call which went in at `passage` is this tool's: its function then just runs."""
+        self._seam.running[id(crossing), passage.ticket] = None, passage
+
     def restore(self) -> None:
         """Take this tool off; the last one of a function gives it back its very own code. Twice is once."""
         with _LOCK:
@@ -93,6 +97,19 @@ def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
     return redirection
 
 
+def said_of(function: Callable[..., Any]) -> Redirection | None:
+    """What was said last about the function behind a framework's tool, as a tool; None of one that nobody has named."""
+    if not _LAYERS:
+        return None
+    try:
+        held = unwrapped(function, "")
+    except CannotRedirect:
+        return None
+    layer = next((_LAYERS[function] for function in held.functions if function in _LAYERS), None)
+    said = None if layer is None else layer.said()
+    return said if said is not None and said.tool.boundary == "tool" else None
+
+
 _LOCK = threading.RLock()
 _LAYERS: dict[FunctionType, Layer] = {}
 _KEYS = itertools.count(1)
@@ -108,7 +125,7 @@ class Seam:
         """Lead all functions of `held` that no other tool has taken; the outermost is free."""
         self.caches = held.caches
         self.layers: list[Layer] = []
-        self.running: dict[tuple[int, int], tuple[Layer, Passage]] = {}
+        self.running: dict[tuple[int, int], tuple[Layer | None, Passage]] = {}
         try:
             for function in held.functions:
                 if function not in _LAYERS:
@@ -130,13 +147,13 @@ class Seam:
             layer.close()
 
     def enclosing(self, crossing: Crossing, layer: Layer) -> Passage | None:
-        """The passage of this very tool right around us, entered at a layer that wraps `layer`; if any."""
+        """The passage of this very tool right around us, entered by a framework or a layer around `layer`; if any."""
         strand = lanes.STRAND.get()
         if strand is None or strand.inside is None:
             return None
         outer, passage = self.running.get((id(crossing), strand.inside[0]), (layer, None))
-        inner = passage is not None and passage.forward and self.layers.index(outer) < self.layers.index(layer)
-        return passage if inner else None
+        inner = outer is None or self.layers.index(outer) < self.layers.index(layer)
+        return passage if inner and passage is not None and passage.forward else None
 
 
 class Layer:
@@ -211,7 +228,7 @@ class Layer:
         enclosing = self.seam.enclosing(crossing, self)
         if enclosing is not None:
             return functools.partial(vault.lend(self._key, enclosing), *values, *star, **keywords), None
-        redirection = self._redirection()
+        redirection = self.said()
         arguments = self._arguments.named((*values, *star), keywords)
         frozen = freeze_arguments(arguments, codecs=known(redirection.codecs))
         tool = redirection.tool
@@ -222,7 +239,7 @@ class Layer:
         run = functools.partial(vault.lend(self._key, passage), *values, *star, **keywords)
         return run, Recording(crossing, passage, redirection.results)
 
-    def _redirection(self) -> Redirection:
+    def said(self) -> Redirection:
         """What was said last about this function, else about the tool that it is part of."""
         with _LOCK:
             layers = (self, *self.seam.layers)

@@ -18,6 +18,7 @@ from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, Tool
 from pytest_agentreplay.store.declared import locks
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
 PACKAGES = (
     *("openai", "anthropic", "httpx", "httpx2", "pydantic", "litellm", "langchain-core", "langgraph"),
     *("openai-agents", "pydantic-ai-slim", "mcp", "google-genai", "boto3"),
+    *("smolagents", "llama-index-core", "crewai"),
 )
 MODULES = {
     "langchain-core": "langchain_core",
     "openai-agents": "agents",
     "pydantic-ai-slim": "pydantic_ai",
     "google-genai": "google.genai",
+    "llama-index-core": "llama_index.core",
 }
 
 
@@ -120,13 +123,14 @@ def place_of(call: Call) -> JsonObject:
     return {"host": call.url.partition("://")[2].partition("/")[0]}
 
 
-def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str) -> list[Json]:
+def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str, met: Collection[str] = ()) -> list[Json]:
     """Tools that a model asked for and that ran unseen, with the import path that would freeze each.
 
     A tool ran when a later request carries a result under its call's id; it was seen when a recorded tool call bears
-    its name.
+    its name, or a boundary has `met` it and let it be (another agent, an answer that has a tool's form).
     """
-    known = {x.call.name.rpartition(".")[2] for x in exchanges if isinstance(x.call, ToolCall)}
+    known = {*met}
+    known |= {x.call.name.rpartition(".")[2] for x in exchanges if isinstance(x.call, ToolCall)}
     known |= {x.call.name for x in exchanges if isinstance(x.call, ToolCall)}
     asked: dict[str, str] = {}
     missed: dict[str, Json] = {}

@@ -116,7 +116,6 @@ class Scene:
         self.crossing = doorstep.Crossing(
             gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root), count=count
         )
-        self._codecs: list[Codec] = []
         self._gateway: Gateway | None = None
         self._told_late = 0
         self._stack = ExitStack()
@@ -147,7 +146,7 @@ class Scene:
             seams.install()
             debuggers.install()
             for tool in (*named_tools(self.settings.tools), *named_models(self.settings)):
-                stack.callback(redirect(tool, codecs=self._codecs).restore)
+                stack.callback(redirect(tool, codecs=self.crossing.codecs).restore)
             steps = self.crossing.steps
             assert isinstance(steps, Steps)
             steps.start()
@@ -233,12 +232,12 @@ class Scene:
     def meet(self, function: F, name: Any, **said: Any) -> F:
         """Freeze `function` for the rest of the test, as `boundaries.tool.Tool` takes what is `said`; gives it back."""
         shown = name or getattr(function, "__name__", type(function).__name__)
-        self._stack.callback(redirect(Tool(shown, function, **said), codecs=self._codecs).restore)
+        self._stack.callback(redirect(Tool(shown, function, **said), codecs=self.crossing.codecs).restore)
         return function
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """How values of `kind` are frozen and come back."""
-        self._codecs.append(Codec(kind, freeze, thaw))
+        self.crossing.codecs.append(Codec(kind, freeze, thaw))
 
     def fixture_file(self, path: str | PathLike[str]) -> Path:
         """Keep the hash of a file that the test depends on; gives its place, from the root of the project."""
