@@ -33,6 +33,7 @@ VERBS = """everyday
   accept    take a pending run, changed requests, or one rule for all snapshots
 
 files
+  kit       what a full replay needs of a snapshot, what of it is there, and a grade
   verify    check that snapshots are whole, sealed, and restore to their exact bytes
   reseal    seal a snapshot that was edited on purpose, with the reason
   mv        give the snapshots of a renamed test, class or test file their new names
@@ -103,6 +104,9 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
+    kit = verb("kit", sealed.kit, "Print what a full replay needs, what of it a snapshot holds, and its grade.")
+    kit.add_argument("file", type=Path)
+    kit.add_argument("--json", action="store_true", help="print plain data")
     verify = verb("verify", sealed.verify, "Check that snapshots are whole, sealed, and restore to their exact bytes.")
     verify.add_argument("paths", nargs="+", type=Path)
     reseal = verb("reseal", sealed.reseal, "Seal a snapshot that was edited on purpose.")

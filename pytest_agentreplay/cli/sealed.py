@@ -1,4 +1,4 @@
-"""The verbs about files: whether they are whole, sealing edits, recovering journals, listing rules."""
+"""The verbs about files: what they hold, whether they are whole, sealing edits, recovering journals, listing rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say, width
 from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, HttpReply
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.store import files, layout
@@ -50,6 +50,22 @@ def check(file: Path) -> list[str]:
             if isinstance(side, HttpCall | HttpReply | FrameCall | FramesReply):
                 side.body.data  # noqa: B018  restoring it is the check
     return [] if snapshot.sealed else codec.edited(data, file=shown(file)) or ["header"]
+
+
+def kit(options: argparse.Namespace) -> int:
+    """`agentreplay kit FILE`."""
+    from pytest_agentreplay.core.kit import kit_of
+    from pytest_agentreplay.dialects import READER
+    from pytest_agentreplay.report import kit as told
+    from pytest_agentreplay.store.reading import load
+
+    snapshot = load(options.file)
+    found = kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)
+    if options.json:
+        print(json.dumps({"file": shown(options.file), **told.plain(found)}, indent=2))
+    else:
+        say(f"{shown(options.file)}\n{told.text(found, width=width())}")
+    return SAME if found.grade.replays else CANNOT
 
 
 def reseal(options: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.kit.fields import region_of
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.store.declared import locks
 
@@ -93,7 +94,7 @@ def git_state(root: str) -> tuple[tuple[str, Json], ...]:
 
 
 def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
-    """Each model that was asked: requested and served name, provider, operation, host, parameters, fingerprint."""
+    """Each model that was asked: requested and served name, provider, region, host, parameters, fingerprint."""
     seen: dict[str, Json] = {}
     for x in exchanges:
         reading = reader.read_call(x.call)
@@ -117,10 +118,10 @@ def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
 
 
 def place_of(call: Call) -> JsonObject:
-    """Where a model is: its host, or what was said of one in this process."""
+    """Where a model is: its host and the region in its name, or what was said of one in this process."""
     if isinstance(call, ToolCall):
         return {"version": call.facts.get("version", "")}
-    return {"host": call.url.partition("://")[2].partition("/")[0]}
+    return {"host": call.url.partition("://")[2].partition("/")[0], "region": region_of(call.url)}
 
 
 def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str, met: Collection[str] = ()) -> list[Json]:

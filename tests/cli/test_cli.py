@@ -15,7 +15,7 @@ SAME, DIVERGED, USAGE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 4, 5, 125
 SNAPSHOT = "__agent_snapshots__/test_shop/test_refund.snapshot.json"
 PENDING = f".pytest_agentreplay/pending/{SNAPSHOT}"
 WHY = "the wording alone has changed"
-VERBS = ("demo", "show", "diff", "bisect", "replay", "accept", "verify", "reseal", "recover", "rules")
+VERBS = ("demo", "show", "diff", "bisect", "replay", "accept", "kit", "verify", "reseal", "recover", "rules")
 RECORDED = {}
 
 

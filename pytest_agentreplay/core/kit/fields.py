@@ -1,0 +1,230 @@
+"""The fields of a replay kit, group by group, read from a run and its header."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.drift import table
+from pytest_agentreplay.core.model import HttpReply, ToolCall
+from pytest_agentreplay.core.reading import ReplyReading
+from pytest_agentreplay.core.turns import top_level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.core.reading import CallReading, Reader
+
+
+class Status(Enum):
+    """Whether a field is there. What is not applicable is missing from nothing."""
+
+    CAPTURED = "captured"
+    ABSENT = "absent"
+    NOT_APPLICABLE = "n/a"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One thing that was around the run or crossed its boundaries; `value` is it in short."""
+
+    group: str
+    name: str
+    status: Status
+    value: str = ""
+
+
+def calls(run: Run, told: list[tuple[Exchange, CallReading]]) -> Iterator[Field]:
+    """What crossed the boundaries."""
+    kit = run.header.kit
+    kinds = [reading.kind for _, reading in told]
+    size = sum(len(x.call.body) for x, _ in told if not isinstance(x.call, ToolCall))
+    ended = sum(x.outcome is not None for x, _ in told)
+    streams = sum(isinstance(x.outcome, HttpReply) and len(x.outcome.cuts) > 1 for x, _ in told)
+    schemas = {canonical(tool) for _, reading in told for tool in reading.tools}
+    lanes = {x.lane for x in top_level(run)}
+    retries = sum(x.attempt > 1 for x, _ in told)
+    unseen = [text_of(one, "tool") for one in entries(kit, "unfrozen")]
+    gaps = [gap for gap in entries(kit, "gaps") if isinstance(gap, str)]
+    group = "calls"
+    yield known(group, "requests", plural(len(told), "call") + (f", {told_size(size)}" if size else ""), told)
+    yield known(group, "replies", f"{ended} of {len(told)}", ended)
+    yield fitting(group, "chunk cuts", plural(streams, "reply", "replies"), streams)
+    yield fitting(group, "tool schemas", plural(len(schemas), "schema"), schemas)
+    if unseen:
+        yield Field(group, "tool calls", Status.ABSENT, f"ran unseen: {', '.join(unseen)}")
+    else:
+        tools = kinds.count("tool")
+        yield fitting(group, "tool calls", f"{plural(tools, 'call')} with arguments and result", tools)
+    yield fitting(group, "retrievals", plural(kinds.count("retrieval"), "call"), "retrieval" in kinds)
+    yield known(group, "order", f"starts and finishes, {plural(len(lanes), 'lane')}", lanes)
+    yield fitting(group, "retries", plural(retries, "attempt"), retries)
+    yield Field(group, "other I/O", Status.ABSENT if gaps else Status.NOT_APPLICABLE, "; ".join(gaps))
+
+
+def models(run: Run, told: list[tuple[Exchange, CallReading]], reader: Reader) -> Iterator[Field]:
+    """Who was asked, and with what."""
+    asked = [(x, reading) for x, reading in told if reading.kind == "model"]
+    group = "model"
+    if not asked:
+        yield Field(group, "model", Status.NOT_APPLICABLE)
+        return
+    replies = [
+        ReplyReading() if isinstance(x.call, ToolCall) else reader.read_reply(x.call, x.outcome) for x, _ in asked
+    ]
+    kept = [one for one in entries(run.header.kit, "models") if isinstance(one, dict)]
+    hosts = [x.call.url for x, _ in asked if not isinstance(x.call, ToolCall)]
+    parameters = {
+        f"{key} {canonical(value)}"
+        for _, reading in asked
+        for key, value in reading.parameters.items()
+        if isinstance(value, bool | int | float | str)
+    }
+    seeds = {canonical(reading.parameters["seed"]) for _, reading in asked if "seed" in reading.parameters}
+    users = (text for _, reading in asked for text in words(reading.messages))
+    yield several(group, "model asked", (reading.model or reading.name for _, reading in asked))
+    yield several(group, "model served", (reply.model for reply in replies))
+    yield several(group, "provider", (reading.provider for _, reading in asked))
+    yield several(group, "region", (*(text_of(one, "region") for one in kept), *map(region_of, hosts)))
+    yield several(group, "fingerprint", (reply.fingerprint for reply in replies))
+    yield several(group, "parameters", sorted(parameters))
+    yield several(group, "sampling seed", sorted(seeds))
+    prompts = {canonical(list(reading.system)) for _, reading in asked if reading.system}
+    yield fitting(group, "system prompt", plural(len(prompts), "text"), prompts)
+    yield several(group, "the run's input", [next(users, "")])
+
+
+def scene(run: Run) -> Iterator[Field]:
+    """The world that agent code sees without a call."""
+    kit, group = run.header.kit, "scene"
+    clock, zone, locale = table(kit, "clock"), table(kit, "zone"), table(table(kit, "locale"), "now")
+    ran = ", ran on" if clock.get("ran_on") else ""
+    yield known(group, "clock", f"{clock.get('mode')}{ran}, from {run.header.recorded}", clock.get("mode"))
+    offset = zone.get("offset")
+    yield known(group, "time zone", f"{zone.get('name', '')} {hours(offset)}".strip(), offset is not None)
+    spoken = sorted({str(value) for value in locale.values()})
+    yield known(group, "locale", ", ".join(spoken), spoken)
+    generators = [str(one) for one in entries(kit, "generators")] or ["random"]
+    yield known(
+        group, "random numbers, ids", f"seed {run.header.seed}: {', '.join(generators)}, uuid", run.header.clock
+    )
+    order = table(kit, "hash")
+    if "seed" in order:
+        yield Field(group, "order of sets", Status.CAPTURED, f"PYTHONHASHSEED={order['seed']}")
+    else:
+        yield Field(group, "order of sets", Status.ABSENT, "random in each process: sort what is sent" if order else "")
+    yield fitting(group, "environment", pairs(table(kit, "environment")), kit.get("environment"))
+    files = table(kit, "fixtures")
+    told = ", ".join(f"{file} {str(digest)[:8]}" for file, digest in files.items())
+    yield fitting(group, "fixture files", told, files)
+    places = table(table(kit, "redactions"), "places")
+    yield fitting(group, "places", f"as marks: {', '.join(places)}", places)
+
+
+def code(run: Run) -> Iterator[Field]:
+    """The agent's code and what it ran on."""
+    kit, group = run.header.kit, "code"
+    git = table(kit, "git")
+    dirty = ", and changes that are not in it" if git.get("dirty") else ""
+    yield known(group, "commit", f"{str(git.get('commit'))[:12]}{dirty}", git.get("commit"))
+    yield known(
+        group, "python", " on ".join(str(kit[key]) for key in ("python", "platform") if kit.get(key)), kit.get("python")
+    )
+    packages = table(kit, "packages")
+    yield known(group, "packages", ", ".join(f"{one} {version}" for one, version in packages.items()), packages)
+    locks = table(kit, "locks")
+    yield known(group, "pinned by", ", ".join(f"{file} {str(digest)[:8]}" for file, digest in locks.items()), locks)
+
+
+def about(run: Run, digest: str, *, sealed: bool) -> Iterator[Field]:
+    """Whose run it was, how it ended, and what was taken off it."""
+    header, group = run.header, "run"
+    kit = header.kit
+    yield known(group, "test", header.test, header.test)
+    ended = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
+    yield known(group, "outcome", f"{ended[0]} {': '.join(ended[1:])}".strip() if ended else "", ended)
+    yield fitting(group, "ids and flags", pairs(table(kit, "annotations")), kit.get("annotations"))
+    trace = table(kit, "trace")
+    yield fitting(group, "trace", f"{trace.get('trace_id')}, span {trace.get('span_id')}", trace)
+    taken = table(table(kit, "redactions"), "placeholders")
+    yield fitting(group, "redacted", ", ".join(f"{what} {count}" for what, count in taken.items()), taken)
+    seal = f"sha256 {digest[:12]}" if sealed else "edited after it was sealed"
+    yield Field(group, "digest", Status.CAPTURED if sealed and digest else Status.ABSENT, seal if digest else "")
+
+
+def known(group: str, name: str, value: str, there: object) -> Field:
+    """A field that every run has."""
+    return Field(group, name, Status.CAPTURED, value) if there else Field(group, name, Status.ABSENT)
+
+
+def fitting(group: str, name: str, value: str, there: object) -> Field:
+    """A field that only some runs have."""
+    return Field(group, name, Status.CAPTURED, value) if there else Field(group, name, Status.NOT_APPLICABLE)
+
+
+def several(group: str, name: str, values: Iterable[str]) -> Field:
+    """A field of a model, which may not say it; each value once."""
+    found = [value for value in dict.fromkeys(values) if value]
+    return known(group, name, ", ".join(found), found)
+
+
+def words(messages: tuple[Json, ...]) -> Iterator[str]:
+    """The texts of messages that a user wrote."""
+    for message in messages:
+        if not isinstance(message, dict) or message.get("role", "user") != "user":
+            continue
+        parts = message.get("content", message.get("parts", ""))
+        for part in parts if isinstance(parts, list) else [parts]:
+            text = part.get("text") if isinstance(part, dict) else part
+            if isinstance(text, str) and text.strip():
+                yield " ".join(text.split())
+
+
+_REGION = re.compile(
+    r"(?<![a-z0-9])((?:af|ap|ca|cn|eu|il|me|mx|northamerica|asia|australia|europe|africa|sa|southamerica|us)"
+    r"(?:-gov|-iso[a-z]?)?-(?:north|south|east|west|central)[a-z]*-?[1-9][0-9]?)(?![a-z0-9])"
+)
+
+
+def region_of(url: str) -> str:
+    """The region that a host's name holds, "" when it holds none."""
+    found = _REGION.search(url.partition("://")[2].partition("/")[0])
+    return found[1] if found else ""
+
+
+def entries(kit: JsonObject, name: str) -> list[Json]:
+    """One entry of a kit that is a list; a file may hold anything there."""
+    found = kit.get(name)
+    return found if isinstance(found, list) else []
+
+
+def text_of(entry: Json, key: str) -> str:
+    """One text of an entry."""
+    return str(entry.get(key) or "") if isinstance(entry, dict) else ""
+
+
+def pairs(values: JsonObject) -> str:
+    """Names with their values."""
+    return ", ".join(f"{key}={value if isinstance(value, str) else canonical(value)}" for key, value in values.items())
+
+
+def plural(count: int, noun: str, more: str = "") -> str:
+    """A count with its noun."""
+    return f"{count} {noun}" if count == 1 else f"{count} {more or noun + 's'}"
+
+
+def told_size(size: int) -> str:
+    """Bytes as people read them."""
+    return f"{size} bytes" if size < 1000 else f"{size / 1000:.1f} kB"
+
+
+def hours(offset: Json) -> str:
+    """Seconds from UTC as people write them: "+02:00"."""
+    if not isinstance(offset, int):
+        return ""
+    minutes = abs(offset) // 60
+    return f"{'-' if offset < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
