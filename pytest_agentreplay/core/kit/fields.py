@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.drift import table
 from pytest_agentreplay.core.model import HttpReply, ToolCall
-from pytest_agentreplay.core.reading import ReplyReading
 from pytest_agentreplay.core.turns import top_level
 
 if TYPE_CHECKING:
@@ -73,9 +72,7 @@ def models(run: Run, told: list[tuple[Exchange, CallReading]], reader: Reader) -
     if not asked:
         yield Field(group, "model", Status.NOT_APPLICABLE)
         return
-    replies = [
-        ReplyReading() if isinstance(x.call, ToolCall) else reader.read_reply(x.call, x.outcome) for x, _ in asked
-    ]
+    replies = [reader.read_reply(x.call, x.outcome) for x, _ in asked]
     kept = [one for one in entries(run.header.kit, "models") if isinstance(one, dict)]
     hosts = [x.call.url for x, _ in asked if not isinstance(x.call, ToolCall)]
     parameters = {
@@ -85,8 +82,10 @@ def models(run: Run, told: list[tuple[Exchange, CallReading]], reader: Reader) -
         if isinstance(value, bool | int | float | str)
     }
     seeds = {canonical(reading.parameters["seed"]) for _, reading in asked if "seed" in reading.parameters}
+    versions = sorted({str(one["version"]) for one in kept if one.get("version")})
     users = (text for _, reading in asked for text in words(reading.messages))
     yield several(group, "model asked", (reading.model or reading.name for _, reading in asked))
+    yield fitting(group, "version", ", ".join(versions), versions)
     yield several(group, "model served", (reply.model for reply in replies))
     yield several(group, "provider", (reading.provider for _, reading in asked))
     yield several(group, "region", (*(text_of(one, "region") for one in kept), *map(region_of, hosts)))
