@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import arrays, lanes
+from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.tool import said_of
 from pytest_agentreplay.boundaries.tool_recording import Recording
 from pytest_agentreplay.boundaries.tool_replaying import Replaying
