@@ -25,16 +25,19 @@ class ToolUse:
 class CallReading:
     """A call as its dialect reads it.
 
-    `kind` is "model" (a turn begins here), "tool", "retrieval", or "http" for what no dialect knows. `name` is what
-    people are shown: the model's or tool's name, or `POST host/path`. `system` holds texts, `messages` and `tools` the
-    elements as sent; the `*_at` fields are the JSON paths at which they stand in the body ("$.messages"). `parameters`
-    is every other top-level field of the body. `client_ids` are the JSON paths of ids that the client made itself.
+    `kind` is "model" (a turn begins here), "tool", "retrieval", "embeddings", "rerank", "mcp" (other messages of that
+    protocol), or "http" for what no dialect knows. `name` is what people are shown: the model's or tool's name, a
+    method, or `POST host/path`. `region` is where the provider runs it, as far as the URL says. `system` holds texts,
+    `messages` (or what is embedded or ranked) and `tools` the elements as sent; the `*_at` fields are the JSON paths at
+    which they stand in the body ("$.messages"). `parameters` is every other top-level field of the body. `client_ids`
+    are the JSON paths of ids that the client made itself.
     """
 
     kind: str
     name: str
     dialect: str = "generic"
     provider: str = ""
+    region: str = ""
     operation: str = ""
     model: str = ""
     parameters: JsonObject = field(default_factory=dict)
@@ -52,7 +55,8 @@ class CallReading:
 class ReplyReading:
     """A reply as its dialect reads it; for a stream, the whole that its events amount to.
 
-    `ids` are all ids that this reply minted (response, message, tool call ids): they must come back exactly.
+    `ids` are all ids that this reply minted (response, message, tool call ids): they must come back exactly. `result`
+    is what a tool gave that was called over a protocol.
     """
 
     text: str = ""
@@ -64,6 +68,7 @@ class ReplyReading:
     fingerprint: str = ""
     ids: tuple[str, ...] = ()
     error: str = ""
+    result: Json = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_agentreplay.core.model import Json
 
@@ -140,17 +140,32 @@ def _down(place: Place, node: Json, want: str | int | None) -> Iterator[tuple[Pl
             pass
 
 
+def rewritten(tree: Json, values: Mapping[Place, Json]) -> Json:
+    """The tree with other values at these places of it."""
+    if () in values:
+        return values[()]
+    copies: dict[Place, dict[str, Json] | list[Json]] = {(): _copy(tree)} if values else {}
+    for place, value in values.items():
+        _holder(copies, place)[place[-1]] = value
+    return copies[()] if values else tree
+
+
+def _holder(copies: dict[Place, dict[str, Json] | list[Json]], place: Place) -> dict[str | int, Json]:
+    """The copy of what holds `place`; each container on the way is copied once."""
+    for depth in range(1, len(place)):
+        if place[:depth] not in copies:
+            above: dict[str | int, Json] = copies[place[: depth - 1]]  # type: ignore[assignment]
+            copies[place[:depth]] = above[place[depth - 1]] = _copy(above[place[depth - 1]])
+    return copies[place[:-1]]  # type: ignore[return-value]
+
+
 def _rewrite(tree: Json, places: list[Place], change: Callable[[Json], Json] | None) -> Json:
     """Copy each container on the way once; from the last place to the first, so that indexes stay true."""
     if not places:
         return tree
     copies: dict[Place, dict[str, Json] | list[Json]] = {(): _copy(tree)}
     for place in reversed(places):
-        for depth in range(1, len(place)):
-            if place[:depth] not in copies:
-                above: dict[str | int, Json] = copies[place[: depth - 1]]  # type: ignore[assignment]
-                copies[place[:depth]] = above[place[depth - 1]] = _copy(above[place[depth - 1]])
-        holder: dict[str | int, Json] = copies[place[:-1]]  # type: ignore[assignment]
+        holder = _holder(copies, place)
         if change is None:
             del holder[place[-1]]
         else:

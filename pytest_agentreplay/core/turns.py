@@ -44,11 +44,11 @@ def is_model(call: Call, reader: Reader) -> bool:
 
 
 def label(call: Call, reader: Reader) -> str:
-    """A call as people are told it: "tool refund", "model gpt-5", "retrieval search", "POST api.example.com/rates"."""
+    """A call as people are told it: "tool refund", "model gpt-5", "retrieval search", "embeddings e-3", "GET a.b/c"."""
     if isinstance(call, ToolCall):
         return f"{call.boundary} {call.name}"
     reading = reader.read_call(call)
-    return f"model {reading.name}" if reading.kind == "model" else reading.name
+    return reading.name if reading.kind == "http" else f"{reading.kind} {reading.name}"
 
 
 def top_level(run: Run) -> list[Exchange]:

@@ -7,6 +7,7 @@ loopback servers are met without a setting. `RULES` is the shipped table of what
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import NotJson, parse
@@ -14,13 +15,19 @@ from pytest_agentreplay.core.matching.address import split
 from pytest_agentreplay.core.matching.content import content, decoded, header
 from pytest_agentreplay.core.model import Failure, FrameCall, FramesReply, HttpReply, ToolCall
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
-from pytest_agentreplay.dialects import frames, generic, in_process, messages, retrievals
+from pytest_agentreplay.dialects import frames, generic, in_process, mcp, messages, retrievals
 from pytest_agentreplay.dialects.anthropic import ANTHROPIC
+from pytest_agentreplay.dialects.bedrock import BEDROCK
+from pytest_agentreplay.dialects.cohere import COHERE
+from pytest_agentreplay.dialects.gemini import GEMINI
+from pytest_agentreplay.dialects.hosts import PROVIDERS, provider, region
 from pytest_agentreplay.dialects.loose import obj
+from pytest_agentreplay.dialects.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
 from pytest_agentreplay.dialects.openai_chat import OPENAI_CHAT
 from pytest_agentreplay.dialects.openai_responses import OPENAI_RESPONSES
 from pytest_agentreplay.dialects.rules import RULES
-from pytest_agentreplay.dialects.sse import events, is_stream
+from pytest_agentreplay.dialects.streams import framed, listed
+from pytest_agentreplay.dialects.vectors import VECTORS
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url
@@ -31,29 +38,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DIALECTS", "PROVIDERS", "READER", "RULES", "Dialects"]
 
-DIALECTS: tuple[Dialect, ...] = (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC)
-"""The dialects, in the order in which they are tried."""
-
-PROVIDERS: tuple[tuple[str, str], ...] = (
-    ("api.openai.com", "openai"),
-    ("openai.azure.com", "azure.ai.openai"),
-    ("cognitiveservices.azure.com", "azure.ai.openai"),
-    ("services.ai.azure.com", "azure.ai.inference"),
-    ("api.anthropic.com", "anthropic"),
-    ("amazonaws.com", "aws.bedrock"),
-    ("aiplatform.googleapis.com", "gcp.vertex_ai"),
-    ("generativelanguage.googleapis.com", "gcp.gemini"),
-    ("api.cohere.com", "cohere"),
-    ("api.deepseek.com", "deepseek"),
-    ("api.groq.com", "groq"),
-    ("api.mistral.ai", "mistral_ai"),
-    ("api.perplexity.ai", "perplexity"),
-    ("api.x.ai", "x_ai"),
-    ("openrouter.ai", "openrouter"),
-    ("api.together.xyz", "together_ai"),
-    ("api.fireworks.ai", "fireworks_ai"),
+DIALECTS: tuple[Dialect, ...] = (
+    *(OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI, BEDROCK, OLLAMA_CHAT, OLLAMA_GENERATE, COHERE),
+    *VECTORS,
 )
-"""Host, or the end of it, and the provider that is met there; elsewhere the dialect's own is said."""
+"""The dialects, in the order in which they are tried."""
 
 
 class Dialects:
@@ -71,11 +60,13 @@ class Dialects:
         url, held = split(call.url), content(call.headers, call.body)
         dialect = _dialect(call, url, held)
         if dialect is None:
-            return generic.read_call(call, url, held)
+            return (mcp.read_message(held.tree) if held.kind == "json" else None) or generic.read_call(call, url, held)
+        reading = dialect.read_call(obj(held.tree), url)
         return replace(
-            dialect.read_call(obj(held.tree), url),
+            reading,
             dialect=dialect.name,
-            provider=_provider(url.host) or dialect.provider,
+            provider=provider(url.host) or reading.provider or dialect.provider,
+            region=region(url),
         )
 
     def read_reply(self, call: Call, outcome: Outcome | None) -> ReplyReading:
@@ -89,13 +80,21 @@ class Dialects:
         if not isinstance(outcome, HttpReply) or isinstance(call, FrameCall):
             return ReplyReading()
         data, _ = decoded(outcome.body.data, header(outcome.headers, "content-encoding"))
-        dialect = _dialect(call, split(call.url), content(call.headers, call.body))
-        if dialect is not None and is_stream(header(outcome.headers, "content-type"), data):
-            body = dialect.join(events(data))
-        else:
-            tree = parse(data)
+        held = content(call.headers, call.body)
+        dialect = _dialect(call, split(call.url), held)
+        events = framed(header(outcome.headers, "content-type"), data)
+        tree = None if events is not None else parse(data)
+        if dialect is None:
+            if held.kind == "json" and mcp.read_message(held.tree) is not None and not isinstance(tree, NotJson):
+                return _of_mcp(
+                    held.tree, outcome, data, [tree] if events is None else [event.value for event in events]
+                )
             body = {} if isinstance(tree, NotJson) else obj(tree)
-        reading = ReplyReading(text=generic.text_of(outcome, data)) if dialect is None else dialect.read_reply(body)
+            reading = ReplyReading(text=generic.text_of(outcome, data))
+        else:
+            events = listed(tree) if isinstance(tree, list) else events
+            body = dialect.join(events) if events is not None else {} if isinstance(tree, NotJson) else obj(tree)
+            reading = dialect.read_reply(body)
         return replace(reading, error=generic.error_of(outcome, body, data))
 
     def read_chunks(self, outcome: Outcome | None) -> tuple[Chunk, ...]:
@@ -128,12 +127,21 @@ _FUNCTIONS = {"tool": _tool, "model": in_process.read_call, "retrieval": retriev
 def _dialect(call: HttpCall, url: Url, held: Content) -> Dialect | None:
     if call.method != "POST" or not isinstance(held.tree, dict) or held.kind != "json":
         return None
-    path = url.path.rstrip("/")
-    return next((one for one in DIALECTS if path.endswith(one.suffix) and one.fits(held.tree)), None)
+    return next((one for one in _at(url.path.rstrip("/")) if one.fits(held.tree)), None)
 
 
-def _provider(host: str) -> str:
-    return next((name for end, name in PROVIDERS if host == end or host.endswith(f".{end}")), "")
+@lru_cache(maxsize=512)
+def _at(path: str) -> tuple[Dialect, ...]:
+    """The dialects whose paths end like `path`."""
+    return tuple(one for one in DIALECTS if one.at(path))
+
+
+def _of_mcp(asked: Json, reply: HttpReply, data: bytes, messages: list[Json]) -> ReplyReading:
+    """The answer to a message of MCP, among all that came with it."""
+    found = mcp.answer(messages, asked)
+    reading = mcp.read_answer(found)
+    broken = generic.error_of(reply, found if reply.status >= 400 else {}, data)
+    return replace(reading, error=reading.error or broken)
 
 
 READER = Dialects()

@@ -1,11 +1,13 @@
-"""Anthropic's Messages."""
+"""Anthropic's Messages, on its own host, on Bedrock (InvokeModel) and on Vertex (rawPredict)."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import NotJson, parse
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
+from pytest_agentreplay.dialects import bedrock, gemini
 from pytest_agentreplay.dialects.dialect import Dialect
 from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string, unique
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.dialects.sse import Event
 
+_STREAMED = re.compile(r"-stream/?$|:stream\w+$")
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 _INPUT = "partial_json"
 _INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -27,15 +30,17 @@ def fits(body: JsonObject) -> bool:
 
 
 def read_call(body: JsonObject, url: Url) -> CallReading:
-    """Read a request; `system` is one text or the blocks as sent."""
-    del url
+    """Read a request; `system` is one text or the blocks as sent. Elsewhere the path names model and stream."""
     given = body.get("system")
+    amazon, google = bedrock.model_of(url), gemini.model_of(url)
+    model = string(body.get("model")) or amazon or google
     system: tuple[Json, ...] = tuple(given) if isinstance(given, list) else () if given is None else (given,)
     return CallReading(
         kind="model",
-        name=string(body.get("model")),
+        name=model,
+        provider="aws.bedrock" if amazon else gemini.provider_of(url),
         operation="chat",
-        model=string(body.get("model")),
+        model=model,
         parameters=rest(body, "model", "system", "messages", "tools"),
         system=system,
         messages=tuple(arr(body["messages"])),
@@ -43,7 +48,7 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
         system_at="$.system" if "system" in body else "",
         messages_at="$.messages",
         tools_at="$.tools" if "tools" in body else "",
-        stream=body.get("stream") is True,
+        stream=body.get("stream") is True or _STREAMED.search(url.path) is not None,
     )
 
 
@@ -86,6 +91,8 @@ def join(events: Iterable[Event]) -> JsonObject:
                 message["usage"] = obj(message.get("usage")) | obj(value.get("usage"))
             case "error":
                 message["error"] = value.get("error")
+            case name if name.endswith("xception"):
+                message["error"] = {"type": name, "message": value.get("message")}
             case _:
                 pass
     return {**message, "content": [_closed(blocks[index]) for index in sorted(blocks)]}
@@ -120,4 +127,5 @@ def _usage(usage: JsonObject) -> dict[str, int]:
     )
 
 
-ANTHROPIC = Dialect("anthropic", "/v1/messages", "anthropic", fits, read_call, join, read_reply)
+_PATH = r"/v1/messages|/model/[^/]+/invoke(?:-with-response-stream)?|:(?:rawPredict|streamRawPredict)"
+ANTHROPIC = Dialect("anthropic", _PATH, "anthropic", fits, read_call, join, read_reply)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,15 +19,19 @@ if TYPE_CHECKING:
 class Dialect:
     """A model API that is spoken over HTTP POST and JSON.
 
-    A call is of this dialect when its path ends with `suffix`, whatever the host and the path before it, and its body
-    `fits`. `provider` is said when the host tells none. `join` makes of a stream's events the body that the same reply
-    would have had in one piece. None of the functions raises, whatever the JSON.
+    A call is of this dialect when its path ends with the pattern `path`, whatever the host and the path before it, and
+    its body `fits`. `provider` is said when neither the host nor the path tells one. `join` makes of a stream's events
+    the body that the same reply would have had in one piece. None of the functions raises, whatever the JSON.
     """
 
     name: str
-    suffix: str
+    path: str
     provider: str
     fits: Callable[[JsonObject], bool]
     read_call: Callable[[JsonObject, Url], CallReading]
     join: Callable[[Iterable[Event]], JsonObject]
     read_reply: Callable[[JsonObject], ReplyReading]
+
+    def at(self, path: str) -> bool:
+        """Whether a path ends as those of this dialect do."""
+        return re.search(f"(?:{self.path})$", path) is not None

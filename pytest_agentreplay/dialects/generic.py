@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.matching.content import header
 from pytest_agentreplay.core.reading import CallReading
+from pytest_agentreplay.dialects import mcp
 from pytest_agentreplay.dialects.loose import obj, objects, string
 
 if TYPE_CHECKING:
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 _FIELD = re.compile(r'\bname="([^"]*)"')
 _TEXTS = re.compile(r"text/|json|xml|javascript|x-www-form-urlencoded|event-stream", re.IGNORECASE)
 _ERROR_TEXT = 300
-
-# What a JSON-RPC client makes up: the number of its request, and the token under which it wants to hear of progress.
-_REQUEST_IDS = ("$.id", "$.params._meta.progressToken", "$.params.requestId")
-_BATCH_IDS = ("$[*].id", "$[*].params._meta.progressToken", "$[*].params.requestId")
 
 
 def read_call(call: HttpCall, url: Url, held: Content) -> CallReading:
@@ -44,7 +41,7 @@ def text_of(reply: HttpReply, data: bytes) -> str:
 
 def error_of(reply: HttpReply, body: JsonObject, data: bytes) -> str:
     """What went wrong, in the words of the reply; "" when nothing did."""
-    said = _message(body)
+    said = _message(body, failed=reply.status >= 400)
     if not said and reply.status >= 400:
         said = " ".join(data[: _ERROR_TEXT * 4].decode("utf-8", "replace").split())[:_ERROR_TEXT]
         said = said or reply.reason or "no body"
@@ -56,8 +53,9 @@ def error_of(reply: HttpReply, body: JsonObject, data: bytes) -> str:
     return said
 
 
-def _message(body: JsonObject) -> str:
-    error = body.get("error")
+def _message(body: JsonObject, *, failed: bool) -> str:
+    """What an error says; the reply of a request that failed may be one itself."""
+    error = body.get("error", body if failed else None)
     if isinstance(error, str):
         return error
     found = obj(error)
@@ -65,18 +63,13 @@ def _message(body: JsonObject) -> str:
     inner = obj(found.get("error")) or found
     message = string(inner.get("message"))
     kind = string(inner.get("type")).removeprefix("error") or string(inner.get("code"))
+    kind = kind or string(inner.get("status"))
     return f"{kind}: {message}" if kind and message else message or kind
 
 
 def json_rpc(tree: Json) -> tuple[str, tuple[str, ...]]:
     """The method of a JSON-RPC request and the paths of the ids that its client made; a client's answer has none."""
-    single = obj(tree)
-    if single.get("jsonrpc") == "2.0" and "method" in single:
-        return string(single["method"]), _REQUEST_IDS
-    batch = objects(tree)
-    if batch and all(one.get("jsonrpc") == "2.0" and "method" in one for one in batch):
-        return ", ".join(string(one["method"]) for one in batch), _BATCH_IDS
-    return "", ()
+    return ", ".join(mcp.methods(tree)), mcp.client_ids(tree)
 
 
 def _parts(tree: Json) -> JsonObject:

@@ -1,23 +1,28 @@
 """The messages of a conversation, whatever dialect wrote them: said in a line or two, and the tools in them.
 
-A message is known by its shape: a role with a text or blocks (chat, Messages), an item with a type (Responses), or a
-bare text.
+A message is known by its shape: a role with a text or blocks (chat, Messages, Converse, Ollama, Cohere), with parts
+(Gemini), an item with a type (Responses), or a bare text.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core import media
 from pytest_agentreplay.core.canon import canonical
-from pytest_agentreplay.dialects import anthropic, openai_chat, openai_responses
+from pytest_agentreplay.dialects import anthropic, bedrock, gemini, openai_chat, openai_responses
 from pytest_agentreplay.dialects.loose import obj, objects, string
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.reading import ToolUse
+
+_ROLES = {"model": "assistant"}
+_TELLERS = frozenset({"tool", "function"})
+_CALLS = ("tool_call_id", "tool_name", "name")
+_TOOLS = frozenset(
+    {"functionCall", "function_call", "functionResponse", "function_response", "toolUse", "toolResult", "cachePoint"}
+)
 
 
 def say(message: Json) -> str:
@@ -27,12 +32,13 @@ def say(message: Json) -> str:
     found = obj(message)
     if not found:
         return canonical(message)
-    role = string(found.get("role")) or ("assistant" if tool_uses(found) else string(found.get("type")) or "message")
-    results = tool_results(found)
-    lines = [] if results and "tool_call_id" in found else _blocks(role, found.get("content"))
+    uses, results = tool_uses(found), tool_results(found)
+    role = _ROLES.get(string(found.get("role")), string(found.get("role")))
+    role = role or ("assistant" if uses else "user" if "parts" in found else string(found.get("type")) or "message")
+    lines = [] if results and role in _TELLERS else _said(role, found)
     if string(found.get("refusal")):
         lines.append(f"{role} refuses: {found['refusal']}")
-    lines += [f"{role} calls {use.name}({_plain(use.arguments)})" for use in tool_uses(found)]
+    lines += [f"{role} calls {use.name}({_plain(use.arguments)})" for use in uses]
     lines += [f"tool result {call_id}: {_text(result)}" for call_id, result in results.items()]
     return "\n".join(lines) or f"{role}: {canonical(found)}"
 
@@ -41,66 +47,77 @@ def tool_uses(message: Json) -> tuple[ToolUse, ...]:
     """The tool calls that a message carries."""
     found = obj(message)
     uses = [openai_chat.tool_use(call) for call in objects(found.get("tool_calls"))]
-    uses += [anthropic.tool_use(block) for block in objects(found.get("content")) if block.get("type") == "tool_use"]
+    for block in _blocks(found):
+        use = gemini.tool_use(block) or bedrock.tool_use(block)
+        use = use or (anthropic.tool_use(block) if block.get("type") == "tool_use" else None)
+        uses += [use] if use else []
     item = openai_responses.tool_use(found)
     return (*uses, item) if item else tuple(uses)
 
 
 def tool_results(message: Json) -> dict[str, Json]:
-    """The tool results that a message carries, as sent, by the id of the tool call."""
+    """The tool results that a message carries, as sent, by the id of the tool call; where it has none, by its name."""
     found = obj(message)
     results: dict[str, Json] = {}
-    if found.get("role") == "tool" and "tool_call_id" in found:
-        results[string(found["tool_call_id"])] = found.get("content")
+    if string(found.get("role")) in _TELLERS:
+        known = next((string(found[name]) for name in _CALLS if string(found.get(name))), "")
+        results |= {known: found.get("content")} if known else {}
     if string(found.get("type")).endswith("_call_output"):
         results[string(found.get("call_id"))] = found.get("output")
-    for block in objects(found.get("content")):
+    for block in _blocks(found):
+        answer = block.get("functionResponse", block.get("function_response"))
         if block.get("type") == "tool_result":
             results[string(block.get("tool_use_id"))] = block.get("content")
+        elif isinstance(answer, dict):
+            results[string(answer.get("id")) or string(answer.get("name"))] = answer.get("response")
+        elif isinstance(block.get("toolResult"), dict):
+            result = obj(block["toolResult"])
+            results[string(result.get("toolUseId"))] = result.get("content")
     return results
 
 
-def _blocks(role: str, content: Json) -> list[str]:
+def _blocks(message: JsonObject) -> list[JsonObject]:
+    """The blocks of a message, or the parts of a content."""
+    return objects(message.get("content")) or objects(message.get("parts"))
+
+
+def _said(role: str, message: JsonObject) -> list[str]:
     """The lines for what was said besides tools; neighbouring texts are one."""
-    if isinstance(content, str):
-        return [f"{role}: {content}"] if content else []
-    shown = (_block(block) for block in content) if isinstance(content, list) else ()
+    content = message.get("content") or message.get("parts")
+    content = content if isinstance(content, list) else [content]
+    shown = [_block(block) for block in [message.get("tool_plan"), *content] if block is not None]
+    shown += [str(one) for _, one in media.found({"images": message.get("images")})]
     joined = " ".join(text for text in shown if text)
     return [f"{role}: {joined}"] if joined else []
 
 
 def _block(block: Json) -> str:
+    """A block as text; "" for the calls and results of tools, which are told apart."""
     if isinstance(block, str):
-        return block
+        return str(media.encoded(block) or block)
     found = obj(block)
     kind = string(found.get("type"))
-    if kind in {"tool_use", "tool_result"}:
+    if kind in {"tool_use", "tool_result"} or _TOOLS & found.keys():
         return ""
     if isinstance(found.get("text"), str):
-        return string(found["text"])
-    if kind == "thinking":
-        return f"(thinks: {string(found.get('thinking'))})"
-    return _media(found) or f"[{kind or 'block'}]"
+        return f"(thinks: {found['text']})" if found.get("thought") is True else string(found["text"])
+    thought = found.get("thinking", obj(obj(found.get("reasoningContent")).get("reasoningText")).get("text"))
+    if thought is not None:
+        return f"(thinks: {_text(thought)})"
+    if isinstance(found.get("json"), dict | list):
+        return canonical(found["json"])
+    return _media(found) or f"[{kind or next(iter(found), 'block')}]"
 
 
 def _media(block: JsonObject) -> str:
-    """A picture, sound or file by its type, size and digest: "[image/png 412 kB sha256:ab12cd34]"."""
-    source, url = obj(block.get("source")), block.get("image_url")
-    link = string(url) or string(obj(url).get("url")) or string(block.get("file_data"))
-    media, data = string(source.get("media_type")), string(source.get("data"))
-    if link.startswith("data:"):
-        head, _, data = link[5:].partition(",")
-        media = head.partition(";")[0]
-    elif link:
-        return f"[{string(block.get('type'))} {link}]"
-    if not data:
-        return ""
-    try:
-        raw = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
-        return f"[{media or 'data'} {len(data)} characters]"
-    size = f"{len(raw) // 1000} kB" if len(raw) >= 1000 else f"{len(raw)} B"
-    return f"[{media or 'data'} {size} sha256:{hashlib.sha256(raw).hexdigest()[:8]}]"
+    """The pictures, sounds and files in a block, each by its type, size and digest; a link as it stands."""
+    held = [str(one) for _, one in media.found(block)]
+    if held:
+        return " ".join(held)
+    url = block.get("image_url")
+    link = string(url) or string(obj(url).get("url")) or string(obj(block.get("source")).get("url"))
+    link = link or string(obj(block.get("fileData", block.get("file_data"))).get("fileUri"))
+    return f"[{string(block.get('type')) or 'file'} {link}]" if link else ""
 
 
 def _text(result: Json) -> str:

@@ -28,9 +28,8 @@ def fits(body: JsonObject) -> bool:
 
 
 def read_call(body: JsonObject, url: Url) -> CallReading:
-    """Read a request; on Azure the deployment in the path stands for a model that the body does not name."""
-    deployment = _DEPLOYMENT.search(url.path)
-    model = string(body.get("model")) or (deployment[1] if deployment else "")
+    """Read a request; Azure's deployment or Mistral's agent stands for a model that the body does not name."""
+    model = string(body.get("model")) or deployment_of(url) or string(body.get("agent_id"))
     return CallReading(
         kind="model",
         name=model,
@@ -46,6 +45,12 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
         tools_at="$.tools" if "tools" in body else "",
         stream=body.get("stream") is True,
     )
+
+
+def deployment_of(url: Url) -> str:
+    """The deployment that a path of Azure's names."""
+    found = _DEPLOYMENT.search(url.path)
+    return found[1] if found else ""
 
 
 def tool_use(call: JsonObject) -> ToolUse:
@@ -105,10 +110,20 @@ def _add(message: JsonObject, delta: JsonObject) -> None:
                 _add_call(arr(calls), piece)
         elif name == "function_call":
             _join_texts(obj(message.setdefault("function_call", {})), obj(value))
+        elif isinstance(value, str) and isinstance(message.get(name), list):
+            arr(message[name]).append({"type": "text", "text": value})
         elif isinstance(value, str) and name != "role":
             message[name] = string(message.get(name)) + value
+        elif isinstance(value, list):
+            # Models of Mistral that think stream the parts of their content.
+            message[name] = [*_parts(message.get(name)), *value]
         elif value is not None:
             message[name] = value
+
+
+def _parts(value: Json) -> list[Json]:
+    """A content as its parts."""
+    return [{"type": "text", "text": value}] if isinstance(value, str) and value else arr(value)
 
 
 def _add_call(calls: list[Json], piece: JsonObject) -> None:
@@ -153,4 +168,4 @@ def _usage(usage: JsonObject) -> dict[str, int]:
     )
 
 
-OPENAI_CHAT = Dialect("openai_chat", "/chat/completions", "openai", fits, read_call, join, read_reply)
+OPENAI_CHAT = Dialect("openai_chat", "/(?:chat|agents)/completions", "openai", fits, read_call, join, read_reply)

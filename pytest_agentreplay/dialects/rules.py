@@ -49,6 +49,7 @@ RULES: tuple[Rule, ...] = (
     *_rows("header", "drop", "cookie", "a credential", "RFC 6265"),
     *_rows("header", "drop", "x-api-key api-key x-goog-api-key", "a credential", _API),
     *_rows("header", "watch", "openai-organization openai-project", "who pays, at the desk or in CI", _API),
+    *_rows("header", "watch", "x-goog-user-project x-hf-bill-to", "who pays, at the desk or in CI", _API),
     *_rows("query", "drop", "api_key apikey api-key access_token", "a credential", "RFC 6750, section 2.3"),
     *_rows("query", "drop", "key", "a credential", _API, host="googleapis.com"),
     *_rows("query", "drop", "sig", "made for this request", "Azure SAS", host="windows.net"),
@@ -60,6 +61,8 @@ RULES: tuple[Rule, ...] = (
     # --- SDK telemetry
     *_rows("header", "drop", "x-stainless-*", "versions, platform and retry count of the SDK", _STAINLESS),
     *_rows("header", "drop", "x-goog-api-client x-amz-user-agent x-ms-useragent", "versions of the SDK", "the SDKs"),
+    *_rows("header", "drop", "x-fern-*", "versions and platform of the SDK", "cohere Python SDK, client_wrapper"),
+    *_rows("header", "drop", "x-server-timeout", "about the connection, not the request", "google-genai Python SDK"),
     # --- idempotency: drawn at random so that a retry is known as one
     *_rows("header", "drop", "idempotency-key x-idempotency-key", _DRAWN, _IDEMPOTENCY),
     *_rows("body", "drop", "$.idempotency_key $.idempotencyKey", _DRAWN, _API),

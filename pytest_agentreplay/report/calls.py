@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core import media
 from pytest_agentreplay.core.diff import texts
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.content import content, header
 from pytest_agentreplay.core.model import ToolCall
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def excerpt(recorded: str, now: str, room: int) -> tuple[str, str]:
 def spread(call: Call) -> list[str]:
     """A call as indented JSON, its middle left out when it is long."""
     if isinstance(call, ToolCall):
-        return _middle(_json({**call.facts, **call.arguments} if call.facts else call.arguments))
+        return _middle(_json(media.told({**call.facts, **call.arguments} if call.facts else call.arguments)))
     lines = [f"{call.method} {call.url}", *(f"{name}: {value}" for name, value in call.headers)]
     return _middle([*lines, *_body(call)])
 
@@ -34,26 +35,13 @@ def spread(call: Call) -> list[str]:
 def _body(call: WireCall) -> list[str]:
     held = content(call.headers, call.body)
     if held.kind != "bytes":
-        return _json(_named(held.tree))
+        return _json(media.told(held.tree))
     if not held.data:
         return []
     try:
         return held.data.decode().splitlines()
     except UnicodeDecodeError:
-        return [f"{len(held.data)} bytes"]
-
-
-def _named(value: Json) -> Json:
-    """The value with its encoded files named rather than spelt out."""
-    match value:
-        case str():
-            return texts.blob(value) or value
-        case list():
-            return [_named(inner) for inner in value]
-        case dict():
-            return {key: _named(inner) for key, inner in value.items()}
-        case _:
-            return value
+        return [str(media.of(held.data, header(call.headers, "content-type")))]
 
 
 def _json(value: Json) -> list[str]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core import media
 from pytest_agentreplay.core.canon import NotJson, canonical, parse
-from pytest_agentreplay.core.diff.texts import blob
 from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.core.turns import is_model, label
@@ -201,7 +201,7 @@ def heard(frame: Frame) -> str:
     """A frame as people read it: what it says where it is JSON or text, else its size."""
     value = parse(frame.data)
     if not isinstance(value, NotJson):
-        return canonical(abridged(value))
+        return canonical(media.told(value))
     try:
         return frame.data.decode()
     except UnicodeDecodeError:
@@ -230,15 +230,22 @@ def echoes(message: Json, reply: ReplyReading) -> bool:
         return False
     if message.get("type") == "reasoning":
         return True
-    if message.get("role", "assistant") != "assistant" or tool_results(message):
+    if str(message.get("role", "assistant")) not in {"assistant", "model"} or tool_results(message):
         return False
-    content = message.get("content")
-    if isinstance(content, list):
-        blocks: list[Json] = [it for it in content if not (isinstance(it, dict) and str(it.get("type")) in THOUGHTS)]
-        message = {**message, "content": blocks}
+    for name in ("content", "parts"):
+        content = message.get(name)
+        if isinstance(content, list):
+            message = {**message, name: [block for block in content if not thinks(block)]}
     said = [f"assistant: {reply.text}"] if reply.text else []
     said += [f"assistant calls {use.name}({plain(use.arguments)})" for use in reply.tool_uses]
     return say(message) in "\n".join(said)
+
+
+def thinks(block: Json) -> bool:
+    """Whether a block is a thought of the model's."""
+    if not isinstance(block, dict):
+        return False
+    return str(block.get("type")) in THOUGHTS or block.get("thought") is True or "reasoningContent" in block
 
 
 def system_text(text: Json) -> str:
@@ -257,29 +264,15 @@ def tool_name(tool: Json) -> str:
     """The name of an offered tool."""
     if not isinstance(tool, dict):
         return plain(tool)
-    inner = tool.get("function")
+    inner = tool.get("function", tool.get("toolSpec"))
     name = tool.get("name") or (inner.get("name") if isinstance(inner, dict) else None) or tool.get("type")
-    return str(name)
+    return str(name or next(iter(tool), "tool"))
 
 
 def plain(value: Json) -> str:
-    """A value as people read it: a text as it is, an encoded file by its kind, size and digest, else JSON."""
-    if isinstance(value, str):
-        return blob(value) or value
-    return canonical(abridged(value))
-
-
-def abridged(value: Json) -> Json:
-    """A value with the encoded files in it named rather than spelt out."""
-    match value:
-        case str():
-            return blob(value) or value
-        case dict():
-            return {key: abridged(inner) for key, inner in value.items()}
-        case list():
-            return [abridged(inner) for inner in value]
-        case _:
-            return value
+    """A value as people read it: a text as it is, a picture or file by its type, size and digest, else JSON."""
+    found = media.told(value)
+    return found if isinstance(found, str) else canonical(found)
 
 
 def named(name: str, text: str, sign: str = ":") -> Iterator[str]:

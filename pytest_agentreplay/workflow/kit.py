@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.kit.fields import region_of
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.dialects.messages import tool_results
 from pytest_agentreplay.store.declared import locks
 
 if TYPE_CHECKING:
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
-    from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.reading import CallReading, Reader
 
 PACKAGES = (
     *("openai", "anthropic", "httpx", "httpx2", "pydantic", "litellm", "langchain-core", "langgraph"),
     *("openai-agents", "pydantic-ai-slim", "mcp", "google-genai", "boto3"),
     *("smolagents", "llama-index-core", "crewai"),
 )
+GROUPS = frozenset({"generationConfig", "inferenceConfig", "options"})
+"""Where Gemini, Bedrock and Ollama keep the parameters that others have at the top."""
+
 MODULES = {
     "langchain-core": "langchain_core",
     "openai-agents": "agents",
@@ -94,7 +98,7 @@ def git_state(root: str) -> tuple[tuple[str, Json], ...]:
 
 
 def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
-    """Each model that was asked: requested and served name, provider, region, host, parameters, fingerprint."""
+    """Each model that was asked: requested and served name, provider and region, operation, host, parameters ..."""
     seen: dict[str, Json] = {}
     for x in exchanges:
         reading = reader.read_call(x.call)
@@ -105,11 +109,10 @@ def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
             "model": reading.model,
             "served": reply.model,
             "provider": reading.provider,
+            "region": reading.region,
             "operation": reading.operation,
             **place_of(x.call),
-            "parameters": {
-                k: v for k, v in sorted(reading.parameters.items()) if isinstance(v, bool | int | float | str)
-            },
+            "parameters": plain(reading.parameters),
             "fingerprint": reply.fingerprint,
         }
         kept: JsonObject = {k: v for k, v in entry.items() if v not in ("", {}, None)}
@@ -124,11 +127,21 @@ def place_of(call: Call) -> JsonObject:
     return {"host": call.url.partition("://")[2].partition("/")[0], "region": region_of(call.url)}
 
 
+def plain(parameters: JsonObject) -> JsonObject:
+    """The parameters that are a word or a number; one of a group by both names, "inferenceConfig.maxTokens"."""
+    flat: JsonObject = dict(parameters)
+    for group, values in parameters.items():
+        if isinstance(values, dict) and group in GROUPS:
+            flat |= {f"{group}.{name}": value for name, value in values.items()}
+    return {name: value for name, value in sorted(flat.items()) if isinstance(value, bool | int | float | str)}
+
+
 def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str, met: Collection[str] = ()) -> list[Json]:
     """Tools that a model asked for and that ran unseen, with the import path that would freeze each.
 
-    A tool ran when a later request carries a result under its call's id; it was seen when a recorded tool call bears
-    its name, or a boundary has `met` it and let it be (another agent, an answer that has a tool's form).
+    A tool ran when a later request carries a result under its call's id, or under its name where the API gives no ids;
+    it was seen when a recorded tool call bears its name, or a boundary has `met` it and let it be (another agent, an
+    answer that has a tool's form).
     """
     known = {*met}
     known |= {x.call.name.rpartition(".")[2] for x in exchanges if isinstance(x.call, ToolCall)}
@@ -139,13 +152,19 @@ def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str, met: Co
         if x.parent is not None or x.call.boundary in {"tool", "retrieval"}:
             continue
         body = json.dumps(x.call.arguments).encode() if isinstance(x.call, ToolCall) else x.call.body.data
-        for identity, name in asked.items():
-            if name not in known and name not in missed and identity.encode() in body:
-                path = guess(name, root)
-                missed[name] = {"tool": name, "path": path}
+        waiting = {identity: name for identity, name in asked.items() if name not in known and name not in missed}
+        told = by_name(reader.read_call(x.call)) if waiting.keys() & waiting.values() else frozenset()
+        for identity, name in waiting.items():
+            if (name in told) if identity == name else (identity.encode() in body):
+                missed[name] = {"tool": name, "path": guess(name, root)}
         if isinstance(x.outcome, HttpReply | FramesReply | ToolReply):
-            asked |= {use.id: use.name for use in reader.read_reply(x.call, x.outcome).tool_uses if use.id}
+            asked |= {use.id or use.name: use.name for use in reader.read_reply(x.call, x.outcome).tool_uses}
     return list(missed.values())
+
+
+def by_name(reading: CallReading) -> frozenset[str]:
+    """The tools whose results a request tells; ids stand among the names."""
+    return frozenset(known for message in reading.messages for known in tool_results(message))
 
 
 def guess(name: str, root: str) -> str:

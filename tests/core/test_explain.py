@@ -528,7 +528,7 @@ def test_a_call_that_only_ids_tell_apart(writing):
     book = writing.Book()
     book.add(call(1), HttpReply(200))
     found = explain.miss(book.run(), READER, (), call(2), "main")
-    assert (found.kind, found.summary) == (Kind.REQUEST, "POST mcp.test/mcp: the same request, written otherwise")
+    assert (found.kind, found.summary) == (Kind.REQUEST, "mcp tools/list: the same call, written otherwise")
     book = writing.Book()
     book.model([ASK])
     fragment = writing.chat([ASK], url=writing.URL + "#x")

@@ -1,4 +1,4 @@
-"""The model server speaks to the real clients of every API, whole and streamed, and never says the same thing twice."""
+"""The model server speaks to the real clients of every API, never says the same twice, and the dialects read what they do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from botocore.config import Config
 from google import genai
 from google.auth.credentials import Credentials
 
+from pytest_agentreplay.core.matching import ClientIds, Matching
+from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
+from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.demo.server import Ask, ModelServer, Say
+from pytest_agentreplay.dialects import READER, RULES
 
 pytestmark = [
     pytest.mark.env("clients", "lastyear"),
@@ -36,6 +40,7 @@ def left_open():
     gc.collect()
 
 
+MATCHING = Matching(READER, RULES)
 QUESTION = "Where is my order A-1001?"
 USER = [{"role": "user", "content": QUESTION}]
 SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
@@ -45,6 +50,20 @@ FUNCTIONS = [
 ]
 PLAIN = [{"name": name, "description": "d", "input_schema": SCHEMA} for name in ("refund", "lookup_order")]
 BOTH = Say("Let me  look.\n", (Ask("clock"), Ask("refund", {"order": "ü", "cents": 5})))
+
+
+class Overheard(ModelServer):
+    """A model server whose exchanges can be read afterwards, as (call, reply)."""
+
+    def __init__(self, script=None):
+        super().__init__(script)
+        self.exchanges = []
+
+    def _answer(self, request):
+        raw = super()._answer(request)
+        call = HttpCall(request.method, self.url + request.path, request.headers, Body(request.body))
+        self.exchanges.append((call, HttpReply(raw.status, headers=raw.headers, body=Body(b"".join(raw.chunks)))))
+        return raw
 
 
 # ---- a client each: what it says of a reply, as (text, [(tool, arguments)])
@@ -225,6 +244,26 @@ SPEAKERS = [
 ]
 
 
+READ_AS = {
+    openai_chat: ("openai_chat", "openai", "", "m"),
+    azure: ("openai_chat", "openai", "", "m"),
+    groq_chat: ("openai_chat", "openai", "", "m"),
+    hugging_face: ("openai_chat", "openai", "", "m"),
+    mistral: ("openai_chat", "openai", "", "mistral-x"),
+    gemini: ("gemini", "gcp.gemini", "", "gemini-x"),
+    vertex: ("gemini", "gcp.vertex_ai", "europe-west4", "gemini-x"),
+    converse: ("bedrock", "aws.bedrock", "", "eu.anthropic.claude-x-v1:0"),
+    claude_on_amazon: ("anthropic", "aws.bedrock", "", "claude-x"),
+    claude_on_vertex: ("anthropic", "gcp.vertex_ai", "europe-west1", "claude-x"),
+    ollama_chat: ("ollama_chat", "ollama", "", "llama-x"),
+    cohere_chat: ("cohere", "cohere", "", "command-x"),
+}
+
+
+def parsed(arguments):
+    return json.loads(arguments) if isinstance(arguments, str) else arguments
+
+
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("speak", SPEAKERS, ids=lambda speak: speak.__name__)
 class TestEveryClient:
@@ -235,23 +274,46 @@ class TestEveryClient:
         assert said.endswith(QUESTION)
         assert none == []
 
+    def test_asked_twice_it_is_the_same_call(self, speak, stream):
+        keys = set()
+        for _ in range(2):
+            with Overheard(["Hello."]) as server:
+                speak(server.url, stream, tools=True)
+            [(call, _)] = server.exchanges
+            keys.add(MATCHING.key(call, ClientIds()))
+        assert len(keys) == 1
+
     def test_it_asks_for_the_tool_that_the_user_means(self, speak, stream):
         with ModelServer() as server:
             assert speak(server.url, stream, tools=True) == ("", [("lookup_order", {"order": "A-1001"})])
 
     def test_it_says_text_and_several_calls(self, speak, stream):
-        with ModelServer([BOTH]) as server:
+        with Overheard([BOTH]) as server:
             text, calls = speak(server.url, stream, tools=True)
         assert text == BOTH.text
         assert calls == [(ask.name, ask.arguments) for ask in BOTH.asks]
+        [(call, reply)] = server.exchanges
+        asked, read = READER.read_call(call), READER.read_reply(call, reply)
+        assert (asked.dialect, asked.provider, asked.region, asked.model) == READ_AS[speak]
+        assert (asked.kind, asked.stream, asked.name) == ("model", stream, asked.model)
+        assert [READER.say(message) for message in asked.messages] == [f"user: {QUESTION}"]
+        assert len(asked.tools) == 2
+        assert read.text == text
+        assert [(use.name, parsed(use.arguments)) for use in read.tool_uses] == calls
+        assert read.usage.keys() >= {"output_tokens"} or (stream and asked.dialect == "openai_chat")
+        assert read.finish_reasons
+        assert set(read.ids) >= {use.id for use in read.tool_uses if use.id}
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_ollama_completes_a_prompt(stream):
-    with ModelServer() as server:
+    with Overheard() as server:
         made = ollama.Client(host=server.url).generate("llama-x", QUESTION, stream=stream)
         said = "".join(chunk.response for chunk in made) if stream else made.response
     assert said.endswith(QUESTION)
+    [(call, reply)] = server.exchanges
+    assert (READER.read_call(call).messages, READER.read_call(call).stream) == ((QUESTION,), stream)
+    assert READER.read_reply(call, reply).text == said
 
 
 # ---- vectors and ranks
@@ -309,7 +371,15 @@ VECTORS = [
 
 @pytest.mark.parametrize("speak", VECTORS, ids=lambda speak: speak.__name__)
 def test_vectors_and_ranks_never_come_twice(speak):
-    with ModelServer() as server:
+    with Overheard() as server:
         first, second = speak(server.url), speak(server.url)
     assert len(first) == len(second) == 2
     assert first != second
+    call, reply = server.exchanges[0]
+    asked, read = READER.read_call(call), READER.read_reply(call, reply)
+    kind = "rerank" if speak is cohere_ranks else "embeddings"
+    assert (asked.kind, asked.operation, label(call, READER)) == (kind, kind, f"{kind} {asked.model}")
+    said = " ".join(READER.say(message) for message in asked.messages)
+    assert "a" in said
+    assert asked.dialect != "generic"
+    assert "(0." in read.text or "vector" in read.text

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
-from pytest_agentreplay.dialects import DIALECTS, READER
+from pytest_agentreplay.demo.replies.bedrock import frame
+from pytest_agentreplay.dialects import DIALECTS, READER, mcp
 from pytest_agentreplay.dialects.sse import Event, events, is_stream
 
 JSON_TYPE = (("content-type", "application/json"),)
+NDJSON_TYPE = (("content-type", "application/x-ndjson"),)
+FRAMES_TYPE = (("content-type", "application/vnd.amazon.eventstream"),)
 SSE_TYPE = (("content-type", "text/event-stream; charset=utf-8"),)
 
 CHAT = {
@@ -176,8 +179,8 @@ def test_the_parts_of_an_upload_are_parameters():
 
 
 def test_json_rpc_says_its_method_and_its_ids():
-    reading = READER.read_call(call({"jsonrpc": "2.0", "id": 1, "method": "tools/call"}, "https://m/mcp"))
-    assert (reading.operation, reading.client_ids[0]) == ("tools/call", "$.id")
+    reading = READER.read_call(call({"jsonrpc": "2.0", "id": 1, "method": "x/y"}, "https://m/mcp"))
+    assert (reading.operation, reading.client_ids[0]) == ("x/y", "$.id")
     batch = READER.read_call(
         call([{"jsonrpc": "2.0", "id": 1, "method": "a"}, {"jsonrpc": "2.0", "method": "b"}], "https://m/mcp")
     )
@@ -553,6 +556,22 @@ def test_a_reply_to_unknown_http_is_its_text():
 
 # ---- never an error
 
+PATHS = {
+    "openai_chat": "/v1/chat/completions",
+    "openai_responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/g:streamGenerateContent",
+    "bedrock": "/model/m/converse-stream",
+    "ollama_chat": "/api/chat",
+    "ollama_generate": "/api/generate",
+    "cohere": "/v2/chat",
+    "openai_embeddings": "/v1/embeddings",
+    "gemini_embeddings": "/v1beta/models/g:batchEmbedContents",
+    "vertex_embeddings": "/v1/models/g:predict",
+    "ollama_embeddings": "/api/embed",
+    "cohere_embeddings": "/v2/embed",
+    "rerank": "/v1/rerank",
+}
 
 GARBAGE = st.recursive(
     st.none()
@@ -600,6 +619,11 @@ GARBAGE = st.recursive(
                     "image_url",
                     "url",
                     "data",
+                    *("parts", "functionCall", "functionResponse", "args", "toolUse", "toolResult", "toolConfig"),
+                    *("toolUseId", "contentBlockIndex", "start", "candidates", "usageMetadata", "systemInstruction"),
+                    *("embeddings", "embedding", "values", "results", "predictions", "images", "inlineData", "bytes"),
+                    *("tool_plan", "tools", "functionDeclarations", "jsonrpc", "method", "params", "result", "meta"),
+                    *("format", "mime_type", "output", "promptFeedback", "thinking", "reasoningContent", "tokens"),
                 ]
             ),
             inner,
@@ -610,16 +634,28 @@ GARBAGE = st.recursive(
 )
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+EVENTS = [
+    *("content_block_delta", "response.output_text.delta", "message_delta", "error", "", "chunk", "fooException"),
+    *("contentBlockStart", "contentBlockDelta", "metadata", "content-delta", "tool-call-start", "tool-call-delta"),
+    *("tool-plan-delta", "message-end", "content_block_start", "response.output_item.added"),
+]
+
+
+def test_every_dialect_has_a_path_here():
+    assert [dialect.name for dialect in DIALECTS] == list(PATHS)
+
+
+@settings(derandomize=True, max_examples=500, deadline=None)
 @given(
     st.sampled_from(DIALECTS),
     GARBAGE,
     st.lists(GARBAGE, max_size=4),
-    st.sampled_from(["content_block_delta", "response.output_text.delta", "message_delta", "error", ""]),
+    st.sampled_from(EVENTS),
 )
 def test_reading_never_raises(dialect, body, values, kind):
-    shaped = {"messages": [body], "max_tokens": 1, "input": [body], **(body if isinstance(body, dict) else {})}
-    sent = call(shaped, f"https://a{dialect.suffix}")
+    shaped = {name: [body] for name in ("messages", "input", "contents", "documents", "instances")}
+    shaped |= {"max_tokens": 1, "model": "m", "prompt": "p", "query": "q", **(body if isinstance(body, dict) else {})}
+    sent = call(shaped, f"https://a{PATHS[dialect.name]}")
     reading = READER.read_call(sent)
     for message in reading.messages:
         assert isinstance(READER.say(message), str)
@@ -628,7 +664,12 @@ def test_reading_never_raises(dialect, body, values, kind):
     READER.read_reply(sent, reply(body))
     stream = sse(*({"type": kind, **v} if isinstance(v, dict) and kind else v for v in values))
     READER.read_reply(sent, reply(stream, SSE_TYPE))
+    READER.read_reply(sent, reply(b"\n".join(json.dumps(v).encode() for v in values), NDJSON_TYPE))
+    READER.read_reply(sent, reply(b"".join(frame(kind, v) for v in values), FRAMES_TYPE))
+    READER.read_reply(sent, reply(json.dumps(values).encode()))
     READER.say(body)
+    mcp.read_message(body)
+    mcp.read_answer(mcp.answer([body, *values], body))
 
 
 @settings(derandomize=True)
@@ -697,10 +738,10 @@ def test_what_is_a_stream():
         ({"role": "assistant", "content": None, "refusal": "no"}, "assistant refuses: no"),
         ({"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, "bare"]}, "assistant: (thinks: hm) bare"),
         ({"type": "item_reference", "id": "msg_1"}, 'item_reference: {"id":"msg_1","type":"item_reference"}'),
-        ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}, "user: [image/png 3 B sha256:709e80c8]"),
+        ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}, "user: <image/png 3 B sha256:709e80c8>"),
         ({"role": "user", "content": [{"type": "input_image", "image_url": "https://a/x.png"}]}, "user: [input_image https://a/x.png]"),
-        ({"role": "user", "content": [{"type": "image", "source": {"media_type": "image/png", "data": "A" * 8000}}]}, "user: [image/png 6 kB sha256:a6bedce1]"),
-        ({"role": "user", "content": [{"type": "document", "source": {"data": "no base64!"}}]}, "user: [data 10 characters]"),
+        ({"role": "user", "content": [{"type": "image", "source": {"media_type": "image/png", "data": "A" * 8000}}]}, "user: <image/png 6.0 kB sha256:a6bedce1>"),
+        ({"role": "user", "content": [{"type": "document", "source": {"data": "no base64!"}}]}, "user: [document]"),
         ({"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}, {}]}, "user: [file] [block]"),
         ([1], "[1]"),
         (None, "null"),

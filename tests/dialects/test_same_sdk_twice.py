@@ -231,7 +231,7 @@ def test_a_changed_upload_is_another_call():
         (openai_calls, responses, "openai_responses"),
         (anthropic_calls, messages, "anthropic"),
         (anthropic_calls, message_stream, "anthropic"),
-        (openai_calls, embeddings, "generic"),
+        (openai_calls, embeddings, "openai_embeddings"),
     ],
 )
 def test_the_dialect_is_known_behind_a_loopback_address(record, do, dialect):
@@ -240,6 +240,6 @@ def test_the_dialect_is_known_behind_a_loopback_address(record, do, dialect):
     assert reading.dialect == dialect
     sent = json.loads(call.body.data)
     if dialect != "generic":
-        assert reading.kind == "model"
+        assert reading.kind == ("embeddings" if do is embeddings else "model")
         assert reading.model == sent["model"]
         assert reading.stream is bool(sent.get("stream"))

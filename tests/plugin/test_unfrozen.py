@@ -233,3 +233,43 @@ def test_tests_without_the_plugin_that_ask_a_model_are_counted_while_recording(s
     assert SAID in project.record("-k", "not frozen").stdout, "also where nothing is recorded"
     assert "model at" not in project.record("-k", "harmless or frozen").stdout
     assert "model at" not in project.run().stdout, "a replay listens to nobody else"
+
+
+BY_NAME = """
+import os, httpx2
+
+URL = os.environ["MODEL_URL"] + "/v1/projects/p/locations/europe-west4/publishers/google/models/g:generateContent"
+
+def find_parcel(code):
+    return {"parcel": code}
+
+def test_gemini(agentreplay):
+    contents = [{"role": "user", "parts": [{"text": "Find parcel P-1"}]}]
+    schema = {"type": "object", "properties": {"code": {"type": "string"}}}
+    tools = [{"functionDeclarations": [{"name": "find_parcel", "parameters": schema}]}]
+    for _ in range(2):
+        body = {"contents": contents, "tools": tools, "generationConfig": {"temperature": 0.5, "topP": 1}}
+        content = httpx2.post(URL, json=body).json()["candidates"][0]["content"]
+        contents.append(content)
+        for part in content["parts"]:
+            if "functionCall" in part:
+                answer = {"name": "find_parcel", "response": find_parcel(**part["functionCall"]["args"])}
+                contents.append({"role": "user", "parts": [{"functionResponse": answer}]})
+"""
+
+
+def test_where_the_api_gives_no_ids_a_tool_is_known_by_its_name(shared_project):
+    project = shared_project()
+    project.write(test_gemini=BY_NAME)
+    done = project.record()
+    assert done.stdout.count("[AR-UNFROZEN]") == 1, done.stdout
+    (kit,) = (snapshot.run.header.kit for snapshot in project.snapshots)
+    assert [missed["tool"] for missed in kit["unfrozen"]] == ["find_parcel"]
+    (model,) = kit["models"]
+    assert (model["provider"], model["region"], model["model"]) == ("gcp.vertex_ai", "europe-west4", "g")
+    assert model["parameters"] == {"generationConfig.temperature": 0.5, "generationConfig.topP": 1}
+    assert project.offline().returncode == 0
+    project.edit("test_gemini.py", "Find parcel", "Seek parcel")
+    told = project.replay().stdout
+    assert "AR-PROMPT" in told
+    assert "$.contents[0].parts[0].text" in told

@@ -415,7 +415,7 @@ def test_what_is_spread_out_is_bounded():
     details = [line.text for line in finding.lines if line.what == "detail"]
     assert len(details) < 100
     assert max(map(len, details)) < 420
-    assert any("image/png, 6 kB" in line for line in details)
-    assert details[-1] == "  2 bytes"
+    assert any("<image/png 6.8 kB sha256:" in line for line in details)
+    assert details[-1] == "  <data 2 B sha256:ea5dbf95>"
     told = [line.text for line in of(Divergence(Kind.REQUEST, "x", now=plain)).lines if line.what == "detail"]
     assert told == ["now: PUT a.test/b", "  PUT https://a.test/b", "  one", "  two"]

@@ -165,7 +165,7 @@ def test_images_are_named_and_not_spelt_out():
     call = chat([{"role": "user", "content": [{"type": "text", "text": "What is it?"}, picture]}])
     run = sequence((call, hello), (ToolCall("scan"), ToolReply({"page": data})))
     text = transcript(run, READER)
-    assert "image/png 409 kB sha256:" in text
+    assert "<image/png 409.6 kB sha256:" in text
     assert max(map(len, text.splitlines())) < 200
 
 

@@ -12,6 +12,7 @@ import re
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core import media
 from pytest_agentreplay.core.canon import NotJson, canonical, parse
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference
@@ -130,10 +131,10 @@ class _Walk:
 
 
 def _text(recorded: str, now: str, path: str) -> Difference:
-    """Two different texts: encoded files by hash, JSON inside by its own first difference, the rest by words."""
-    old, new = texts.blob(recorded), texts.blob(now)
-    if old and new:
-        return Difference(path, old, new, "another file")
+    """Two different texts: files by hash, JSON inside by its own first difference, the rest by words."""
+    old, new = (str(media.encoded(text) or text) for text in (recorded, now))
+    if other := media.swap(old, new):
+        return Difference(path, old, new, other)
     inside = _inside(recorded), _inside(now)
     if inside[0] is not None and inside[1] is not None:
         deeper = diff(inside[0], inside[1])

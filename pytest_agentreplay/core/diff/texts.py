@@ -1,7 +1,7 @@
 """How two texts differ, in a few words: "line 3: refund -> credit". Linear in their size.
 
 Rules of this room: never a character-level matcher on a long text (minutes for 100 kB); first what is common at both
-ends, then lines, then words of the lines that changed. Encoded images and files are told by type, size and hash.
+ends, then lines, then words of the lines that changed.
 """
 
 from __future__ import annotations
@@ -12,20 +12,15 @@ from collections import Counter
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import digest
-
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
 Opcode = tuple[str, int, int, int, int]
 
 SHOWN = 48  # characters of a changed span in a note
-BLOB = 1024  # characters from which an unbroken base64 run counts as a file
 PRODUCT, PAIRS = 4_000_000, 200_000  # what one alignment may cost: N x M, and equal pairs among them
 
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[\w=;.-]*;base64,")
 _SPACE = re.compile(r"\s")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}\s*")
 
 
 def opcodes(recorded: Sequence[Hashable], now: Sequence[Hashable]) -> list[Opcode] | None:
@@ -90,17 +85,6 @@ def brief(recorded: str, now: str) -> str:
         where = f"line {recorded.count(chr(10), 0, start) + 1}: " if several else ""
         return where + _words(old, new)
     return _lines(recorded.split("\n"), now.split("\n"))
-
-
-def blob(text: str) -> str:
-    """An encoded file as "image/png, 412 kB, sha256 ab12..."; "" for a text that is none."""
-    found = _DATA_URL.match(text)
-    if found is None and (len(text) < BLOB or not _BASE64.fullmatch(text, 0, BLOB) or not _BASE64.fullmatch(text)):
-        return ""
-    kind = (found[1] if found else None) or "base64"
-    size = (len(text) - (found.end() if found else 0)) * 3 // 4
-    shown = f"{size // 1000} kB" if size >= 1000 else f"{size} bytes"
-    return f"{kind}, {shown}, sha256 {digest(text)[:12]}"
 
 
 def shorten(text: str, room: int = SHOWN) -> str:

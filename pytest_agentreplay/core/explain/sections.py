@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core import media
 from pytest_agentreplay.core.diff import diff
 from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.content import content, header
 from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 
@@ -115,9 +115,9 @@ def _wire(recorded: WireCall, now: WireCall) -> tuple[Difference, ...]:
             found.append(Difference(f"headers.{name}", before.get(name, ABSENT), after.get(name, ABSENT)))
     old, new = content(recorded.headers, recorded.body), content(now.headers, now.body)
     if old.kind == new.kind and old.kind != "bytes":
-        found += diff(old.tree, new.tree)
+        found += diff(media.told(old.tree), media.told(new.tree))
     elif old.data != new.data:
-        found += diff(_text(old.data), _text(new.data))
+        found += diff(_text(recorded, old.data), _text(now, new.data))
     return tuple(found)
 
 
@@ -135,11 +135,11 @@ def _matched(headers: Headers) -> dict[str, str]:
     }
 
 
-def _text(data: bytes) -> str:
+def _text(call: WireCall, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return f"{len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()[:12]}"
+        return str(media.of(data, header(call.headers, "content-type")))
 
 
 def section(one: Difference, recorded: CallReading, now: CallReading) -> Section:
@@ -209,7 +209,7 @@ def tool_name(one: Difference, readings: Readings) -> str:
     if found is None or int(found[1]) >= len(reading.tools):
         return ""
     tool = reading.tools[int(found[1])]
-    inner = tool.get("function", tool) if isinstance(tool, dict) else None
+    inner = tool.get("function", tool.get("toolSpec", tool)) if isinstance(tool, dict) else None
     return f"tool {inner['name']}: " if isinstance(inner, dict) and isinstance(inner.get("name"), str) else ""
 
 

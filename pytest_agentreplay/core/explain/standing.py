@@ -200,14 +200,15 @@ class Standing:
     def frozen(self, message: Json) -> bool:
         """Whether the tool whose result a message tells was recorded; in doubt, whether any was."""
         names = {x.call.name for x in self._top if isinstance(x.call, ToolCall)}
-        found = self._uses.get(_result_id(message))
+        called = _result_of(message)
+        found = self._uses.get(called, called if called in self._uses.values() else None)
         return bool(names) if found is None else found in names
 
     @cached_property
     def _uses(self) -> dict[str, str]:
         """The tool that each id stands for, by the replies that minted them."""
         return {
-            use.id: use.name
+            use.id or use.name: use.name
             for x in self._top
             if self.is_model(x)
             for use in self.reader.read_reply(x.call, x.outcome).tool_uses
@@ -242,15 +243,18 @@ def _content(message: Json) -> Json:
     return message.get("content", message) if isinstance(message, dict) else message
 
 
-def _result_id(message: Json) -> str:
-    """The id of the tool call whose result a message tells, "" when it says none."""
-    if isinstance(message, dict):
-        for key in ("tool_call_id", "tool_use_id", "call_id"):
-            if isinstance(value := message.get(key), str):
-                return value
-        blocks = message.get("content")
-        return next(filter(None, map(_result_id, blocks)), "") if isinstance(blocks, list) else ""
-    return ""
+def _result_of(message: Json) -> str:
+    """The id of the tool call whose result a message tells, or else the tool's name; "" when it says none."""
+    if not isinstance(message, dict):
+        return ""
+    for key in ("tool_call_id", "tool_use_id", "call_id", "toolUseId", "tool_name"):
+        if isinstance(value := message.get(key), str):
+            return value
+    for key in ("functionResponse", "toolResult"):
+        if isinstance(held := message.get(key), dict):
+            return _result_of(held) or next((str(held[name]) for name in ("id", "name") if held.get(name)), "")
+    blocks = message.get("content") or message.get("parts")
+    return next(filter(None, map(_result_of, blocks)), "") if isinstance(blocks, list) else ""
 
 
 def _alike(recorded: Call, now: Call) -> bool:

@@ -1,0 +1,137 @@
+"""Bedrock's Converse. The model stands in the path, and so does whether the reply is streamed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
+from pytest_agentreplay.dialects.dialect import Dialect
+from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string, unique
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.matching.address import Url
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.dialects.sse import Event
+
+_MODEL = re.compile(r"/model/([^/]+)/[\w-]+/?$")
+_INPUTS = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
+
+
+def fits(body: JsonObject) -> bool:
+    """Whether a body has the shape of a Converse request; the messages may stand in a stored prompt."""
+    return isinstance(body.get("messages", []), list)
+
+
+def read_call(body: JsonObject, url: Url) -> CallReading:
+    """Read a request; `system` holds the blocks as sent."""
+    model, config = model_of(url), obj(body.get("toolConfig"))
+    choice = {"toolConfig": rest(config, "tools")} if rest(config, "tools") else {}
+    return CallReading(
+        kind="model",
+        name=model,
+        operation="chat",
+        model=model,
+        parameters={**rest(body, "messages", "system", "toolConfig"), **choice},
+        system=tuple(arr(body.get("system"))),
+        messages=tuple(arr(body.get("messages"))),
+        tools=tuple(arr(config.get("tools"))),
+        system_at="$.system" if "system" in body else "",
+        messages_at="$.messages" if "messages" in body else "",
+        tools_at="$.toolConfig.tools" if "tools" in config else "",
+        stream=url.path.rstrip("/").endswith("-stream"),
+    )
+
+
+def model_of(url: Url) -> str:
+    """The model, profile or prompt that a path names."""
+    found = _MODEL.search(url.path)
+    return unquote(found[1]) if found else ""
+
+
+def tool_use(block: JsonObject) -> ToolUse | None:
+    """A block as a tool call; None for any other."""
+    use = block.get("toolUse")
+    if not isinstance(use, dict):
+        return None
+    return ToolUse(string(use.get("toolUseId")), string(use.get("name")), use.get("input"))
+
+
+def read_reply(body: JsonObject) -> ReplyReading:
+    """Read a whole reply."""
+    blocks = objects(obj(obj(body.get("output")).get("message")).get("content"))
+    uses = tuple(use for block in blocks if (use := tool_use(block)))
+    return ReplyReading(
+        text="".join(string(block.get("text")) for block in blocks),
+        tool_uses=uses,
+        finish_reasons=unique([string(body.get("stopReason"))]),
+        usage=_usage(obj(body.get("usage"))),
+        model=string(obj(obj(body.get("trace")).get("promptRouter")).get("invokedModelId")),
+        ids=unique(use.id for use in uses),
+    )
+
+
+def join(events: Iterable[Event]) -> JsonObject:
+    """The reply that a stream of frames amounts to."""
+    whole: JsonObject = {}
+    blocks: dict[int, JsonObject] = {}
+    for event in events:
+        value = event.value or {}
+        index = value.get("contentBlockIndex")
+        block = blocks.setdefault(index, {}) if isinstance(index, int) else {}
+        match event.name:
+            case "contentBlockStart":
+                block.update({name: dict(obj(start)) for name, start in obj(value.get("start")).items()})
+            case "contentBlockDelta":
+                _add(block, obj(value.get("delta")))
+            case "messageStop" | "metadata":
+                whole.update(value)
+            case name if name.endswith("xception"):
+                whole["error"] = {"type": name, "message": value.get("message")}
+            case _:
+                pass
+    content: list[Json] = [_closed(blocks[index]) for index in sorted(blocks)]
+    return {**whole, "output": {"message": {"role": "assistant", "content": content}}}
+
+
+def _add(block: JsonObject, delta: JsonObject) -> None:
+    """Grow a block: texts are joined, those of a tool's input or of reasoning within their object."""
+    for name, value in delta.items():
+        if isinstance(value, dict):
+            kept = block.setdefault(name, {})
+            if isinstance(kept, dict):
+                _add(kept, value)
+        elif isinstance(value, str):
+            block[name] = string(block.get(name)) + value
+        else:
+            block[name] = value
+
+
+def _closed(block: JsonObject) -> JsonObject:
+    """A block whose tool input came in pieces: parsed, or the text as far as it came."""
+    use = obj(block.get("toolUse"))
+    text = use.get("input")
+    if not isinstance(text, str):
+        return block
+    value = parse(text)
+    return {**block, "toolUse": {**use, "input": text if isinstance(value, NotJson) else value}}
+
+
+def _usage(usage: JsonObject) -> dict[str, int]:
+    """Cached tokens count as input tokens, as the conventions ask; Bedrock lists them apart."""
+    given = counts((name, usage.get(name)) for name in _INPUTS)
+    return counts(
+        [
+            ("input_tokens", sum(given.values()) if given else None),
+            ("output_tokens", usage.get("outputTokens")),
+            ("cache_read.input_tokens", usage.get("cacheReadInputTokens")),
+            ("cache_creation.input_tokens", usage.get("cacheWriteInputTokens")),
+        ]
+    )
+
+
+BEDROCK = Dialect("bedrock", r"/model/[^/]+/converse(?:-stream)?", "aws.bedrock", fits, read_call, join, read_reply)

@@ -1,0 +1,88 @@
+"""Cohere's chat of version 2. Requests have the fields of a chat completion; replies do not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.reading import ReplyReading
+from pytest_agentreplay.dialects import openai_chat
+from pytest_agentreplay.dialects.dialect import Dialect
+from pytest_agentreplay.dialects.loose import counts, obj, objects, rest, string, unique
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.dialects.sse import Event
+
+
+def read_reply(body: JsonObject) -> ReplyReading:
+    """Read a whole reply. The plan that precedes tool calls is its text where there is no other."""
+    message = obj(body.get("message"))
+    uses = tuple(openai_chat.tool_use(call) for call in objects(message.get("tool_calls")))
+    text = "".join(string(part.get("text")) for part in objects(message.get("content")))
+    return ReplyReading(
+        text=text or string(message.get("tool_plan")),
+        tool_uses=uses,
+        finish_reasons=unique([string(body.get("finish_reason"))]),
+        usage=_usage(obj(body.get("usage"))),
+        response_id=string(body.get("id")),
+        ids=unique([string(body.get("id")), *(use.id for use in uses)]),
+    )
+
+
+def join(events: Iterable[Event]) -> JsonObject:
+    """The reply that a stream of events amounts to."""
+    whole: JsonObject = {}
+    message: JsonObject = {}
+    parts: dict[int, JsonObject] = {}
+    calls: dict[int, JsonObject] = {}
+    for event in events:
+        value = event.value or {}
+        delta = obj(value.get("delta"))
+        said = obj(delta.get("message"))
+        at = value.get("index")
+        index = at if isinstance(at, int) else 0
+        match string(value.get("type")) or event.name:
+            case "message-start":
+                whole["id"] = value.get("id")
+            case "content-start" | "content-delta":
+                _join_texts(parts.setdefault(index, {}), obj(said.get("content")))
+            case "tool-plan-delta":
+                _join_texts(message, said)
+            case "tool-call-start" | "tool-call-delta":
+                _add_call(calls.setdefault(index, {}), obj(said.get("tool_calls")))
+            case "message-end":
+                whole.update(delta)
+            case _:
+                pass
+    message["content"] = _in_order(parts)
+    message["tool_calls"] = _in_order(calls)
+    return {**whole, "message": message}
+
+
+def _in_order(found: dict[int, JsonObject]) -> list[Json]:
+    return [found[index] for index in sorted(found)]
+
+
+def _add_call(call: JsonObject, piece: JsonObject) -> None:
+    call.update(rest(piece, "function"))
+    _join_texts(obj(call.setdefault("function", {})), obj(piece.get("function")))
+
+
+def _join_texts(kept: JsonObject, piece: JsonObject) -> None:
+    for name, value in piece.items():
+        grows = isinstance(value, str) and name not in {"type", "name"}
+        kept[name] = string(kept.get(name)) + string(value) if grows else value
+
+
+def _usage(usage: JsonObject) -> dict[str, int]:
+    """What the model read and wrote, or else what is billed of it."""
+    found = obj(usage.get("tokens")) or obj(usage.get("billed_units"))
+    whole = {name: int(value) for name, value in found.items() if isinstance(value, float) and value.is_integer()}
+    found = {**found, **whole}
+    counted = [(name, found.get(name)) for name in ("input_tokens", "output_tokens")]
+    return counts([*counted, ("cache_read.input_tokens", usage.get("cached_tokens"))])
+
+
+COHERE = Dialect("cohere", "/v2/chat", "cohere", openai_chat.fits, openai_chat.read_call, join, read_reply)

@@ -1,0 +1,86 @@
+"""Ollama's own chat and generate; both stream unless told not to. Tool calls bear no ids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.reading import CallReading, ReplyReading
+from pytest_agentreplay.dialects import openai_chat
+from pytest_agentreplay.dialects.dialect import Dialect
+from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string, unique
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.matching.address import Url
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.dialects.sse import Event
+
+
+def read_chat(body: JsonObject, url: Url) -> CallReading:
+    """Read a chat request, which has the fields of a chat completion."""
+    return replace(openai_chat.read_call(body, url), stream=body.get("stream") is not False)
+
+
+def completes(body: JsonObject) -> bool:
+    """Whether a body has the shape of a generate request; without a prompt it only loads a model."""
+    return isinstance(body.get("model"), str) and bool(string(body.get("prompt")))
+
+
+def read_generate(body: JsonObject, url: Url) -> CallReading:
+    """Read a generate request: its prompt is one message."""
+    del url
+    return CallReading(
+        kind="model",
+        name=string(body.get("model")),
+        operation="text_completion",
+        model=string(body.get("model")),
+        parameters=rest(body, "model", "prompt", "system"),
+        system=(body["system"],) if "system" in body else (),
+        messages=(body["prompt"],),
+        system_at="$.system" if "system" in body else "",
+        messages_at="$.prompt",
+        stream=body.get("stream") is not False,
+    )
+
+
+def read_reply(body: JsonObject) -> ReplyReading:
+    """Read a whole reply of either."""
+    message = obj(body.get("message"))
+    counted = [("input_tokens", body.get("prompt_eval_count")), ("output_tokens", body.get("eval_count"))]
+    return ReplyReading(
+        text=string(message.get("content")) or string(body.get("response")),
+        tool_uses=tuple(openai_chat.tool_use(call) for call in objects(message.get("tool_calls"))),
+        finish_reasons=unique([string(body.get("done_reason"))]),
+        usage=counts(counted),
+        model=string(body.get("model")),
+    )
+
+
+def join(events: Iterable[Event]) -> JsonObject:
+    """The reply that a stream of lines amounts to: texts are joined, tool calls collected, the rest is the last's."""
+    whole: JsonObject = {}
+    message: JsonObject = {}
+    for event in events:
+        line = event.value or {}
+        _add(message, obj(line.get("message")))
+        text = string(whole.get("response")) + string(line.get("response"))
+        whole.update(rest(line, "message", "response"))
+        if "response" in line or text:
+            whole["response"] = text
+    return {**whole, "message": message}
+
+
+def _add(message: JsonObject, piece: JsonObject) -> None:
+    for name, value in piece.items():
+        if isinstance(value, str) and name != "role":
+            message[name] = string(message.get(name)) + value
+        elif isinstance(value, list):
+            message[name] = [*arr(message.get(name)), *value]
+        else:
+            message[name] = value
+
+
+OLLAMA_CHAT = Dialect("ollama_chat", "/api/chat", "ollama", openai_chat.fits, read_chat, join, read_reply)
+OLLAMA_GENERATE = Dialect("ollama_generate", "/api/generate", "ollama", completes, read_generate, join, read_reply)

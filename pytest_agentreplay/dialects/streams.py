@@ -1,0 +1,84 @@
+"""The events of a streamed reply, whichever way they are framed: server-sent, as lines of JSON, as binary frames."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.dialects import sse
+from pytest_agentreplay.dialects.loose import objects, string
+from pytest_agentreplay.dialects.sse import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_agentreplay.core.model import Json
+
+_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-json-stream"})
+_PRELUDE = 12  # the sizes of the frame and of its headers, and their checksum
+_STRING = 7
+_WIDTHS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+
+
+def framed(content_type: str, data: bytes) -> list[Event] | None:
+    """The events of a stream as far as it came; None for a reply in one piece."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "application/vnd.amazon.eventstream":
+        return list(_binary(data))
+    if kind in _LINES:
+        return [Event("message", line) for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+    return sse.events(data) if sse.is_stream(content_type, data) else None
+
+
+def listed(tree: Json) -> list[Event]:
+    """The elements of an array as events: what an API streams that was not asked for server-sent events."""
+    return [Event("message", canonical(one)) for one in objects(tree)]
+
+
+def _binary(data: bytes) -> Iterator[Event]:
+    """The frames of application/vnd.amazon.eventstream, each by its type or that of its exception.
+
+    Checksums are not looked at: a redacted frame has others.
+    """
+    at = 0
+    while at + _PRELUDE <= len(data):
+        size, head = (int.from_bytes(data[at + place : at + place + 4], "big") for place in (0, 4))
+        start, end = at + _PRELUDE + head, at + size - 4
+        if start > end or at + size > len(data):
+            return
+        headers = _headers(data[at + _PRELUDE : start])
+        name = headers.get(":event-type") or headers.get(":exception-type") or headers.get(":error-code") or "message"
+        yield _unwrapped(Event(name, data[start:end].decode("utf-8", "replace")))
+        at += size
+
+
+def _headers(data: bytes) -> dict[str, str]:
+    """The headers that are texts."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(data):
+        name = data[at + 1 : at + 1 + data[at]].decode("utf-8", "replace")
+        at += 1 + data[at]
+        kind = data[at] if at < len(data) else -1
+        width = _WIDTHS.get(kind)
+        if width is None:
+            if kind not in {6, _STRING} or at + 3 > len(data):
+                break
+            width = 2 + int.from_bytes(data[at + 1 : at + 3], "big")
+            if kind == _STRING:
+                found[name] = data[at + 3 : at + 1 + width].decode("utf-8", "replace")
+        at += 1 + width
+    return found
+
+
+def _unwrapped(event: Event) -> Event:
+    """A `chunk` holds the event of another API as base64."""
+    if event.name != "chunk":
+        return event
+    try:
+        text = base64.b64decode(string((event.value or {}).get("bytes")), validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return event
+    return Event("message", text)
