@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.kit.fields import region_of
+
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url
 
@@ -46,8 +48,6 @@ PROVIDERS: tuple[tuple[str, str], ...] = (
 )
 """Host, or the end of it, and the provider that is met there; elsewhere the path or the dialect's own is said."""
 
-_VERTEX = re.compile(r"(?:^|\.)([a-z0-9-]+)-aiplatform\.googleapis\.com$")
-_AWS = re.compile(r"\.([a-z]{2}(?:-[a-z]+)+-\d+)\.(?:amazonaws\.com(?:\.cn)?|api\.aws)$")
 _OPENAI = re.compile(r"^([a-z]{2})\.api\.openai\.com$")
 _LOCATION = re.compile(r"/locations/([^/]+)/")
 
@@ -60,6 +60,5 @@ def provider(host: str) -> str:
 
 def region(url: Url) -> str:
     """The region that a URL names, in its host or in its path; "" when it names none."""
-    found = next((hit for each in (_AWS, _VERTEX, _OPENAI) if (hit := each.search(url.host))), None)
-    found = found or _LOCATION.search(url.path)
-    return found[1] if found else ""
+    found = _OPENAI.search(url.host) or _LOCATION.search(url.path)
+    return region_of(f"https://{url.host}/") or (found[1] if found else "")

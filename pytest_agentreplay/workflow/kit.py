@@ -14,7 +14,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.kit.fields import region_of
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.dialects.messages import tool_results
 from pytest_agentreplay.store.declared import locks
@@ -124,7 +123,7 @@ def place_of(call: Call) -> JsonObject:
     """Where a model is: its host and the region in its name, or what was said of one in this process."""
     if isinstance(call, ToolCall):
         return {"version": call.facts.get("version", "")}
-    return {"host": call.url.partition("://")[2].partition("/")[0], "region": region_of(call.url)}
+    return {"host": call.url.partition("://")[2].partition("/")[0]}
 
 
 def plain(parameters: JsonObject) -> JsonObject:
