@@ -52,7 +52,7 @@ class Replaying:
         self._end: End | None = None
         self._waited = False
         self._passage = passage
-        self._wake: list[Callable[[], object]] = []
+        self._wakers: list[Callable[[], object]] = []
         self._closed = False
         self.headers = passage.outcome.headers if isinstance(passage.outcome, FramesReply) else ()
         with self._changed:
@@ -93,8 +93,32 @@ class Replaying:
         __tracebackhide__ = True
         await asyncio.sleep(0)  # a frame that came over a wire let other tasks run, too
         while (found := self.take()) is None:
-            await self._await(self._more())
+            await self.more()
         return found
+
+    async def more(self) -> None:
+        """Wait until `take` may give something: a frame, the end, or the word of who called `wake`."""
+        __tracebackhide__ = True
+        loop = asyncio.get_running_loop()
+        more: asyncio.Future[None] = loop.create_future()
+
+        def done() -> None:
+            if not more.done():
+                more.set_result(None)
+
+        with self._changed:
+            if self._frames or self._closed:
+                done()
+            self._wakers.append(lambda: loop.call_soon_threadsafe(done))
+        await self._await(more)
+
+    def wake(self) -> None:
+        """Let everybody who waits look again."""
+        with self._changed:
+            self._changed.notify_all()
+            waiting, self._wakers = self._wakers, []
+            for waker in waiting:
+                waker()
 
     def receive_now(self, timeout: float | None = None) -> Frame | End | None:
         """The next frame or the end; holds this thread until then, or for `timeout` seconds: then None."""
@@ -121,7 +145,7 @@ class Replaying:
             if not self._closed:
                 self._closed = True
                 self._passage.finish()
-                self._stir()
+                self.wake()
             return self._end if isinstance(self._end, Closed) else None
 
     @property
@@ -129,21 +153,6 @@ class Replaying:
         """Whether the recorded end has been reached: all frames were taken."""
         with self._changed:
             return self._closed or (self._end is not None and not self._frames)
-
-    def _more(self) -> asyncio.Future[None]:
-        """Done when something was released since `take` gave nothing, or the connection was closed."""
-        loop = asyncio.get_running_loop()
-        more: asyncio.Future[None] = loop.create_future()
-
-        def done() -> None:
-            if not more.done():
-                more.set_result(None)
-
-        with self._changed:
-            if self._frames or self._closed:
-                done()
-            self._wake.append(lambda: loop.call_soon_threadsafe(done))
-        return more
 
     async def _await(self, more: asyncio.Future[None]) -> None:
         if self._release.complete or self._end is not None:
@@ -187,13 +196,7 @@ class Replaying:
                 self._end = self._end or reply
             else:
                 self._waited = True
-        self._stir()
-
-    def _stir(self) -> None:
-        self._changed.notify_all()
-        waiting, self._wake = self._wake, []
-        for wake in waiting:
-            wake()
+        self.wake()
 
     def _stalled(self) -> NoReturn:
         if self._release.complete:

@@ -22,6 +22,7 @@ SEAMS: dict[str, str] = {
     "httpx2": "http_httpx",
     "numpy.random": "numpy_random",
     "urllib3.connectionpool": "http_urllib3",
+    "aiohttp.client": "websocket_aiohttp",
     "websockets.asyncio.client": "websocket_asyncio",
     "websockets.sync.client": "websocket_sync",
     "agents.handoffs": "tool_openai_agents",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LINE = "_agentreplay_line"
 _BROKEN = 1006
-_OURS = frozenset({"connection", "upgrade", "date", "sec-websocket-accept", "sec-websocket-extensions"})
+OURS = frozenset({"connection", "upgrade", "date", "sec-websocket-accept", "sec-websocket-extensions"})
 """Headers of a handshake's answer that are about this one socket."""
 
 Line = Recording | Replaying
@@ -72,7 +72,7 @@ def opening(url: str, headers: Any) -> FrameCall:
 def opened(crossing: Crossing, passage: Passage, call: FrameCall, connection: Any) -> Any:
     """The connection, recorded from here on."""
     pairs = connection.response.headers.raw_items() if connection.response is not None else ()
-    headers: Headers = tuple((name, value) for name, value in pairs if name.lower() not in _OURS)
+    headers: Headers = tuple((name, value) for name, value in pairs if name.lower() not in OURS)
     setattr(connection, LINE, Recording(crossing, passage, call, headers))
     return connection
 

@@ -56,7 +56,9 @@ class Dialects:
         if isinstance(call, ToolCall):
             return _FUNCTIONS[call.boundary](call)
         if isinstance(call, FrameCall):
-            return frames.read_call(call, split(call.url))
+            url = split(call.url)
+            reading = frames.read_call(call, url)
+            return replace(reading, provider=_provider(url.host) or reading.provider)
         url, held = split(call.url), content(call.headers, call.body)
         dialect = _dialect(call, url, held)
         if dialect is None:
@@ -76,7 +78,7 @@ class Dialects:
         if isinstance(outcome, Failure):
             return ReplyReading(error=f"{outcome.type}: {outcome.message}".rstrip(": "))
         if isinstance(outcome, FramesReply):
-            return frames.read_reply(outcome)
+            return frames.read_reply(call, split(call.url), outcome)
         if not isinstance(outcome, HttpReply) or isinstance(call, FrameCall):
             return ReplyReading()
         data, _ = decoded(outcome.body.data, header(outcome.headers, "content-encoding"))

@@ -35,3 +35,17 @@ class Dialect:
     def at(self, path: str) -> bool:
         """Whether a path ends as those of this dialect do."""
         return re.search(f"(?:{self.path})$", path) is not None
+
+@dataclass(frozen=True, slots=True)
+class FrameDialect:
+    """A model API that is spoken in JSON messages over a lasting connection.
+
+    A message is of this dialect when its body `fits` at the connection's URL. A reading without a name gets one of the
+    place. None of the functions raises, whatever the JSON.
+    """
+
+    name: str
+    provider: str
+    fits: Callable[[JsonObject, Url], bool]
+    read_call: Callable[[JsonObject, Url], CallReading]
+    read_reply: Callable[[Iterable[Event]], ReplyReading]

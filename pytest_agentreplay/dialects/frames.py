@@ -1,28 +1,48 @@
-"""Messages over a lasting connection that no dialect knows: what people are told of them, and ids of their protocol."""
+"""Messages over a lasting connection: the dialects that know them, and what can be said of any other.
+
+A message that begins no model turn is told by where it goes and what it is, "SEND api.openai.com/v1/realtime
+session.update"; what came back is that of the events that the frames are.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
+from pytest_agentreplay.dialects.gemini_live import GEMINI_LIVE
 from pytest_agentreplay.dialects.generic import json_rpc
 from pytest_agentreplay.dialects.loose import obj, string
+from pytest_agentreplay.dialects.openai_realtime import OPENAI_REALTIME
+from pytest_agentreplay.dialects.sse import Event
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url
-    from pytest_agentreplay.core.model import FrameCall, FramesReply
+    from pytest_agentreplay.core.model import FrameCall, FramesReply, WireCall
+    from pytest_agentreplay.dialects.dialect import FrameDialect
+
+FRAME_DIALECTS: tuple[FrameDialect, ...] = (OPENAI_REALTIME, GEMINI_LIVE)
+"""The dialects that are spoken over lasting connections."""
+
+
+def dialect_of(call: WireCall, url: Url) -> FrameDialect | None:
+    """The dialect of a message, None where none knows it."""
+    body = obj(content(call.headers, call.body).tree)
+    return next((one for one in FRAME_DIALECTS if one.fits(body, url)), None) if body else None
 
 
 def read_call(call: FrameCall, url: Url) -> CallReading:
-    """Read any message: its name says where it goes and, as far as it tells, what it is."""
+    """Read any message."""
     tree = content(call.headers, call.body).tree
+    dialect = dialect_of(call, url)
+    if dialect is not None:
+        reading = replace(dialect.read_call(obj(tree), url), dialect=dialect.name, provider=dialect.provider)
+        return reading if reading.name else replace(reading, name=_name(call, url, reading.operation))
     operation, ids = json_rpc(tree)
-    what = operation or string(obj(tree).get("type"))
-    where = url.host if url.loopback or url.port is None else f"{url.host}:{url.port}"
     return CallReading(
         kind="http",
-        name=f"{call.method} {where}{url.path}{f' {what}' if what else ''}",
+        name=_name(call, url, operation or string(obj(tree).get("type"))),
         dialect=call.boundary,
         operation=operation,
         parameters=obj(tree),
@@ -30,9 +50,19 @@ def read_call(call: FrameCall, url: Url) -> CallReading:
     )
 
 
-def read_reply(reply: FramesReply) -> ReplyReading:
-    """Read what came back, as far as every connection has it: how it broke off."""
-    return ReplyReading(error=error_of(reply))
+def _name(call: FrameCall, url: Url, what: str) -> str:
+    where = url.host if url.loopback or url.port is None else f"{url.host}:{url.port}"
+    return f"{call.method} {where}{url.path}{f' {what}' if what else ''}"
+
+
+def read_reply(call: WireCall, url: Url, reply: FramesReply) -> ReplyReading:
+    """Read what came back."""
+    dialect = dialect_of(call, url)
+    if dialect is None:
+        return ReplyReading(error=error_of(reply))
+    events = [Event("message", frame.data.decode("utf-8", "replace")) for frame in reply.frames()]
+    reading = dialect.read_reply(events)
+    return replace(reading, error=error_of(reply) or reading.error)
 
 
 def error_of(reply: FramesReply) -> str:

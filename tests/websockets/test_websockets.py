@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import re
-import threading
 
 import pytest
 
@@ -162,81 +160,47 @@ def test_two_writers(agentreplay):
 """
 
 
-class VoiceServer:
-    """A WebSocket server on loopback that says something else each time; `opened` counts its connections."""
+def guard(server, websocket, request):
+    if request.path == "/forbidden":
+        return websocket.respond(403, f"no key {server.count()}\n")
+    return None
 
-    def __init__(self):
-        self.opened = 0
-        self._count = itertools.count(1)
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
 
-    def __enter__(self):
-        self._thread.start()
-        assert self._ready.wait(10)
-        return self
-
-    def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(self._stop.set_result, None)
-        self._thread.join(10)
-
-    async def _run(self):
-        from websockets.asyncio.server import serve
-
-        self._loop = asyncio.get_running_loop()
-        self._stop = self._loop.create_future()
-        async with serve(
-            self.talk, "127.0.0.1", 0, subprotocols=["voice.v1"], process_request=self.guard, select_subprotocol=choose
-        ) as server:
-            self.url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            self._ready.set()
-            await self._stop
-
-    def guard(self, connection, request):
-        self.opened += 1
-        if request.path == "/forbidden":
-            return connection.respond(403, f"no key {next(self._count)}\n")
-        return None
-
-    async def talk(self, ws):
-        await ws.send(json.dumps({"hello": next(self._count)}))
-        async for message in ws:
-            text = message if isinstance(message, str) else message.decode()
-            word = re.search(r'"say": "(\w+)"', text)[1]
-            if word == "bye":
-                await ws.send(json.dumps({"last": next(self._count)}))
-                await ws.close(1000, "well said")
-            elif word == "overloaded":
-                await ws.send(json.dumps({"part": next(self._count)}))
-                await ws.close(1011, "overloaded")
-                return
-            elif word == "drop":
-                await ws.send(json.dumps({"part": next(self._count)}))
+async def talk(server, ws):
+    await ws.send(json.dumps({"hello": server.count()}))
+    async for message in ws:
+        text = message if isinstance(message, str) else message.decode()
+        word = re.search(r'"say": "(\w+)"', text)[1]
+        match word:
+            case "bye":
+                await ws.send(json.dumps({"last": server.count()}))
+                return await ws.close(1000, "well said")
+            case "overloaded":
+                await ws.send(json.dumps({"part": server.count()}))
+                return await ws.close(1011, "overloaded")
+            case "drop":
+                await ws.send(json.dumps({"part": server.count()}))
                 await asyncio.sleep(0.1)
-                ws.transport.abort()
-                return
-            elif word == "bytes":
-                await ws.send(bytes([0, 255, next(self._count) % 256]))
+                return ws.transport.abort()
+            case "bytes":
+                await ws.send(bytes([0, 255, server.count() % 256]))
                 await ws.send(b'{"binary": "text"}')
-                await ws.send(json.dumps({"heard": word, "n": next(self._count)}))
-            elif word == "in":
-                await ws.send(["all ", "in ", str(next(self._count))])
-            else:
-                await ws.send(json.dumps({"heard": word, "n": next(self._count)}))
-                await ws.send(json.dumps({"heard": f"{word} again", "n": next(self._count)}))
-
-
-def choose(connection, offered):
-    return offered[0] if offered else None
+                await ws.send(json.dumps({"heard": word, "n": server.count()}))
+            case "in":
+                await ws.send(["all ", "in ", str(server.count())])
+            case _:
+                await ws.send(json.dumps({"heard": word, "n": server.count()}))
+                await ws.send(json.dumps({"heard": f"{word} again", "n": server.count()}))
+    return None
 
 
 @pytest.fixture(scope="module")
-def recorded(shared_project):
+def recorded(shared_project, websocket_server):
     """A project whose tests were recorded, and what its agent heard then."""
     project = shared_project()
     (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
     project.write(agent=AGENT, test_voice=TEST)
-    with VoiceServer() as voice:
+    with websocket_server(talk, guard) as voice:
         project.environ["VOICE_URL"] = voice.url
         done = project.record()
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,123 @@
+"""Gemini live: `setup`, then content, speech and tool results of the agent; field names in either spelling.
+
+Finished content, a text, and the results of tools begin a model turn. The model's name is in the setup alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
+from pytest_agentreplay.dialects.dialect import FrameDialect
+from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string, unique
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.matching.address import Url
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.dialects.sse import Event
+
+_NAME = "gemini live"
+_KINDS = {
+    "setup": "setup",
+    "clientContent": "client_content",
+    "client_content": "client_content",
+    "realtimeInput": "realtime_input",
+    "realtime_input": "realtime_input",
+    "toolResponse": "tool_response",
+    "tool_response": "tool_response",
+}
+
+
+def fits(body: JsonObject, url: Url) -> bool:
+    """Whether a message is one of the agent's."""
+    return "BidiGenerateContent" in url.path and any(name in _KINDS for name in body)
+
+
+def read_call(body: JsonObject, url: Url) -> CallReading:
+    """Read a message."""
+    del url
+    name = next(name for name in body if name in _KINDS)
+    inner, at = obj(body[name]), f"$.{name}"
+    match _KINDS[name]:
+        case "setup":
+            return _setup(inner, at)
+        case "client_content":
+            turns = tuple(arr(inner.get("turns")))
+            begins = _get(inner, "turnComplete") is not False
+            return _said(turns, f"{at}.turns" if turns else "", rest(inner, "turns"), begins=begins)
+        case "tool_response":
+            field = "functionResponses" if "functionResponses" in inner else "function_responses"
+            given = inner.get(field)
+            results: tuple[Json, ...] = tuple(arr(given)) or ((given,) if given else ())
+            return _said(results, f"{at}.{field}" if results else "", rest(inner, field), begins=True)
+        case _:
+            text = inner.get("text")
+            said: tuple[Json, ...] = (text,) if isinstance(text, str) else ()
+            return _said(said, f"{at}.text" if said else "", rest(inner, "text"), begins=bool(said))
+
+
+def _setup(setup: JsonObject, at: str) -> CallReading:
+    named = next((name for name in ("systemInstruction", "system_instruction") if name in setup), "")
+    return CallReading(
+        kind="http",
+        name="",
+        operation="setup",
+        model=string(setup.get("model")),
+        parameters=rest(setup, "model", "tools", named),
+        system=(setup[named],) if named else (),
+        tools=tuple(arr(setup.get("tools"))),
+        system_at=f"{at}.{named}" if named else "",
+        tools_at=f"{at}.tools" if "tools" in setup else "",
+    )
+
+
+def _said(messages: tuple[Json, ...], at: str, parameters: JsonObject, *, begins: bool) -> CallReading:
+    return CallReading(
+        kind="model" if begins else "http",
+        name=_NAME if begins else "",
+        operation="generate_content",
+        parameters=parameters,
+        messages=messages,
+        messages_at=at,
+    )
+
+
+def read_reply(events: Iterable[Event]) -> ReplyReading:
+    """Read the messages that came back."""
+    text, transcript = "", ""
+    uses: list[ToolUse] = []
+    finish: list[str] = []
+    usage: JsonObject = {}
+    for value in (event.value or {} for event in events):
+        content = obj(_get(value, "serverContent"))
+        for part in objects(obj(_get(content, "modelTurn")).get("parts")):
+            text += "" if part.get("thought") is True else string(part.get("text"))
+        transcript += string(obj(_get(content, "outputTranscription")).get("text"))
+        finish += [name for name in ("turnComplete", "interrupted") if _get(content, name) is True]
+        calls = objects(_get(obj(_get(value, "toolCall")), "functionCalls"))
+        uses += [ToolUse(string(call.get("id")), string(call.get("name")), call.get("args")) for call in calls]
+        usage = obj(_get(value, "usageMetadata")) or usage
+    return ReplyReading(
+        text=text or transcript,
+        tool_uses=tuple(uses),
+        finish_reasons=unique(finish),
+        usage=counts(
+            [
+                ("input_tokens", _get(usage, "promptTokenCount")),
+                ("output_tokens", _get(usage, "responseTokenCount")),
+            ]
+        ),
+        ids=unique([use.id for use in uses]),
+    )
+
+
+def _get(found: JsonObject, name: str) -> Json:
+    """A field in either spelling."""
+    if name in found:
+        return found[name]
+    return found.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
+
+
+GEMINI_LIVE = FrameDialect("gemini_live", "gcp.gemini", fits, read_call, read_reply)

@@ -1,0 +1,133 @@
+"""WebSockets of aiohttp: recorded over loopback, replayed with the server gone; the handshake is no HTTP exchange."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+pytestmark = pytest.mark.env("clients", "lastyear")
+
+AGENT = """
+import asyncio, os
+import aiohttp
+
+PROMPT = "Be brief."
+
+def url(path):
+    return os.environ["VOICE_URL"] + path
+
+async def talk():
+    heard = []
+    headers = {"Authorization": "Bearer " + os.environ["MODEL_API_KEY"]}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        async with session.ws_connect(url("/talk"), params={"v": "1"}, protocols=["voice.v1"], heartbeat=30) as ws:
+            assert isinstance(ws, aiohttp.ClientWebSocketResponse) and ws.protocol == "voice.v1"
+            heard.append(await ws.receive_json())
+            await ws.send_json({"say": "one", "prompt": PROMPT})
+            heard.append(await ws.receive_json())
+            await ws.send_bytes(b"raw " + PROMPT.encode())
+            heard.append(repr(await ws.receive_bytes()))
+            await ws.ping()
+            try:
+                await ws.receive(timeout=0.05)
+            except asyncio.TimeoutError as error:
+                heard.append(type(error).__name__)
+            await ws.send_str("bye " + PROMPT)
+            async for message in ws:
+                heard.append([message.type.name, message.data])
+            heard += [ws.closed, ws.close_code]
+    return heard
+
+async def left():
+    async with aiohttp.ClientSession() as session:
+        ws = await session.ws_connect(url("/talk"))
+        heard = [await ws.receive_json()]
+        waiting = asyncio.create_task(ws.receive())
+        await asyncio.sleep(0.05)
+        heard.append(await ws.close(code=4000, message=b"enough"))
+        heard += [(await waiting).type.name, ws.closed]
+        return heard
+
+async def refused():
+    async with aiohttp.ClientSession() as session:
+        try:
+            await session.ws_connect(url("/forbidden"))
+        except aiohttp.WSServerHandshakeError as error:
+            return error.status, error.message, str(error.request_info.real_url.path)
+"""
+
+TEST = """
+import asyncio, json
+import agent, pytest
+
+@pytest.mark.parametrize("name", ["talk", "left", "refused"])
+def test_aiohttp(agentreplay, name):
+    heard = asyncio.run(getattr(agent, name)())
+    with open("heard.txt", "a", encoding="utf-8") as file:
+        print(name, json.dumps(heard), file=file)
+"""
+
+
+def guard(server, websocket, request):
+    return websocket.respond(403, f"no key {server.count()}\n") if request.path == "/forbidden" else None
+
+
+async def talk(server, ws):
+    await ws.send(json.dumps({"hello": server.count()}))
+    async for message in ws:
+        if isinstance(message, bytes):
+            await ws.send(bytes([0, 255, server.count() % 256]))
+        elif message.startswith("bye"):
+            await ws.send(f"bye {server.count()}")
+            await ws.close(1001, "gone")
+        else:
+            await ws.send(json.dumps({"heard": json.loads(message)["say"], "n": server.count()}))
+    await asyncio.sleep(0)
+
+
+@pytest.fixture(scope="module")
+def recorded(shared_project, websocket_server):
+    project = shared_project()
+    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
+    project.write(agent=AGENT, test_voice=TEST)
+    with websocket_server(talk, guard) as voice:
+        project.environ["VOICE_URL"] = voice.url
+        done = project.record()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("  replays\n") == 3, done.stdout
+    project.environ["VOICE_URL"] = "ws://127.0.0.1:9"
+    return project, told(project)
+
+
+def told(project):
+    file = project.root / "heard.txt"
+    found = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        name, _, values = line.partition(" ")
+        found.setdefault(name, json.loads(values))
+    file.unlink()
+    return found
+
+
+def test_what_was_heard_is_heard_again(recorded):
+    project, heard = recorded
+    done = project.offline()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert told(project) == heard
+    assert heard["talk"][-2:] == [True, 1001]
+    assert heard["refused"][:1] == [403]
+
+
+def test_the_handshake_is_part_of_the_connection(recorded):
+    project, _ = recorded
+    calls = [[x.call.method for x in s.run.exchanges] for s in project.snapshots]
+    assert sorted(calls) == [["OPEN"], ["OPEN"], ["OPEN", "SEND", "SEND", "SEND"]]
+
+
+def test_a_changed_word_is_told_at_its_message(recorded):
+    project, _ = recorded
+    said, done = project.diverged()
+    assert list(said) == ["test_aiohttp[talk]"]
+    assert "$.prompt" in done.stdout
