@@ -58,7 +58,7 @@ class Dialects:
         if isinstance(call, FrameCall):
             url = split(call.url)
             reading = frames.read_call(call, url)
-            return replace(reading, provider=_provider(url.host) or reading.provider)
+            return replace(reading, provider=provider(url.host) or reading.provider)
         url, held = split(call.url), content(call.headers, call.body)
         dialect = _dialect(call, url, held)
         if dialect is None:

@@ -36,6 +36,7 @@ class Dialect:
         """Whether a path ends as those of this dialect do."""
         return re.search(f"(?:{self.path})$", path) is not None
 
+
 @dataclass(frozen=True, slots=True)
 class FrameDialect:
     """A model API that is spoken in JSON messages over a lasting connection.
