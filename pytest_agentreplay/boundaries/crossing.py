@@ -296,10 +296,14 @@ def open_for(crossing: Crossing | None) -> None:
         hush.install()
 
 
+WIRES = frozenset({"http", "mcp", "process", "websocket"})
+"""Boundaries whose exchanges see the bytes that go on below them."""
+
+
 def within_http() -> bool:
     """Whether an HTTP exchange around us already sees what happens here; inner HTTP seams then step aside."""
     stamped = lanes.STRAND.get()
-    return stamped is not None and stamped.inside is not None and stamped.inside[1] == "http"
+    return stamped is not None and stamped.inside is not None and stamped.inside[1] in WIRES
 
 
 def for_http() -> Crossing | None:

@@ -15,10 +15,10 @@ from pytest_agentreplay.errors import ReplayDiverged
 if TYPE_CHECKING:
     from pytest_agentreplay.boundaries.crossing import Passage
 
-_BODIES: dict[int, FunctionType] = {}
+_BODIES: dict[object, FunctionType] = {}
 
 
-def keep(key: int, function: FunctionType, code: CodeType) -> None:
+def keep(key: object, function: FunctionType, code: CodeType) -> None:
     """Lay away what `function` did while it had `code`; it is reached by `key` alone."""
     body = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     body.__kwdefaults__ = function.__kwdefaults__
@@ -26,21 +26,21 @@ def keep(key: int, function: FunctionType, code: CodeType) -> None:
     _BODIES[key] = body
 
 
-def lend(key: int, passage: Passage) -> FunctionType:
+def lend(key: object, passage: Passage) -> FunctionType:
     """The body, to run for a passage that was forwarded and is not settled yet."""
     if not passage.forward:
         raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")
     return _BODIES[key]
 
 
-def outside(key: int) -> FunctionType:
+def outside(key: object) -> FunctionType:
     """The body, where no test is recorded or replayed."""
     if current() is not None:
         raise ReplayDiverged("refused: a recorded tool is never run past the gate")
     return _BODIES[key]
 
 
-def empty(key: int) -> CodeType:
+def empty(key: object) -> CodeType:
     """Take the body out for good; gives the very code object that was laid away."""
     return _BODIES.pop(key).__code__
 

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.freeze.plain import plain
 from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.turns import turns
+from pytest_agentreplay.core.turns import tool_of, turns
+from pytest_agentreplay.dialects import json_rpc
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Exchange
+    from collections.abc import Mapping
+
+    from pytest_agentreplay.core.model import Exchange, JsonObject
     from pytest_agentreplay.core.reading import CallReading, Chunk, Reader, ReplyReading, ToolUse
+    from pytest_agentreplay.core.turns import Turn
 
 MOST = 60
 """Characters of a value in a repr."""
@@ -98,14 +102,19 @@ class TurnView:
 
 def read(run: Run, reader: Reader) -> tuple[TurnView, ...]:
     """The turns of a run in the order in which they began."""
-    return tuple(view(turn.number, turn.lane, turn.model, turn.exchanges, reader) for turn in turns(run, reader))
+    answers = json_rpc.answers(run.exchanges)
+    return tuple(view(turn, reader, answers) for turn in turns(run, reader))
 
 
-def view(number: int, lane: str, model: Exchange | None, exchanges: tuple[Exchange, ...], reader: Reader) -> TurnView:
-    """One turn from its exchanges."""
-    functions = [(x.call, x) for x in exchanges if isinstance(x.call, ToolCall) and x.parent is None]
-    called = tuple(tool_call(call, x, number) for call, x in functions if call.boundary == "tool")
-    found = tuple(retrieval(call, x, number, reader) for call, x in functions if call.boundary == "retrieval")
+def view(turn: Turn, reader: Reader, answers: Mapping[int, JsonObject]) -> TurnView:
+    """One turn from its exchanges; `answers` are what came for calls over a lasting connection, by their start."""
+    number, lane, model = turn.number, turn.lane, turn.model
+    mine = [x for x in turn.exchanges if x.parent is None]
+    called = tuple(
+        tool_call(tool, x, number, answers.get(x.start)) for x in mine if (tool := tool_of(x.call, reader)) is not None
+    )
+    retrieved = [(x.call, x) for x in mine if isinstance(x.call, ToolCall) and x.call.boundary == "retrieval"]
+    found = tuple(retrieval(call, x, number, reader) for call, x in retrieved)
     if model is None:
         return TurnView(number, lane, tool_calls=called, retrievals=found)
     request, reply = reader.read_call(model.call), reader.read_reply(model.call, model.outcome)
@@ -125,9 +134,10 @@ def view(number: int, lane: str, model: Exchange | None, exchanges: tuple[Exchan
     )
 
 
-def tool_call(call: ToolCall, x: Exchange, turn: int) -> ToolCallView:
-    """One tool call from its exchange."""
-    arguments = {name: plain(value) for name, value in call.arguments.items()}
+def tool_call(call: ToolCall, x: Exchange, turn: int, answer: JsonObject | None = None) -> ToolCallView:
+    """One tool call from its exchange; `answer` is what came for one that went over a lasting connection."""
+    frozen = isinstance(x.call, ToolCall)
+    arguments = {name: plain(value) if frozen else value for name, value in call.arguments.items()}
     result: object = None
     failure: Failure | None = None
     match x.outcome:
@@ -137,11 +147,23 @@ def tool_call(call: ToolCall, x: Exchange, turn: int) -> ToolCallView:
             result = [plain(item) for item in items or ()]
         case Failure():
             failure = x.outcome
-        case HttpReply() | FramesReply() | None:
+        case FramesReply():
+            result, failure = answered(answer)
+        case HttpReply() | None:
             pass
     if failure is not None:
         result = f"{failure.type.rpartition('.')[2]}: {failure.message}".removesuffix(": ")
-    return ToolCallView(call.name, arguments, result, failed=failure is not None, turn=turn, lane=x.lane)
+    failed = failure is not None or (isinstance(result, dict) and result.get("isError") is True)
+    return ToolCallView(call.name, arguments, result, failed=failed, turn=turn, lane=x.lane)
+
+
+def answered(answer: JsonObject | None) -> tuple[object, Failure | None]:
+    """The result of a tool of MCP, or what came instead of one."""
+    if answer is None:
+        return None, Failure("ConnectionError", "the connection ended before the tool answered")
+    if isinstance(error := answer.get("error"), dict):
+        return None, Failure("McpError", str(error.get("message", "")))
+    return answer.get("result"), None
 
 
 def retrieval(call: ToolCall, x: Exchange, turn: int, reader: Reader) -> RetrievalView:

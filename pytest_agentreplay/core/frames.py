@@ -7,16 +7,20 @@ exchange (a request within a frozen tool) is never made in a replay: nobody wait
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.core.model import FrameCall, FramesReply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from pytest_agentreplay.core.model import Exchange, Frame, Run
 
-    About = Callable[[bytes], Hashable | None]
+    class About(Protocol):
+        """Tells which question a message is about."""
+
+        def __call__(self, data: bytes, *, by_agent: bool) -> Hashable | None:
+            """What a message of the agent, or one of the other side, is about; None: nothing that was asked."""
 
 
 def connection(run: Run, opening: int) -> tuple[Exchange, ...]:
@@ -41,7 +45,11 @@ class Release:
         self._front = 0
         self._made: set[int] = set()
         inner = [x for x in exchanges if x.parent is not None]
-        self._kept = frozenset(about(x.call.body.data) for x in inner if isinstance(x.call, FrameCall)) if about else ()
+        self._kept = (
+            frozenset(about(x.call.body.data, by_agent=True) for x in inner if isinstance(x.call, FrameCall))
+            if about
+            else ()
+        )
 
     def made(self, start: int) -> tuple[Exchange, ...]:
         """The exchanges that are released now that the message recorded as `start` was made, in order."""
@@ -60,7 +68,7 @@ class Release:
             if self._about is None:
                 if x.parent is None:
                     yield frame
-            elif (subject := self._about(frame.data)) is None or subject not in self._kept:
+            elif (subject := self._about(frame.data, by_agent=False)) is None or subject not in self._kept:
                 yield frame
 
     @property

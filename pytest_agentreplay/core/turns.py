@@ -43,6 +43,20 @@ def is_model(call: Call, reader: Reader) -> bool:
     return reader.read_call(call).kind == "model"
 
 
+def tool_of(call: Call, reader: Reader) -> ToolCall | None:
+    """The tool call that `call` is, or asks for over a wire; None for what is no tool call."""
+    found = function_of(call, reader)
+    return found if found is not None and found.boundary == "tool" else None
+
+
+def function_of(call: Call, reader: Reader) -> ToolCall | None:
+    """As `tool_of`, for retrievals too: whatever function is called that is no model."""
+    if isinstance(call, ToolCall):
+        return None if call.boundary == "model" else call
+    reading = reader.read_call(call)
+    return ToolCall(reading.name, reading.parameters) if reading.kind == "tool" else None
+
+
 def label(call: Call, reader: Reader) -> str:
     """A call as people are told it: "tool refund", "model gpt-5", "retrieval search", "embeddings e-3", "GET a.b/c"."""
     if isinstance(call, ToolCall):

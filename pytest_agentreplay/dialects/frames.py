@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
+from pytest_agentreplay.dialects import mcp
 from pytest_agentreplay.dialects.gemini_live import GEMINI_LIVE
 from pytest_agentreplay.dialects.generic import json_rpc
 from pytest_agentreplay.dialects.loose import obj, string
@@ -35,6 +36,8 @@ def dialect_of(call: WireCall, url: Url) -> FrameDialect | None:
 def read_call(call: FrameCall, url: Url) -> CallReading:
     """Read any message."""
     tree = content(call.headers, call.body).tree
+    if call.boundary == "mcp" and (read := mcp.read_message(tree)) is not None:
+        return read
     dialect = dialect_of(call, url)
     if dialect is not None:
         reading = replace(dialect.read_call(obj(tree), url), dialect=dialect.name, provider=dialect.provider)

@@ -10,7 +10,7 @@ from pytest_agentreplay.core import media
 from pytest_agentreplay.core.canon import NotJson, canonical, parse
 from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
-from pytest_agentreplay.core.turns import is_model, label
+from pytest_agentreplay.core.turns import is_model, label, tool_of
 from pytest_agentreplay.dialects.messages import say, tool_results, tool_uses
 from pytest_agentreplay.report.escape import safe
 
@@ -106,12 +106,14 @@ class Scribe:
     def exchange(self, x: Exchange) -> Iterator[str]:
         """Any exchange but a turn's model call, with its outcome."""
         chunks: tuple[Chunk, ...] = ()
+        tool = tool_of(x.call, self._reader)
         if is_model(x.call, self._reader) and x.parent is None:
             yield f"tried {label(x.call, self._reader).removeprefix('model ')}{self._note(x)}"
-        elif isinstance(x.call, ToolCall) and x.call.boundary != "model":
-            verb = "retrieved" if x.call.boundary == "retrieval" else "ran"
-            yield f"{verb} {x.call.name}({plain(x.call.arguments) if x.call.arguments else ''}){self._note(x)}"
-            chunks = self._reader.read_chunks(x.outcome) if verb == "retrieved" else ()
+        elif tool is not None:
+            yield f"ran {tool.name}({plain(tool.arguments) if tool.arguments else ''}){self._note(x)}"
+        elif isinstance(x.call, ToolCall) and x.call.boundary == "retrieval":
+            yield f"retrieved {x.call.name}({plain(x.call.arguments) if x.call.arguments else ''}){self._note(x)}"
+            chunks = self._reader.read_chunks(x.outcome)
         else:
             yield f"{label(x.call, self._reader)}{self._note(x)}"
         for inner in self._inner.get(x.start, ()):

@@ -15,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.turns import function_of
 from pytest_agentreplay.dialects.messages import tool_results
 from pytest_agentreplay.store.declared import locks
 
@@ -142,9 +143,8 @@ def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str, met: Co
     it was seen when a recorded tool call bears its name, or a boundary has `met` it and let it be (another agent, an
     answer that has a tool's form).
     """
-    known = {*met}
-    known |= {x.call.name.rpartition(".")[2] for x in exchanges if isinstance(x.call, ToolCall)}
-    known |= {x.call.name for x in exchanges if isinstance(x.call, ToolCall)}
+    tools = [tool.name for x in exchanges if (tool := function_of(x.call, reader)) is not None]
+    known = {*met, *tools, *(name.rpartition(".")[2] for name in tools)}
     asked: dict[str, str] = {}
     missed: dict[str, Json] = {}
     for x in exchanges:

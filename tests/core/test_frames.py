@@ -89,7 +89,7 @@ def test_what_answers_an_inner_message_is_kept_and_nothing_else():
         ({"id": 3}, [{"id": 3, "result": 3}, {"id": 2, "result": "again"}, {"method": "note"}]),
     ]
     run = recorded(*said, parents={1})
-    told, complete = released(run, [1, 3, 7], lambda data: json.loads(data).get("id"))
+    told, complete = released(run, [1, 3, 7], lambda data, *, by_agent: json.loads(data).get("id"))
     assert [json.loads(f) for came in told for f in came] == [
         {"hello": 1},
         {"id": 1, "result": "outer"},

@@ -237,7 +237,7 @@ class _Comparison:
 
     def told(self, change: Change, x: Item, y: Item) -> Divergence:
         cause = change.cause
-        if not cause and isinstance(y.exchange.call, ToolCall):
+        if not cause and y.sort == "tool":
             cause = arguments_cause(self.recorded, x.exchange, y.exchange.call)
         source = self.recorded.source(change, x.exchange)
         return self.recorded.divergence(

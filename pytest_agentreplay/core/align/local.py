@@ -121,6 +121,9 @@ class Lane:
         if isinstance(call, ToolCall):
             key = self._key(f"{self._put_to(call)} {canonical(call.arguments)}")
             return Item(exchange, call.boundary, call.name, self.lane, self.ordinal, key, key)
+        if reading.kind == "tool":
+            key = self._key(f"{reading.name} {canonical(reading.parameters)}")
+            return Item(exchange, "tool", reading.name, self.lane, self.ordinal, key, key)
         held = content(call.headers, call.body)
         body = held.data.decode("latin-1") if held.kind == "bytes" else canonical(held.tree)
         key = self._key(f"{call.method} {address(call.url)} {body}")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
-from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.turns import home
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def miss(
     pending = standing.pending(here)
     if (twin := standing.answered_before(call, here)) is not None:
         return _again(standing, call, twin, here)
-    if isinstance(call, ToolCall) and not standing.speaks(call):
+    if standing.tool(call) is not None:
         return _tool(standing, call, here, pending)
     return _request(standing, call, here, pending)
 
@@ -140,13 +139,13 @@ def _missing(
     )
 
 
-def _tool(standing: Standing, call: ToolCall, lane: str, pending: list[Exchange]) -> Divergence:
+def _tool(standing: Standing, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
     """A tool call with no counterpart: other arguments, another tool, or one too many."""
     turn: list[Exchange] = []
     for x in pending:
         if standing.is_model(x) and not x.abandoned:
             break
-        if isinstance(x.call, ToolCall):
+        if standing.tool(x.call) is not None:
             turn.append(x)
     same = [x for x in turn if standing.name(x.call) == standing.name(call)]
     if same:
@@ -157,7 +156,7 @@ def _tool(standing: Standing, call: ToolCall, lane: str, pending: list[Exchange]
     if turn:
         asked = [use.name for use in standing.asked(turn[0])]
         cause = "your code chose another tool than it did when recorded"
-        if turn[0].call.boundary == "tool" and standing.name(turn[0].call).removeprefix("tool ") in asked:
+        if standing.name(turn[0].call).removeprefix("tool ") in asked:
             cause = (
                 f"the model asked for {', '.join(asked)}, and its reply is the recorded one: "
                 "your code maps it to another tool"
@@ -177,7 +176,7 @@ def _tool(standing: Standing, call: ToolCall, lane: str, pending: list[Exchange]
 
 def _request(standing: Standing, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
     """A request with no counterpart."""
-    alike = [x for x in pending if standing.alike(x.call, call)]
+    alike = [x for x in pending if standing.alike(x.call, call) and standing.tool(x.call) is None]
     targets = [x for x in alike if not x.abandoned] or alike
     if not targets or standing.foreign(call, targets[0], lane):
         cause = "the recorded conversation does not hold it: a new helper call, a retry, or one more round of the loop"

@@ -15,8 +15,7 @@ from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
 from pytest_agentreplay.core.explain.noise import CLOCK, IDENT, ORDER, PLACE, PORT, UUID, noise, nothing_else
 from pytest_agentreplay.core.explain.sections import Section, below, message, owner, section, tool_name
-from pytest_agentreplay.core.model import ToolCall
-from pytest_agentreplay.core.turns import label
+from pytest_agentreplay.core.turns import function_of, label
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,12 +46,12 @@ def between(
     names = {one.path: name for one in found if (name := noise(one))}
     if found and len(names) == len(found):
         return _noise(label(recorded, reader), found, names)
-    if isinstance(recorded, ToolCall) and recorded.boundary != "model":
+    if function_of(recorded, reader) is not None:
         if any(below(one.path, "call") for one in found):
             return Change(Kind.MODEL, f"{label(recorded, reader)}: {_said(found[0])}", _MODEL_CAUSE, (), found)
         return _arguments(label(recorded, reader), found, names)
     reading, current = reader.read_call(recorded), reader.read_call(now)
-    if {reading.kind, current.kind} == {"http"} and not (reading.messages or reading.system):
+    if {reading.kind, current.kind} <= {"http", "mcp"} and not (reading.messages or reading.system):
         return _request(label(recorded, reader), found)
     return _model(label(recorded, reader), (reading, current), _loud(found, names), frozen=frozen)
 

@@ -16,7 +16,7 @@ from pytest_agentreplay.core.explain.sections import differences
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.selector import compile_path, show
-from pytest_agentreplay.core.turns import divide, is_model, label, seat, top_level
+from pytest_agentreplay.core.turns import divide, function_of, is_model, label, seat, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -197,9 +197,13 @@ class Standing:
         reading = self.reader.read_call(call)
         return {canonical(one) for one in (*reading.system, *reading.messages)}
 
+    def tool(self, call: Call) -> ToolCall | None:
+        """The call of a tool, or of another function that is no model, that a call is or asks for."""
+        return function_of(call, self.reader)
+
     def frozen(self, message: Json) -> bool:
         """Whether the tool whose result a message tells was recorded; in doubt, whether any was."""
-        names = {x.call.name for x in self._top if isinstance(x.call, ToolCall)}
+        names = {tool.name for x in self._top if (tool := self.tool(x.call)) is not None}
         called = _result_of(message)
         found = self._uses.get(called, called if called in self._uses.values() else None)
         return bool(names) if found is None else found in names
@@ -215,16 +219,19 @@ class Standing:
         }
 
 
-def arguments_cause(standing: Standing, target: Exchange, call: ToolCall) -> str:
-    """Who changed the arguments, as far as the model's frozen reply tells."""
-    asked = [use for use in standing.asked(target) if use.name == call.name]
+def arguments_cause(standing: Standing, target: Exchange, call: Call) -> str:
+    """Who changed the arguments of a tool call, as far as the model's frozen reply tells."""
+    was, now = standing.tool(target.call), standing.tool(call)
+    if now is None:
+        return ""
+    asked = [use for use in standing.asked(target) if use.name == now.name]
     wanted = {canonical(standing.arguments(use)) for use in asked}
-    if isinstance(target.call, ToolCall) and canonical(target.call.arguments) in wanted:
+    if was is not None and canonical(was.arguments) in wanted:
         return (
             "the model asked for the recorded arguments, and its reply is the recorded one: "
             "your code between that reply and this call changes them"
         )
-    if canonical(call.arguments) in wanted:
+    if canonical(now.arguments) in wanted:
         return "the model asked for exactly these arguments: when recorded, your code changed them on the way"
     return "all replies up to here are the recorded ones, so your code makes other arguments of them"
 
@@ -232,8 +239,8 @@ def arguments_cause(standing: Standing, target: Exchange, call: ToolCall) -> str
 def line(call: Call, reader: Reader) -> str:
     """A call on one line: a tool with its arguments, a model with the last words that it is sent."""
     name = label(call, reader)
-    if isinstance(call, ToolCall) and call.boundary != "model":
-        return f"{name} {canonical(call.arguments)}" if call.arguments else name
+    if (tool := function_of(call, reader)) is not None:
+        return f"{name} {canonical(tool.arguments)}" if tool.arguments else name
     messages = reader.read_call(call).messages
     words = " ".join(strings(_content(messages[-1]))) if messages else ""
     return f"{name}, last message: {words}" if words else name
