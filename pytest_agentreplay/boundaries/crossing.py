@@ -31,6 +31,7 @@ from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable
     from concurrent.futures import Future
     from contextlib import AbstractContextManager
@@ -177,6 +178,7 @@ class Crossing:
         self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.jobs: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
+        self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
         self.count = count
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
@@ -192,6 +194,8 @@ class Crossing:
 
     def strand(self) -> lanes.Strand:
         """The strand that runs here: the stamped one, else that of a fixture or of a thread that no test started."""
+        if (loop := lanes.running_loop()) is not None:
+            self.loops.add(loop)
         stamped = lanes.STRAND.get()
         if stamped is not None and stamped.crossing is self:
             return lanes.own(stamped)
@@ -265,6 +269,14 @@ class Crossing:
         for job in list(self.jobs):
             with contextlib.suppress(Exception):  # still at work, or cancelled
                 job.exception(max(0.0, deadline - time.monotonic()))
+
+    def straggling(self) -> bool:
+        """Whether something that the test has started may still call: a thread, an executor's job, a task."""
+        return (
+            any(thread.is_alive() and thread is not threading.current_thread() for thread in list(self.threads))
+            or any(not job.done() for job in list(self.jobs))
+            or any(sys.modules["asyncio"].all_tasks(loop) for loop in list(self.loops) if not loop.is_closed())
+        )
 
     def end(self) -> None:
         """Close the door for good. An answer that was dropped half read is settled as far as it came."""

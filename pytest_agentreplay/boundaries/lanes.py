@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
     from weakref import WeakSet
@@ -57,11 +58,16 @@ class Strand:
 STRAND: ContextVar[Strand | None] = ContextVar("agentreplay_strand", default=None)
 
 
+def running_loop() -> AbstractEventLoop | None:
+    """The event loop of asyncio that runs this code, if any."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio._get_running_loop() if asyncio is not None else None
+
+
 def runner() -> object:
     """What runs this code: the asyncio or trio task, else the thread's ident."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is not None and (loop := asyncio._get_running_loop()) is not None:
-        task = asyncio.current_task(loop)
+    if (loop := running_loop()) is not None:
+        task = sys.modules["asyncio"].current_task(loop)
         if task is not None:
             return task
     trio = sys.modules.get("trio")

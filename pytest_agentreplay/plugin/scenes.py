@@ -154,6 +154,7 @@ def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
         __tracebackhide__ = True
         token = STRAND.set(strand)
         strand.owner = runner()
+        scene.crossing.strand()  # its loop may outlive the test
         try:
             return await function(*args, **kwargs)
         finally:

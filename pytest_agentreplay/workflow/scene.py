@@ -17,6 +17,7 @@ from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.gateway import Gateway
 from pytest_agentreplay.boundaries.locales import Locale
 from pytest_agentreplay.boundaries.steps import Steps
+from pytest_agentreplay.boundaries.stragglers import release
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
 from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.cases.view import RunView
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.boundaries.guard import Guard
+    from pytest_agentreplay.boundaries.tool import Redirection
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Gate
     from pytest_agentreplay.core.model import Call, Json, JsonObject, Run
@@ -117,6 +119,7 @@ class Scene:
             gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root), count=count
         )
         self._gateway: Gateway | None = None
+        self._met: list[Redirection] = []
         self._told_late = 0
         self._stack = ExitStack()
         self._token: Token[lanes.Strand | None] | None = None
@@ -145,8 +148,9 @@ class Scene:
         with ExitStack() as stack:
             seams.install()
             debuggers.install()
+            stack.callback(release, self.crossing, self._met)
             for tool in (*named_tools(self.settings.tools), *named_models(self.settings)):
-                stack.callback(redirect(tool, codecs=self.crossing.codecs).restore)
+                self._met.append(redirect(tool, codecs=self.crossing.codecs))
             steps = self.crossing.steps
             assert isinstance(steps, Steps)
             steps.start()
@@ -232,7 +236,7 @@ class Scene:
     def meet(self, function: F, name: Any, **said: Any) -> F:
         """Freeze `function` for the rest of the test, as `boundaries.tool.Tool` takes what is `said`; gives it back."""
         shown = name or getattr(function, "__name__", type(function).__name__)
-        self._stack.callback(redirect(Tool(shown, function, **said), codecs=self.crossing.codecs).restore)
+        self._met.append(redirect(Tool(shown, function, **said), codecs=self.crossing.codecs))
         return function
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
