@@ -14,6 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.frames import Release
 from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCall, FramesReply
@@ -166,7 +167,7 @@ class Replaying:
 
     def _patience(self) -> Callable[[float], bool]:
         """Tells whether it is over: nothing has moved for too long."""
-        limit = STALL if self.crossing.strand().path == "main" else STALL_BESIDE
+        limit = STALL if _is_the_tests_own() else STALL_BESIDE
         since = time.monotonic()
         seen = self.crossing.activity
 
@@ -210,3 +211,11 @@ class Replaying:
         divergence = Divergence(Kind.EXTRA, summary, lane=crossing.strand().path, now=self._call)
         latched = crossing.gate.latch(divergence, doorstep.origin(crossing.root))
         raise ReplayDiverged(doorstep.refusal(latched), latched)
+
+
+def _is_the_tests_own() -> bool:
+    """Whether the test itself waits here, and no task or thread beside it. Names no lane: a recording names none."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    loop = asyncio._get_running_loop()
+    return loop is None or lanes.is_root(asyncio.current_task(loop))

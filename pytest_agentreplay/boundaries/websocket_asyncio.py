@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import crossing as doorstep
@@ -62,7 +63,7 @@ async def _open(crossing: Crossing, connect: Any, original: Callable[[Any], Any]
     if (refusal := lines.refused(passage)) is not None:
         raise refusal
     connection = lines.open_without_socket(_built(connect), Replaying(crossing, passage, call))
-    connection.transport = asyncio.Transport()
+    connection.transport = _NoTransport(connection)
     if hasattr(type(connect), "__await_impl__"):  # before 17 the connector keeps it for its own `async with`
         connect.connection = connection
     return connection
@@ -76,6 +77,34 @@ class _Steps:
 
     def __await__(self) -> Any:
         return self._steps
+
+
+class _NoTransport(asyncio.Transport):
+    """What stands for the transport of a played connection: it knows no address, and can be given up."""
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__()
+        self._connection = weakref.ref(connection)
+
+    def abort(self) -> None:
+        """Break the connection off."""
+        if (connection := self._connection()) is not None:
+            _end(connection, Closed(1006))
+
+    close = abort
+
+    def is_closing(self) -> bool:
+        """Whether it was."""
+        connection = self._connection()
+        return connection is None or connection.protocol.state.name == "CLOSED"
+
+
+def _end(connection: Any, end: Closed) -> None:
+    """The agent ends a played connection; the recorded end counts where it is told."""
+    line: Replaying = getattr(connection, lines.LINE)
+    lines.close_protocol(connection, line.close() or end)
+    if not connection.connection_lost_waiter.done():
+        connection.connection_lost_waiter.set_result(None)
 
 
 def _built(connect: Any) -> Any:
@@ -188,10 +217,7 @@ def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
     async def close(self: Any, code: int = 1000, reason: str = "") -> None:
         line = lines.line_of(self)
         if isinstance(line, Replaying):
-            end = line.close() or Closed(int(code), reason, by_agent=True)
-            lines.close_protocol(self, end)
-            if not self.connection_lost_waiter.done():
-                self.connection_lost_waiter.set_result(None)
+            _end(self, Closed(int(code), reason, by_agent=True))
         elif line is not None:
             line.closes(int(code), reason)
             await original(self, code, reason)
