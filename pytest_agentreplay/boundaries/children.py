@@ -43,8 +43,8 @@ langsmith, which asks for branch and commit to put them on its traces.
 
 _WAYS = frozenset({"multiprocessing.util", "os", "subprocess"})
 """Modules that a probe goes through to start its child."""
-_WRAPPERS = frozenset({"_pydev_bundle.pydev_monkey"})
-"""Modules that stand around the system's own way to start a child: pydevd, to follow into it."""
+_WRAPPERS = frozenset({"_pydev_bundle.pydev_monkey", "pytest_agentreplay.boundaries.gateway_children"})
+"""Modules that stand around the system's own way to start a child: pydevd, to follow into it; ours, to tell it."""
 
 
 def program(event: str, args: tuple[Any, ...]) -> str:

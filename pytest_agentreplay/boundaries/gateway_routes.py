@@ -165,7 +165,8 @@ def whole(base: str, usual: str) -> str:
 
 def bases_in(recorded: Iterable[Call]) -> dict[str, str]:
     """Provider -> the base URL that recorded calls to it have, where that is none of the usual ones."""
-    usual = {split(base).host: provider for _, provider, base in VARIABLES if base and "{" not in base}
+    hosts = ((split(base).host, provider) for _, provider, base in VARIABLES if base and "{" not in base)
+    usual = {host: provider for host, provider in hosts if not is_loopback(host)}
     found: dict[str, str] = {}
     for call in recorded:
         if not isinstance(call, HttpCall):

@@ -1,7 +1,7 @@
 """Door 2: the command line, glue only. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
     runs     demo show diff bisect replay accept        sealed      verify reseal recover rules
-    saying   what is printed, and the exit codes        leftovers   mv prune
+    saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli import leftovers, runs, sealed
+from pytest_agentreplay.cli import leftovers, runs, sealed, serving
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError, SnapshotMissing
 
@@ -30,6 +30,7 @@ VERBS = """everyday
   diff      every place where two snapshots part
   bisect    the first divergent turn between two snapshots
   replay    run the test that a snapshot belongs to, offline
+  serve     answer any process, in whatever language, from a snapshot
   accept    take a pending run, changed requests, or one rule for all snapshots
 
 files
@@ -45,7 +46,14 @@ files
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; gives the exit code. Raises SystemExit for words that are no command."""
-    options = build_parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    command = []
+    if words[:1] == ["serve"] and "--" in words:  # argparse wants flags before the file, people do not
+        cut = words.index("--")
+        words, command = words[:cut], words[cut + 1 :]
+    options = build_parser().parse_args(words)
+    if command:
+        options.command = command
     try:
         code = int(options.run(options))
         sys.stdout.flush()
@@ -54,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SnapshotError as error:
         return complain(error, DAMAGED)
     except AgentReplayError as error:
-        return complain(error, CANNOT if options.verb in {"demo", "replay"} else USAGE)
+        return complain(error, CANNOT if options.verb in {"demo", "replay", "serve"} else USAGE)
     except BrokenPipeError:  # the reader of `agentreplay show | head` has left, and Python's last flush would complain
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SAME
@@ -99,6 +107,10 @@ def build_parser() -> argparse.ArgumentParser:
     replay = verb("replay", runs.replay, "Run the test that a snapshot belongs to, offline.")
     replay.add_argument("file", type=Path)
     replay.add_argument("words", nargs=argparse.REMAINDER, metavar="PYTEST-ARGUMENTS", help="handed to pytest")
+    serve = verb("serve", serving.serve, "Answer any process, in whatever language, from a snapshot.")
+    serve.add_argument("--port", type=int, default=0, help="listen on this port of 127.0.0.1 (default: a free one)")
+    serve.add_argument("file", type=Path)
+    serve.add_argument("command", nargs="*", metavar="-- COMMAND", help="run this with the variables set")
     accept = verb("accept", runs.accept, "Take what a test does now, or one rule for all snapshots.")
     accept.add_argument("what", nargs="?", type=Path, help="a snapshot, or a pending run")
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")

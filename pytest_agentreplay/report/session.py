@@ -203,8 +203,12 @@ def recording_lines(one: Told, here: Path) -> list[str]:
         lines.append("          give the test smaller inputs, or keep such files in git-lfs")
     lines += [f"not recorded: {gap}" for gap in one.get("gaps", ())]
     for tool in one.get("unfrozen", ()):
-        lines.append(f"[AR-UNFROZEN] tool {tool['tool']} ran unseen and will run again in a replay")
-        lines.append(f"          add to agentreplay_tools:   {tool['path']}")
+        where = "unseen" if tool["path"] else "in a child process"
+        lines.append(f"[AR-UNFROZEN] tool {tool['tool']} ran {where} and will run again in a replay")
+        if tool["path"]:
+            lines.append(f"          add to agentreplay_tools:   {tool['path']}")
+        else:
+            lines.append("          a child's own tools are not frozen: give it a test account")
     return lines
 
 

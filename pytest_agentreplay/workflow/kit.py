@@ -136,13 +136,21 @@ def plain(parameters: JsonObject) -> JsonObject:
     return {name: value for name, value in sorted(flat.items()) if isinstance(value, bool | int | float | str)}
 
 
-def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str, met: Collection[str] = ()) -> list[Json]:
+def unfrozen(
+    exchanges: tuple[Exchange, ...],
+    reader: Reader,
+    root: str,
+    met: Collection[str] = (),
+    children: Collection[str] = (),
+) -> list[Json]:
     """Tools that a model asked for and that ran unseen, with the import path that would freeze each.
 
     A tool ran when a later request carries a result under its call's id, or under its name where the API gives no ids;
     it was seen when a recorded tool call bears its name, or a boundary has `met` it and let it be (another agent, an
-    answer that has a tool's form).
+    answer that has a tool's form). One that ran in a child process, whose lane is one of `children`, has no such path
+    ("").
     """
+    below = tuple(f"{lane}." for lane in children)
     tools = [tool.name for x in exchanges if (tool := function_of(x.call, reader)) is not None]
     known = {*met, *tools, *(name.rpartition(".")[2] for name in tools)}
     asked: dict[str, str] = {}
@@ -155,7 +163,8 @@ def unfrozen(exchanges: tuple[Exchange, ...], reader: Reader, root: str, met: Co
         told = by_name(reader.read_call(x.call)) if waiting.keys() & waiting.values() else frozenset()
         for identity, name in waiting.items():
             if (name in told) if identity == name else (identity.encode() in body):
-                missed[name] = {"tool": name, "path": guess(name, root)}
+                path = "" if f"{x.lane}.".startswith(below) else guess(name, root)
+                missed[name] = {"tool": name, "path": path}
         if isinstance(x.outcome, HttpReply | FramesReply | ToolReply):
             asked |= {use.id or use.name: use.name for use in reader.read_reply(x.call, x.outcome).tool_uses}
     return list(missed.values())

@@ -169,7 +169,7 @@ class Recording(Scene):
     def _sealed(self, ended: Ended) -> Run:
         exchanges = untangled(self.recorder.exchanges(), self.child_lanes())
         gaps = [entry.line() for entry in self.watch.ledger]
-        missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met)
+        missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
         details: JsonObject = kit.surroundings(self.place.root) | {
             "models": kit.models(exchanges, READER),

@@ -1,0 +1,81 @@
+"""A snapshot served to any process, outside of pytest: what `agentreplay serve` does."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.boundaries.crossing import Crossing
+from pytest_agentreplay.boundaries.gateway import Gateway
+from pytest_agentreplay.boundaries.places import todays_places
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import HttpCall, Run
+from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.core.redaction.secret_names import secret_environment
+from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.report import findings
+from pytest_agentreplay.workflow.accept import accepted_rules
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.report.findings import Finding
+
+
+class Serving:
+    """Answers from `snapshot` in a `with` block. `env` are the variables that lead a process here."""
+
+    def __init__(self, snapshot: Snapshot, file: Path, root: Path, *, port: int = 0) -> None:
+        """`root` is the project of `file`; `port` 0 takes a free one. Raises OSError for one that is taken."""
+        self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
+        self._test = snapshot.run.header.test
+        self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root), READER)
+        redaction = Redaction(Places(todays_places(root)))
+        for category, value in secret_environment(os.environ):
+            redaction.learn(category, value)
+        self._crossing = Crossing(self._replayer, redaction, root=str(root))
+        calls = (x.call for x in self._replayer.run.exchanges)
+        self._gateway = Gateway(self._crossing, recording=False, recorded=calls, port=port)
+        self.env = self._gateway.env
+        self.url = self._gateway.url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._crossing.end()
+        self._gateway.close()
+
+    @property
+    def served(self) -> int:
+        """How many calls were answered."""
+        return len(self._replayer.replayed())
+
+    @property
+    def missing(self) -> int:
+        """How many recorded calls were not made, of those that had an answer."""
+        served = {x.start for x in self._replayer.replayed()}
+        return sum(1 for x in self._replayer.run.exchanges if x.start not in served and not x.abandoned)
+
+    def finding(self) -> Finding | None:
+        """The first divergence, now that nothing more will come; None when all was as recorded."""
+        divergence = self._replayer.finish()
+        return None if divergence is None else findings.of(divergence, self._test, self._facts)
+
+
+def asked_from_outside(run: Run) -> Run:
+    """The run as another process asks for it: by its HTTP calls. Tools run there, whatever was frozen here."""
+    calls = {x.start: x for x in run.exchanges if isinstance(x.call, HttpCall)}
+    outermost = [x for x in calls.values() if x.parent not in calls]
+    return Run(run.header, tuple(replace(x, parent=None) for x in outermost))
+
+
+def rules_of(root: Path) -> Matching:
+    """Matching by the shipped rules and those that the project has accepted."""
+    return Matching(READER, (*RULES, *accepted_rules(root)))
