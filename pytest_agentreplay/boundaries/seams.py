@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 SEAMS: dict[str, str] = {
+    "aiohttp.connector": "http_aiohttp",
     "http.client": "http_stdlib",
     "httpx": "http_httpx",
     "httpx2": "http_httpx",
