@@ -1,7 +1,8 @@
 """The gate that answers from a run, and refuses at the first divergence, for good.
 
 A call is looked up three times at most: by its exact bytes in its lane, by them in any lane, and by its canonical key
-(what the rules drop removed, client-made ids renumbered). Queues are first in, first out by `start`; each exchange is
+(what the rules drop removed, client-made ids renumbered); where the test says which pictures are near enough, a fourth
+time without them. Queues are first in, first out by `start`; each exchange is
 served once. A call that is recorded but comes before one that must precede it (`precedence`) is out of order.
 """
 
@@ -16,12 +17,14 @@ from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.frames import connection
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.matching import ClientIds, Matching
+from pytest_agentreplay.core.matching.beside import Beside
 from pytest_agentreplay.core.precedence import Precedence
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from pytest_agentreplay.core.divergence import Difference, Divergence
+    from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
 
@@ -44,8 +47,13 @@ class Replayer:
         self._top = tuple(x for x in run.exchanges if x.parent is None)
         self._exact = queued([(matching.fingerprint(x.call), x) for x in self._top])
         self._keyed: Queues | None = None
+        self._alike: Beside | None = None
         self._recorded_ids, self._live_ids = ClientIds(), ClientIds()
         self._precedence = Precedence(self._top, run.header.kit.get("lanes"))
+
+    def media(self, near: Near) -> None:
+        """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
+        self._matching.near = near
 
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
@@ -115,12 +123,20 @@ class Replayer:
         key = self._matching.key(call, self._live_ids)
         found = self._take(self._exact, exact, lane)
         if found is None and self._keyed is not None:
-            found = self._take(self._keyed, key, lane)
+            found = self._take(self._keyed, key, lane) or self._beside(call, lane)
             if found is not None:
                 drift = self._matching.drift(found.call, call)
                 if drift:
                     self.drift.append((found, drift))
         return found
+
+    def _beside(self, call: Call, lane: str) -> Exchange | None:
+        """The first exchange that differs in media alone, where the test says that they are near enough."""
+        if self._matching.near is None:
+            return None
+        if self._alike is None:
+            self._alike = Beside(self._matching, self._top)
+        return self._alike.find(call, lane, self.served.keys())
 
     def _index_keys(self) -> None:
         """Bodies are restored and parsed only now that a call's bytes were not met as they were."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
+N = TypeVar("N", bound="Callable[[str, bytes, bytes], bool]")
 
 UNSAID: Any = object()
 
@@ -121,6 +122,16 @@ class AgentReplay:
         """Say how values of `kind` become JSON and come back; for classes whose annotation is not enough."""
         if self._scene is not None:
             self._scene.codec(kind, freeze, thaw)
+
+    def media(self, near: N) -> N:
+        """Say when two pictures, sounds or files of requests are near enough; gives `near` back, so it also decorates.
+
+        `near(kind, recorded, now)` gets the type ("image/png") and the bytes of both sides, and gives whether one may
+        stand for the other. A replay asks it where they alone tell two calls apart; the difference is told as drift.
+        """
+        if self._scene is not None:
+            self._scene.media(near)
+        return near
 
     def annotate(self, **facts: Json) -> None:
         """Keep facts about this run in the snapshot's header: user, tenant, session, feature flags ..."""

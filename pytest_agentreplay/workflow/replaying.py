@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.divergence import Divergence, Kind
+    from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
@@ -58,6 +59,10 @@ class Replay(Scene):
             allow_subprocess=self.settings.allow_subprocess,
             root=str(self.place.root),
         )
+
+    def media(self, near: Near) -> None:
+        """Serve a call whose pictures, sounds or files alone are others, where `near` takes them for the recorded."""
+        self.replayer.media(near)
 
     def recorded_calls(self) -> Iterable[Call]:
         """The calls of the snapshot."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.boundaries.tool import Redirection
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Gate
+    from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Json, JsonObject, Run
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
@@ -242,6 +243,9 @@ class Scene:
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """How values of `kind` are frozen and come back."""
         self.crossing.codecs.append(Codec(kind, freeze, thaw))
+
+    def media(self, near: Near) -> None:
+        """Which pictures, sounds and files of requests are near enough: a replay asks, nothing else does."""
 
     def fixture_file(self, path: str | PathLike[str]) -> Path:
         """Keep the hash of a file that the test depends on; gives its place, from the root of the project."""

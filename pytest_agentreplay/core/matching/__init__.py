@@ -14,6 +14,7 @@ from pytest_agentreplay.core import selector
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.matching.address import Url, split
+from pytest_agentreplay.core.matching.beside import laid_aside, parted
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.matching.ids import SHORTEST, ClientIds
 from pytest_agentreplay.core.model import FrameCall, ToolCall
@@ -22,6 +23,7 @@ from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator
 
+    from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.matching.content import Content
     from pytest_agentreplay.core.model import Call, Headers, Json, WireCall
     from pytest_agentreplay.core.reading import CallReading, Reader
@@ -54,6 +56,8 @@ class Matching:
         self._urls: dict[str, str] = {}
         self._heads: dict[Headers, Headers] = {}
         self._latest: tuple[Call | None, Hashable] = None, None
+        self.near: Near | None = None
+        """Says which pictures, sounds and files are near enough; without it only equal ones are."""
 
     def fingerprint(self, call: Call) -> Hashable:
         """A cheap identity: method, URL, headers that match, and the body by its digest, unread."""
@@ -84,13 +88,24 @@ class Matching:
         text, values = self._text(call)
         return ids.key(text, values)
 
+    def key_beside(self, call: Call) -> str:
+        """The key of a call without its pictures, sounds and files, of each of which its type stays; "" without any."""
+        if isinstance(call, ToolCall):
+            return ""
+        held, found = laid_aside(call)
+        return ClientIds().key(*self._text(call, held=held)) if found else ""
+
+    def near_enough(self, recorded: Call, now: Call) -> bool:
+        """Whether the pictures, sounds and files of two calls that are alike beside them may stand for each other."""
+        return self.near is not None and parted(recorded, now, self.near) is not None
+
     def drift(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
         """What differs between two calls of equal key, place by place; the note says "watch: why" or "drop: why".
 
         Paths are "$..." in the body or the arguments, "headers.NAME", "query.NAME" and "url.PART".
         """
         before, after = self._unkeyed(recorded), self._unkeyed(now)
-        found = []
+        found = [*(parted(recorded, now, self.near) or ())] if self.near is not None else []
         for path in before | after:
             old, rule = before.get(path, (ABSENT, None))
             new, other = after.get(path, (ABSENT, None))
@@ -138,7 +153,9 @@ class Matching:
             table = self._tables[scope] = Table(rule for rule in self._rules if rule.scope in scopes)
         return table
 
-    def _text(self, call: Call, without: frozenset[str] = frozenset()) -> tuple[str, set[str]]:
+    def _text(
+        self, call: Call, without: frozenset[str] = frozenset(), held: Content | None = None
+    ) -> tuple[str, set[str]]:
         """The canonical text of a call, and the ids in it that the client made itself."""
         if isinstance(call, ToolCall):
             put_to = canonical([call.boundary, call.name, call.facts])
@@ -146,7 +163,7 @@ class Matching:
         reading = self._reader.read_call(call)
         table = self._table(reading.dialect)
         url = split(call.url)
-        held = content(call.headers, call.body)
+        held = held or content(call.headers, call.body)
         body, values = self._body(held, reading, table, url.host, without)
         head: list[Json] = [call.method, self._url(url, table)]
         if isinstance(call, FrameCall):

@@ -1,0 +1,100 @@
+"""Calls that may differ in their pictures, sounds or files alone: known by all that stands beside these.
+
+Whether two of them are near enough is for a function of the test's to say; only where it says so is one taken for the
+other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from pytest_agentreplay.core import media
+from pytest_agentreplay.core.divergence import Difference
+from pytest_agentreplay.core.matching.content import boundary, content, header
+from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.selector import rewritten, show
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.matching.content import Content
+    from pytest_agentreplay.core.media import Media
+    from pytest_agentreplay.core.model import Call, Exchange, WireCall
+    from pytest_agentreplay.core.selector import Place
+
+Near: TypeAlias = Callable[[str, bytes, bytes], bool]
+"""Says of a type ("image/png"), the recorded bytes and those of now whether they are near enough."""
+
+Laid = dict["Place", "Media"]
+
+_WHY = "watch: near enough, as agentreplay.media says"
+_WHOLE = ("image/", "audio/", "video/", "application/pdf")
+
+
+def laid_aside(call: WireCall) -> tuple[Content, Laid]:
+    """What a call holds with the type of each of its media instead of these, and the media by their places."""
+    held = content(call.headers, call.body)
+    if held.kind == "bytes":
+        one = media.of(held.data, header(call.headers, "content-type"))
+        if not one.kind.startswith(_WHOLE):
+            return held, {}
+        return replace(held, data=f"<{one.kind}>".encode()), {(): one}
+    found = dict(media.found(held.tree)) | (_files(call, held) if held.kind == "multipart" else {})
+    return replace(held, tree=rewritten(held.tree, {place: f"<{one.kind}>" for place, one in found.items()})), found
+
+
+def _files(call: WireCall, held: Content) -> Laid:
+    """The parts of a multipart that are no text."""
+    mark = boundary(header(call.headers, "content-type")).encode()
+    pieces = (b"\r\n" + held.data).split(b"\r\n--" + mark)
+    found: Laid = {}
+    for at, part in enumerate(held.tree if isinstance(held.tree, list) else ()):
+        match part:
+            case {"headers": str(head), "body": {"sha256": str()}}:
+                found[at, "body"] = media.of(pieces[at].partition(b"\r\n\r\n")[2], media.part_type(head))
+    return found
+
+
+def parted(recorded: Call, now: Call, near: Near) -> tuple[Difference, ...] | None:
+    """Where the media of two calls differ near enough; None where one of them is another, or stands elsewhere."""
+    if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+        return None
+    old, new = laid_aside(recorded)[1], laid_aside(now)[1]
+    if [(place, one.kind) for place, one in old.items()] != [(place, one.kind) for place, one in new.items()]:
+        return None
+    found = []
+    for place, one in old.items():
+        other = new[place]
+        if one.data != other.data:
+            if not near(one.kind, one.data, other.data):
+                return None
+            found.append(Difference(show(place), str(one), str(other), _WHY))
+    return tuple(found)
+
+
+class Beside:
+    """Exchanges that carry media, by all that stands beside these."""
+
+    def __init__(self, matching: Matching, exchanges: Iterable[Exchange]) -> None:
+        """Read them once."""
+        self._matching = matching
+        self._queues: dict[str, deque[Exchange]] = defaultdict(deque)
+        for x in exchanges:
+            if key := matching.key_beside(x.call):
+                self._queues[key].append(x)
+
+    def find(self, call: Call, lane: str, served: Collection[int]) -> Exchange | None:
+        """The first unserved one whose media are near enough to those of `call`, of its lane before any other."""
+        queue = self._queues.get(self._matching.key_beside(call), deque())
+        while queue and queue[0].start in served:
+            queue.popleft()
+        for mine in (True, False):
+            for x in queue:
+                due = x.start not in served and (x.lane == lane) is mine
+                if due and self._matching.near_enough(x.call, call):
+                    return x
+        return None

@@ -1,0 +1,184 @@
+"""Pictures, sounds and files of requests: found wherever APIs put them, told by type, size and digest, compared as told."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+
+import pytest
+
+from pytest_agentreplay.core import explain, media
+from pytest_agentreplay.core.gate import Answer, Moment, Refuse
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall
+from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.dialects import READER, RULES
+
+ONE, OTHER = b"\x89PNG\r\n\x1a\n" + b"one" * 9, b"\x89PNG\r\n\x1a\n" + b"other" * 9
+SOUND, NOISE = b"RIFF\0\0\0\0WAVEfmt " + b"\xff" * 8, b"RIFF\0\0\0\0WAVEfmt " + b"\xfe" * 8
+
+
+def b64(data):
+    return base64.b64encode(data).decode()
+
+
+def chat(block):
+    return {"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "what?"}, block]}]}
+
+
+JSON_PLACES = {
+    "openai chat": lambda d: chat({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{b64(d)}"}}),
+    "openai responses": lambda d: {
+        "input": [{"role": "user", "content": [{"type": "input_image", "image_url": f"data:image/png;base64,{b64(d)}"}]}]
+    },
+    "openai file": lambda d: chat({"type": "file", "file": {"file_data": f"data:image/png;base64,{b64(d)}"}}),
+    "anthropic": lambda d: chat({"type": "image", "source": {"media_type": "image/png", "data": b64(d)}}),
+    "gemini": lambda d: {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": b64(d)}}]}]},
+    "gemini by hand": lambda d: {"contents": [{"parts": [{"inline_data": {"mime_type": "image/png", "data": b64(d)}}]}]},
+    "bedrock": lambda d: {"messages": [{"content": [{"image": {"format": "png", "source": {"bytes": b64(d)}}}]}]},
+    "ollama": lambda d: {"messages": [{"role": "user", "content": "what?", "images": [b64(d)]}]},
+    "ollama generate": lambda d: {"prompt": "what?", "images": [b64(d)]},
+    "no type said": lambda d: {"page": b64(d * 100)},
+}  # fmt: skip
+
+
+def call(body, url="https://api.test/v1/chat/completions", kind="application/json"):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return HttpCall("POST", url, (("content-type", kind),), Body(data))
+
+
+def multipart(data):
+    head = b'content-disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav'
+    text = b'--B\r\ncontent-disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n--B\r\n' + head
+    return call(text + b"\r\n\r\n" + data + b"\r\n--B--\r\n", kind="multipart/form-data; boundary=B")
+
+
+CALLS = {
+    **{name: (call(make(ONE)), call(make(OTHER)), "image/png") for name, make in JSON_PLACES.items()},
+    "input_audio": (
+        *(call(chat({"type": "input_audio", "input_audio": {"format": "wav", "data": b64(d)}})) for d in (SOUND, NOISE)),
+        "audio/wav",
+    ),
+    "multipart": (multipart(SOUND), multipart(NOISE), "audio/wav"),
+    "raw audio": (*(call(d, "https://api.test/listen", "audio/wav") for d in (SOUND, NOISE)), "audio/wav"),
+}  # fmt: skip
+
+
+def replayer(*calls, lanes=()):
+    lanes = lanes or ["main"] * len(calls)
+    exchanges = [
+        Exchange(one, HttpReply(200, body=Body(b"%d" % n)), n * 2, n * 2 + 1, lane=lane)
+        for n, (one, lane) in enumerate(zip(calls, lanes, strict=True))
+    ]
+    return Replayer(Run(Header("t"), tuple(exchanges)), Matching(READER, RULES), READER)
+
+
+def ask(gate, sent, lane="main"):
+    return gate.ask(sent, Moment(lane=lane, at=0, attempt=1))
+
+
+@pytest.mark.parametrize(("recorded", "now", "kind"), CALLS.values(), ids=CALLS)
+class TestEveryPlace:
+    def test_another_picture_is_told_by_type_and_digest(self, recorded, now, kind):
+        run = replayer(recorded).run
+        (found,) = explain.miss(run, READER, (), now, "main", matching=Matching(READER, RULES)).differences
+        word = "picture" if kind == "image/png" else "sound"
+        assert found.note.startswith(f"{kind}: another {word} (sha256:")
+        assert found.recorded.startswith(f"<{kind} ")
+        for side in (found.recorded, found.now):
+            assert side[-9:-1] in found.note
+
+    def test_it_is_another_call_until_the_test_says_that_it_is_near_enough(self, recorded, now, kind):
+        assert isinstance(ask(replayer(recorded), now), Refuse)
+        strict, lenient, seen = replayer(recorded), replayer(recorded), []
+        strict.media(lambda *_: False)
+        lenient.media(lambda *sides: seen.append(sides) or True)
+        assert isinstance(ask(strict, now), Refuse)
+        answer = ask(lenient, now)
+        assert isinstance(answer, Answer)
+        assert answer.exchange.outcome.body.data == b"0"
+        assert {side[0] for side in seen} == {kind}
+        assert all(old != new for _, old, new in seen)
+        [(_, [drift])] = lenient.drift
+        assert drift.note.startswith("watch: near enough")
+
+
+def test_what_stands_beside_the_picture_still_counts():
+    gate = replayer(call(JSON_PLACES["anthropic"](ONE)))
+    gate.media(lambda *_: True)
+    assert isinstance(ask(gate, call(JSON_PLACES["anthropic"](OTHER) | {"temperature": 1})), Refuse)
+    gate = replayer(call({"a": [{"mime_type": "image/png", "data": b64(ONE)}]}))
+    gate.media(lambda *_: True)
+    for body in (
+        {"a": [{"mime_type": "image/gif", "data": b64(ONE)}]},
+        {"a": [{"mime_type": "image/png", "data": b64(ONE)}] * 2},
+        {"a": []},
+    ):
+        assert isinstance(ask(gate, call(body)), Refuse)
+    assert isinstance(ask(gate, ToolCall("look")), Refuse)
+
+
+def test_each_exchange_is_served_once_in_its_lane_first():
+    sent = [call(JSON_PLACES["ollama"](ONE + bytes([n]))) for n in range(4)]
+    gate = replayer(*sent, lanes=["main.1", "main", "main.1", "main"])
+    gate.media(lambda *_: True)
+    now = [call(JSON_PLACES["ollama"](OTHER + bytes([n]))) for n in range(5)]
+    lanes = ["main", "main.1", "main", "main", "main"]
+    answers = [ask(gate, one, lane) for one, lane in zip(now, lanes, strict=True)]
+    assert [answer.exchange.start for answer in answers[:4]] == [2, 0, 6, 4]
+    assert isinstance(answers[4], Refuse)
+
+
+def test_only_the_pictures_that_differ_are_asked_about_and_all_must_be_near():
+    def two(first, second):
+        return call({"prompt": "?", "images": [b64(first), b64(second)]})
+
+    seen = []
+    gate = replayer(two(ONE, OTHER))
+    gate.media(lambda *sides: seen.append(sides) or sides[2] != SOUND)
+    assert isinstance(ask(gate, two(ONE, SOUND)), Refuse)
+    assert isinstance(ask(gate, two(ONE, NOISE)), Answer) is False
+    gate = replayer(two(ONE, OTHER))
+    gate.media(lambda *sides: seen.append(sides) or True)
+    assert isinstance(ask(gate, two(ONE, OTHER + b"!")), Answer)
+    assert all(old != new for _, old, new in seen)
+
+
+def test_a_later_difference_is_told_without_the_pictures_that_are_near():
+    def turn(picture, text):
+        history = JSON_PLACES["anthropic"](picture)
+        return call({**history, "messages": [*history["messages"], {"role": "user", "content": text}]})
+
+    gate = replayer(call(JSON_PLACES["anthropic"](ONE)), turn(ONE, "and then?"))
+    gate.media(lambda *_: True)
+    assert isinstance(ask(gate, call(JSON_PLACES["anthropic"](OTHER))), Answer)
+    refused = ask(gate, turn(OTHER, "and now?"))
+    assert [one.note for one in refused.divergence.differences] == ["then -> now"]
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        (f"data:;base64,{b64(SOUND)}", f"<audio/wav 24 B sha256:{hashlib.sha256(SOUND).hexdigest()[:8]}>"),
+        (f"data:image/png;name=a.png;base64,{b64(ONE)}", f"<image/png 35 B sha256:{hashlib.sha256(ONE).hexdigest()[:8]}>"),
+        ("data:image/svg+xml,%3Csvg", None),
+        ("data:image/png;base64,%%%", None),
+        ("x" * 3000 + " y", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_what_is_a_file_and_what_is_text(text, mark):
+    found = media.encoded(text)
+    assert (None if found is None else str(found)) == mark
+
+
+def test_plain_text_beside_a_type_is_no_file():
+    document = {"source": {"type": "text", "media_type": "text/plain", "data": "abcd"}}
+    assert media.told(document) == document
+    assert media.told("plain") == "plain"
+    assert str(media.of(b"x" * 2_500_000, "Image/PNG; q=1")).startswith("<image/png 2.5 MB sha256:")
+    assert media.swap("<image/png 3 B sha256:00000000>", "text") == ""
+    assert media.swap("<image/png 3 B sha256:00000000>", "<application/pdf 3 B sha256:11111111>") == (
+        "image/png -> application/pdf: another file (sha256:00000000 recorded, sha256:11111111 now)"
+    )
