@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.frames import connection
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
+from pytest_agentreplay.core.lookalikes import Lookalikes
 from pytest_agentreplay.core.matching import ClientIds, Matching
-from pytest_agentreplay.core.matching.beside import Beside
 from pytest_agentreplay.core.precedence import Precedence
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Replayer:
         self._top = tuple(x for x in run.exchanges if x.parent is None)
         self._exact = queued([(matching.fingerprint(x.call), x) for x in self._top])
         self._keyed: Queues | None = None
-        self._alike: Beside | None = None
+        self._alike: Lookalikes | None = None
         self._recorded_ids, self._live_ids = ClientIds(), ClientIds()
         self._precedence = Precedence(self._top, run.header.kit.get("lanes"))
 
@@ -123,19 +123,19 @@ class Replayer:
         key = self._matching.key(call, self._live_ids)
         found = self._take(self._exact, exact, lane)
         if found is None and self._keyed is not None:
-            found = self._take(self._keyed, key, lane) or self._beside(call, lane)
+            found = self._take(self._keyed, key, lane) or self._lookalike(call, lane)
             if found is not None:
                 drift = self._matching.drift(found.call, call)
                 if drift:
                     self.drift.append((found, drift))
         return found
 
-    def _beside(self, call: Call, lane: str) -> Exchange | None:
+    def _lookalike(self, call: Call, lane: str) -> Exchange | None:
         """The first exchange that differs in media alone, where the test says that they are near enough."""
         if self._matching.near is None:
             return None
         if self._alike is None:
-            self._alike = Beside(self._matching, self._top)
+            self._alike = Lookalikes(self._matching, self._top)
         return self._alike.find(call, lane, self.served.keys())
 
     def _index_keys(self) -> None:
