@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SEAMS: dict[str, str] = {
     "aiohttp.connector": "http_aiohttp",
+    "anyio": "process_anyio",
     "http.client": "http_stdlib",
     "httpx": "http_httpx",
     "httpx2": "http_httpx",
@@ -33,6 +34,7 @@ SEAMS: dict[str, str] = {
     "agents.handoffs": "tool_openai_agents",
     "agents.tool": "tool_openai_agents",
     "anthropic.lib.tools._beta_functions": "tool_anthropic",
+    "claude_agent_sdk": "tool_claude",
     "crewai.tools.base_tool": "tool_crewai",
     "crewai.tools.structured_tool": "tool_crewai",
     "google.genai._extra_utils": "tool_google_genai",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
-from pytest_agentreplay.dialects import mcp
+from pytest_agentreplay.dialects import mcp, stream_json
 from pytest_agentreplay.dialects.gemini_live import GEMINI_LIVE
 from pytest_agentreplay.dialects.generic import json_rpc
 from pytest_agentreplay.dialects.loose import obj, string
@@ -43,6 +43,8 @@ def read_call(call: FrameCall, url: Url) -> CallReading:
         reading = replace(dialect.read_call(obj(tree), url), dialect=dialect.name, provider=dialect.provider)
         return reading if reading.name else replace(reading, name=_name(call, url, reading.operation))
     operation, ids = json_rpc(tree)
+    if call.boundary == "process":
+        ids = stream_json.client_ids(obj(tree))
     return CallReading(
         kind="http",
         name=_name(call, url, operation or string(obj(tree).get("type"))),
@@ -54,6 +56,9 @@ def read_call(call: FrameCall, url: Url) -> CallReading:
 
 
 def _name(call: FrameCall, url: Url, what: str) -> str:
+    if url.scheme == "stdio":
+        program = url.path.partition(" ")[0]
+        return f"{call.method} {program}{f' {what}' if what else ''}"
     where = url.host if url.loopback or url.port is None else f"{url.host}:{url.port}"
     return f"{call.method} {where}{url.path}{f' {what}' if what else ''}"
 
