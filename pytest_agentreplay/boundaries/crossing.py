@@ -181,6 +181,7 @@ class Crossing:
         self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
         self.count = count
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
+        self.refused = False  # whether the gate has refused a call: nobody needs to wait for another one any more
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
         self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
         self._counts: dict[str, int] = {}
@@ -246,6 +247,7 @@ class Crossing:
                 else:
                     passage.outcome = self.scrub.reveal(exchange.outcome)
             case Refuse(divergence):
+                self.refused = True
                 raise ReplayDiverged(refusal(divergence), self.gate.latch(divergence, origin(self.root)))
         return passage
 

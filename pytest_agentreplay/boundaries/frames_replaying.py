@@ -133,7 +133,7 @@ class Replaying:
             if self.crossing.ended.is_set():
                 raise ReplayDiverged(f"refused: {doorstep.describe(self._call)} is read after its test has ended")
             alone = deadline is None and threading.current_thread() is threading.main_thread() and not self._company()
-            if alone or (deadline is None and patience(now)):
+            if alone or self.crossing.refused or (deadline is None and patience(now)):
                 self._stalled()
             with self._changed:
                 if not self._frames and not self._closed:
@@ -156,13 +156,11 @@ class Replaying:
             return self._closed or (self._end is not None and not self._frames)
 
     async def _await(self, more: asyncio.Future[None]) -> None:
-        if self._release.complete or self._end is not None:
-            await more  # the recorded agent waited here, too, until it gave up
-            return
-        patience = self._patience()
+        # Where all messages were made the recorded agent waited here, too, until it gave up.
+        patience = None if self._release.complete or self._end is not None else self._patience()
         while not more.done():
             done, _ = await asyncio.wait({more}, timeout=_BEAT)
-            if not done and patience(time.monotonic()):
+            if not done and (self.crossing.refused or (patience is not None and patience(time.monotonic()))):
                 self._stalled()
 
     def _patience(self) -> Callable[[float], bool]:

@@ -262,3 +262,31 @@ def test_writers_that_were_side_by_side_may_come_in_another_order(recorded):
     project, _ = recorded
     done = project.replay("-k", "two_writers", SWAPPED="1")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+STRAY = """
+import os
+from websockets.sync.client import connect
+
+ws = connect(os.environ["VOICE_URL"] + "/talk")
+
+def test_stray(agentreplay):
+    ws.send('{"say": "one"}')
+    assert ws.recv()
+
+def test_end():
+    ws.close()
+"""
+
+
+def test_a_connection_that_is_older_than_its_test_is_not_kept_and_not_used(recorded, websocket_server):
+    project, _ = recorded
+    project.write(test_stray=STRAY)
+    with websocket_server(talk, guard) as voice:
+        done = project.record("test_stray.py", VOICE_URL=voice.url)
+        assert "was opened before the test began" in done.stdout, done.stdout
+        before = voice.count()
+        done = project.replay("test_stray.py", VOICE_URL=voice.url)
+        assert done.returncode == 1, done.stdout
+        assert voice.count() - before == 2, "the one message of the server was its greeting"
+    (project.root / "test_stray.py").unlink()
