@@ -62,6 +62,7 @@ PROVIDERS: tuple[Provider, ...] = (
     Provider("sts", r"/?\?Action="),
 )
 """Every provider that has a variable."""
+_NAMES = frozenset(provider.name for provider in PROVIDERS)
 
 VARIABLES: tuple[tuple[str, str, str], ...] = (
     ("OPENAI_BASE_URL", "openai", "https://api.openai.com/v1"),
@@ -164,17 +165,22 @@ def whole(base: str, usual: str) -> str:
 
 
 def bases_in(recorded: Iterable[Call]) -> dict[str, str]:
-    """Provider -> the base URL that recorded calls to it have, where that is none of the usual ones."""
+    """Provider -> the base URL that recorded calls to it have, where that is none of the usual ones.
+
+    A host that nobody knows may stand for any provider whose paths it has; one that was called itself needs no other.
+    """
     hosts = ((split(base).host, provider) for _, provider, base in VARIABLES if base and "{" not in base)
     usual = {host: provider for host, provider in hosts if not is_loopback(host)}
+    urls = [call.url.partition("?")[0] for call in recorded if isinstance(call, HttpCall)]
+    called = {usual.get(split(url).host) for url in urls}
     found: dict[str, str] = {}
-    for call in recorded:
-        if not isinstance(call, HttpCall):
+    for url in urls:
+        host = split(url).host
+        if host in usual:
             continue
-        url = call.url.partition("?")[0]
-        known = usual.get(split(url).host)
+        owners = {"azure", "foundry"} if host.endswith(".azure.com") else set(_NAMES)
         for provider in PROVIDERS:
-            if provider.name not in found and known in {None, provider.name}:
+            if provider.name in owners - called - found.keys():
                 start = re.search(provider.paths, url)
                 if start is not None:
                     found[provider.name] = url[: start.start()]

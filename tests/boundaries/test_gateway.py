@@ -7,9 +7,10 @@ import pytest
 
 from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.demo.server import Raw
+from pytest_agentreplay.workflow.handle import AgentReplay
 
 CHILD = """
-import http.client, json, os, sys, threading, urllib.error, urllib.parse, urllib.request
+import http.client, json, os, sys, threading, time, urllib.error, urllib.parse, urllib.request
 
 PROMPT = "You help customers. Be brief."
 BASE = os.environ["OPENAI_BASE_URL"]
@@ -51,6 +52,17 @@ def stream():
         chunks.append(chunk.decode())
     return chunks
 
+def paced():
+    url = urllib.parse.urlsplit(BASE)
+    link = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
+    link.request("POST", url.path + "/chat/completions", body("paced", stream=True), HEADERS)
+    reply, arrivals = link.getresponse(), []
+    while reply.read1(65536):
+        arrivals.append(time.monotonic())
+    with open("paced.txt", "a") as file:
+        print(arrivals[-1] - arrivals[0], file=file)
+    return len(arrivals)
+
 def half(question):
     url = urllib.parse.urlsplit(BASE)
     link = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
@@ -62,6 +74,10 @@ def half(question):
         return ["whole", got.decode()]
     except (OSError, http.client.HTTPException) as error:
         return [type(error).__name__, got.decode()]
+
+def get_url(url):
+    with urllib.request.urlopen(url, timeout=20) as reply:
+        return reply.status
 
 def side_by_side():
     said = {}
@@ -89,7 +105,7 @@ if __name__ == "__main__":
 """
 
 TESTS = """
-import json, os, pathlib, subprocess, sys
+import json, os, pathlib, re, subprocess, sys
 import pytest
 
 SAID = pathlib.Path(__file__).with_name("said.jsonl")
@@ -98,6 +114,7 @@ TURNS = {
     "in turn": IN_TURN,
     "methods": "on_one_connection()",
     "stream": "stream()",
+    "paced": "paced()",
     "half": "[half('half'), half('short'), ask('after')]",
     "reset": "[ask('reset'), ask('refused')]",
     "tried again": "[ask('busy'), ask('busy')]",
@@ -117,6 +134,44 @@ def test_child(agentreplay, what):
     said = child(agentreplay.gateway, TURNS[what])
     with SAID.open("a") as file:
         file.write(json.dumps([what, said]) + "\\n")
+
+def test_in_this_process_or_another(agentreplay):
+    if os.environ.get("NOW") == "1":
+        import agent_main
+        assert "answer" in agent_main.ask("first")
+    else:
+        assert "answer" in child(agentreplay.gateway, "ask('first')")
+
+@pytest.mark.agentreplay(children=["python agent_main.py *"])
+def test_by_the_marker():
+    done = subprocess.run([sys.executable, "agent_main.py", "ask('first')"], stdout=subprocess.PIPE, check=True)
+    assert b"answer" in done.stdout
+
+def test_the_gateway_itself(agentreplay):
+    gateway = agentreplay.gateway
+    assert gateway is agentreplay.gateway
+    assert "mistralai" in gateway.unreachable
+    assert "not by a variable: mistralai" in repr(gateway)
+    one, two = gateway.env, gateway.env
+    assert one["OPENAI_BASE_URL"] != two["OPENAI_BASE_URL"], "each reading is a child of its own"
+    if agentreplay.mode == "replay":
+        assert one["HTTPS_PROXY"].endswith(re.search("127.0.0.1:[0-9]+", gateway.url)[0])
+        assert one["NO_PROXY"] == one["no_proxy"] == "127.0.0.1,localhost,::1"
+        assert one["OPENAI_API_KEY"] == "agentreplay-no-key-is-needed"
+    else:
+        assert not one.keys() & {"HTTPS_PROXY", "OPENAI_API_KEY"}, "a recording is made with the real ones"
+    assert gateway.through("https://api.mistral.ai/v1").startswith(gateway.url + "/p/api-mistral-ai/v1")
+    code = f"get_url({gateway.through(os.environ['OPENAI_BASE_URL'])!r} + '/things')"
+    assert child(gateway, code) == 200
+
+def test_another_tests_child(agentreplay):
+    mine = child(agentreplay.gateway, "ask('first')")
+    env = agentreplay.gateway.env
+    env["OPENAI_BASE_URL"] = re.sub("/t/[0-9a-f]+", "/t/" + "0" * 16, env["OPENAI_BASE_URL"])
+    done = subprocess.run(
+        [sys.executable, "agent_main.py", "ask('first')"], env={**os.environ, **env}, capture_output=True, encoding="utf-8"
+    )
+    assert "this gateway is another test's" in done.stdout
 
 def test_two_children(agentreplay):
     start = lambda name: subprocess.Popen(
@@ -144,6 +199,8 @@ def model(body, number):
             return Raw(
                 status=503, reason="Busy", headers=[("content-length", "4"), ("Retry-After", "0")], chunks=[b"busy"]
             )
+        case "paced":
+            return Raw(headers=[("content-type", "text/event-stream")], chunks=[b"data: 1\n\n"] * 3, delay=0.2)
         case "hang":
             return Raw(status=0, hang=True)
         case str(words) if words.startswith("slow"):
@@ -198,6 +255,27 @@ def test_a_replay_serves_what_the_children_got(recorded):
     assert now.keys() == then.keys()
     for what, words in then.items():
         assert now[what] == words, what
+    told = "refused   at the gateway of test_children.py::test_another_tests_child: POST /v1/chat/completions, by the child of"
+    assert told in done.stdout
+
+
+def test_in_mode_off_children_are_left_alone():
+    gateway = AgentReplay(None).gateway
+    assert gateway.env == {}
+    assert gateway.through("https://api.mistral.ai") == "https://api.mistral.ai"
+    assert "mistralai" in gateway.unreachable
+
+
+def test_an_answer_flows_while_it_is_recorded(recorded):
+    project, _ = recorded
+    spread = float((project.root / "paced.txt").read_text(encoding="utf-8").splitlines()[0])
+    assert spread > 0.3, "the child had its first bytes together with its last"
+
+
+def test_a_child_and_a_client_in_this_process_make_the_same_calls(recorded):
+    project, _ = recorded
+    done = offline(project, "-k", "in_this_process_or_another", NOW="1")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_a_child_asks_is_recorded_as_the_call_to_its_upstream(recorded):
