@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -90,6 +91,7 @@ class Gateway:
         self._token = secrets.token_hex(8)
         self.strays: list[str] = []  # what the children of other tests have asked this gateway for
         self._children: list[Child] = []
+        self._lock = threading.Lock()
         self._server: Server | None = None
         self._closed = False
 
@@ -137,12 +139,14 @@ class Gateway:
 
     def ready(self, environ: Mapping[str, str]) -> int:
         """Make one child ready that would have run in `environ`; gives its number."""
-        self._start()
         environ = dict(environ)
         above = self.crossing.strand()
         strand = Strand(self.crossing, "", inside=above.inside, begun=self.crossing.count(), parent=above)
-        self._children.append(Child(environ, routes_for(environ, self._recorded), strand))
-        return len(self._children) - 1
+        child = Child(environ, routes_for(environ, self._recorded), strand)
+        with self._lock:
+            self._start()
+            self._children.append(child)
+            return len(self._children) - 1
 
     def find(self, method: str, target: str, headers: Headers) -> tuple[Strand, str] | str:
         """Whose request this is and which URL is meant, or why it is refused; then the test is told."""
@@ -177,7 +181,7 @@ class Gateway:
 
     def broken(self, why: str) -> None:
         """Something that should not happen has happened while a child was answered: the test must not pass."""
-        self.latch(Divergence(Kind.UNREADABLE, f"the gateway could not answer: {why}"))
+        self.latch(Divergence(Kind.NETWORK, f"the gateway could not answer a child: {why}"))
 
     def close(self) -> None:
         """Cut off whoever is still connected. A second call does nothing."""

@@ -159,8 +159,7 @@ class Handler(BaseHTTPRequestHandler):
             gateway.crossing.cannot_keep(error)
             self._refuse("AR-FREEZE", str(error))
         except AgentReplayError as error:
-            gateway.broken(str(error))
-            self._refuse(Kind.UNREADABLE.code, str(error))
+            self._refuse(Kind.UNREADABLE.code, gateway.latch(Divergence(Kind.UNREADABLE, str(error))))
         else:
             if passage.forward:
                 Forwarding(gateway.crossing, passage, sent, self.wire).run()
