@@ -9,7 +9,6 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.tool_steps import Watch, stepped
-from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import ToolReply
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -44,7 +43,7 @@ class Recording:
         except ReplayDiverged:
             raise
         except BaseException as error:
-            self.passage.settle(failure_of(error))
+            self.passage.settle(self.results.failure(error))
             raise
         kind = type(result)
         if kind is CoroutineType:
@@ -65,7 +64,7 @@ class Recording:
         except ReplayDiverged:
             raise
         except BaseException as error:
-            failure = failure_of(error)
+            failure = self.results.failure(error)
             # Who gave up is a matter of the exchange, whatever kind of function it was.
             told = ToolReply({AWAITED: None}, failure=failure) if awaited and not failure.cancelled else failure
             self.passage.settle(told, suspended=watch.suspended)
@@ -91,7 +90,7 @@ class Recording:
             except ReplayDiverged:
                 raise
             except BaseException as error:
-                passage.settle(ToolReply(items=tuple(items), failure=failure_of(error)))
+                passage.settle(ToolReply(items=tuple(items), failure=self.results.failure(error)))
                 raise
             items.append(self.results.kept_item(self.crossing, item))
             passage.first_byte()
@@ -128,7 +127,7 @@ class Recording:
             except ReplayDiverged:
                 raise
             except BaseException as error:
-                failure = failure_of(error)
+                failure = self.results.failure(error)
                 # An event loop that shuts down cancels generators that were left by `break`, instead of closing them.
                 left = error is thrown and failure.cancelled
                 passage.settle(so_far(closed=True) if left else so_far(failure=failure), suspended=watch.suspended)

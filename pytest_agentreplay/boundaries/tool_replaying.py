@@ -10,10 +10,8 @@ import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_agentreplay.boundaries.crossing import origin, refusal
-from pytest_agentreplay.boundaries.loaded import loaded_exception
 from pytest_agentreplay.boundaries.tool_recording import AWAITED
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.failure import raise_able
 from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 
@@ -132,7 +130,7 @@ class Replaying:
     def _fail(self, failure: Failure) -> NoReturn:
         __tracebackhide__ = True
         try:
-            error = raise_able(failure, loaded_exception)
+            error = self.results.raised(failure)
         except CannotFreeze as misfit:
             name = self.results.name
             text = f"the recorded failure of {name} cannot be made again: {misfit}; record the test again"

@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.arrays import known
+from pytest_agentreplay.boundaries.loaded import loaded_exception
+from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.freeze import freeze, thaw
 from pytest_agentreplay.core.freeze.hints import dotted
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.boundaries.crossing import Crossing
     from pytest_agentreplay.core.freeze import Codec
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.model import Failure, Json
 
 ANNOTATED: Any = object()
 """`returns` of a tool whose own annotation says what it gives."""
@@ -99,6 +101,14 @@ class Results:
     def given_end(self, crossing: Crossing, data: Json) -> Any:
         """A recorded return value of a generator, made anew."""
         return self._given(crossing, data, self._flow_hints[1])
+
+    def failure(self, error: BaseException) -> Failure:
+        """The frozen exception of a call."""
+        return failure_of(error, self._codecs)
+
+    def raised(self, failure: Failure) -> BaseException:
+        """A recorded exception, made anew. Raises CannotFreeze for one that does not come back."""
+        return raise_able(failure, loaded_exception, self._codecs)
 
     def _kept(self, crossing: Crossing, value: Any, hint: Any, verb: str) -> Json:
         """The agent has its real result in any case; what cannot be kept fails the test at its end."""

@@ -16,8 +16,9 @@ from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.errors import CannotFreeze
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import Json
 
     Find = Callable[[str], type | None]
@@ -27,13 +28,13 @@ _ATTRIBUTES, _MEMBERS = "$attributes", "$failures"
 _TEXT = "_recorded_text"
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException, codecs: Sequence[Codec] = ()) -> Failure:
     """Give `error` as a value. Arguments and attributes that cannot be frozen are left out, never approximated.
 
     A group of nothing but cancellations is one cancellation: a nursery wraps what was cancelled in it.
     """
     if isinstance(error, BaseExceptionGroup):
-        members = [failure_of(member) for member in error.exceptions]
+        members = [failure_of(member, codecs) for member in error.exceptions]
         if all(member.cancelled for member in members):
             return members[0]
     kind = type(error)
@@ -41,78 +42,106 @@ def failure_of(error: BaseException) -> Failure:
         message = str(error)
     except Exception:
         message = ""  # a broken __str__ is the agent's, and no reason to lose the exchange
-    return Failure(_dotted(kind), message, _arguments(error), tuple(map(_dotted, kind.__mro__[1:-1])))
+    return Failure(_dotted(kind), message, _arguments(error, codecs), tuple(map(_dotted, kind.__mro__[1:-1])))
 
 
-def raise_able(failure: Failure, find: Callable[[str], type | None]) -> BaseException:
+def raise_able(failure: Failure, find: Callable[[str], type | None], codecs: Sequence[Codec] = ()) -> BaseException:
     """Give a new exception to raise in the stead of the recorded one; `str()` of it is the recorded message.
 
     `find` gives the loaded class of a dotted name, or None. A stand-in derives from the nearest loaded base and is
     one class per type: `except` and `isinstance` work between two of them.
     """
-    args, attributes = _thawed(failure, find)
+    args, attributes = _thawed(failure, find, codecs)
     kind = _exception(failure.type, find)
     if kind is not None:
         try:
             made = _built(kind, args)
-            vars(made).update(attributes)
+            if attributes:
+                vars(made).update(attributes)
             if str(made) == failure.message:
                 return made
         except Exception:  # noqa: S110  a class with its own ideas of what it is made of; its stand-in has its name and base
             pass
-    base: Any = kind or _base(failure, find)
-    made = _built(_stand_in(failure.type, base), args)
+    made = _stand_in_for(failure, kind or _base(failure, find), args)
     vars(made).update(attributes, **{_TEXT: failure.message})
     return made
+
+
+def _stand_in_for(failure: Failure, base: Any, args: tuple[Any, ...]) -> BaseException:
+    """A stand-in below `base`, or below the nearest class that it derives from and that lets itself be derived."""
+    for nearest in base.__mro__:
+        try:
+            return _built(_stand_in(failure.type, nearest), args)
+        except TypeError:
+            continue  # a class of C's that is final
+    raise AssertionError  # BaseException is among them
 
 
 def _dotted(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _arguments(error: BaseException) -> tuple[Json, ...]:
+def _arguments(error: BaseException, codecs: Sequence[Codec]) -> tuple[Json, ...]:
     args: tuple[Json, ...]
     if isinstance(error, BaseExceptionGroup):
-        members: list[Json] = [_as_json(failure_of(member)) for member in error.exceptions]
+        members: list[Json] = [_as_json(failure_of(member, codecs)) for member in error.exceptions]
         args = (error.message, {_MEMBERS: members})
     else:
         # OSError keeps its file names apart from its args; only its own __reduce__ has all of them.
-        given = OSError.__reduce__(error)[1] if isinstance(error, OSError) else error.args
+        given = OSError.__reduce__(error)[1] if isinstance(error, OSError) else _lines(error) or error.args
         try:
-            args = tuple(freeze(argument) for argument in given)
+            args = tuple(freeze(argument, codecs=codecs) for argument in given)
         except CannotFreeze:
             args = ()
     attributes: dict[str, Json] = {}
-    for name, value in vars(error).items():
+    for name, value in getattr(error, "__dict__", {}).items():
         try:
-            attributes[name] = freeze(value)
+            attributes[name] = freeze(value, codecs=codecs)
         except CannotFreeze:
             continue
     return (*args, {_ATTRIBUTES: attributes}) if attributes else args
+
+
+def _is_pydantics(kind: type) -> bool:
+    """Whether a class is pydantic's ValidationError, which is final, and made by a way of its own."""
+    return kind.__module__.startswith("pydantic_core.") and hasattr(kind, "from_exception_data")
+
+
+def _lines(error: Any) -> tuple[Any, ...]:
+    """What pydantic's ValidationError is made of; nothing for any other."""
+    if not _is_pydantics(type(error)):
+        return ()
+    lines = [{key: line[key] for key in ("type", "loc", "input", "ctx") if key in line} for line in error.errors()]
+    for line in lines:
+        if "error" in line.get("ctx", {}):
+            line["ctx"] = line["ctx"] | {"error": str(line["ctx"]["error"])}
+    return error.title, lines
 
 
 def _as_json(failure: Failure) -> Json:
     return [failure.type, failure.message, list(failure.args), list(failure.bases)]
 
 
-def _thawed(failure: Failure, find: Find) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _thawed(failure: Failure, find: Find, codecs: Sequence[Codec]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     args, attributes = list(failure.args), {}
     if args and isinstance(args[-1], dict) and args[-1].keys() == {_ATTRIBUTES}:
-        attributes = {name: thaw(value) for name, value in args.pop()[_ATTRIBUTES].items()}  # type: ignore[union-attr,call-overload,index]
-    return tuple(_argument(argument, find) for argument in args) or (failure.message,) * bool(
+        attributes = {name: thaw(value, codecs=codecs) for name, value in args.pop()[_ATTRIBUTES].items()}  # type: ignore[union-attr,call-overload,index]
+    return tuple(_argument(argument, find, codecs) for argument in args) or (failure.message,) * bool(
         failure.message
     ), attributes
 
 
-def _argument(data: Any, find: Find) -> Any:
+def _argument(data: Any, find: Find, codecs: Sequence[Codec]) -> Any:
     if isinstance(data, dict) and data.keys() == {_MEMBERS}:
         members = (Failure(kind, text, tuple(args), tuple(bases)) for kind, text, args, bases in data[_MEMBERS])
-        return [raise_able(member, find) for member in members]
-    return thaw(data)
+        return [raise_able(member, find, codecs) for member in members]
+    return thaw(data, codecs=codecs)
 
 
 def _built(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
-    """An instance made by the built-in part of its class alone."""
+    """An instance made by the built-in part of its class alone, or by the one way that its class has."""
+    if _is_pydantics(kind):
+        return kind.from_exception_data(*args)  # type: ignore[attr-defined,no-any-return]
     builtin: Any = next(base for base in kind.__mro__ if vars(builtins).get(base.__name__) is base)
     made: BaseException = builtin.__new__(kind, *args)
     if not isinstance(made, BaseExceptionGroup):

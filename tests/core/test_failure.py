@@ -5,6 +5,7 @@ import builtins
 import json
 import os
 
+import pydantic
 import pytest
 
 from pytest_agentreplay.core.failure import failure_of, raise_able
@@ -199,3 +200,30 @@ def test_a_group_of_cancellations_is_a_cancellation():
     mixed = failure_of(BaseExceptionGroup("nursery", [cancelled, ValueError("and this")]))
     assert mixed.type == "builtins.BaseExceptionGroup"
     assert not mixed.cancelled
+
+
+class Order(pydantic.BaseModel):
+    id: str
+    amount: float = pydantic.Field(gt=0)
+
+    @pydantic.field_validator("id")
+    @classmethod
+    def known(cls, value):
+        if value != "A-17":
+            msg = f"no order {value}"
+            raise ValueError(msg)
+        return value
+
+
+@pytest.mark.parametrize(
+    "given", [{"id": 17, "amount": "x"}, {"id": "A-17", "amount": -1}, {"id": "B"}, {"amount": object()}]
+)
+def test_an_error_of_validation_comes_back_as_one(given):
+    with pytest.raises(pydantic.ValidationError) as caught:
+        Order.model_validate(given)
+    back = there_and_back(caught.value, {failure_of(caught.value).type: pydantic.ValidationError}.get)
+    assert str(back) == str(caught.value)
+    if "object" not in str(given):
+        assert isinstance(back, pydantic.ValidationError)
+        assert [line["type"] for line in back.errors()] == [line["type"] for line in caught.value.errors()]
+    assert isinstance(back, ValueError)

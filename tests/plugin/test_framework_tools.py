@@ -20,6 +20,8 @@ PROMPT = "You help customers of a bookshop. Be brief."
 LOOP = asyncio.new_event_loop()
 atexit.register(LOOP.close)
 
+HAND = "A-3"
+
 def note(line):
     with pathlib.Path(__file__).with_name("ledger.txt").open("a") as ledger:
         ledger.write(line + "\\n")
@@ -80,11 +82,16 @@ def shop(body, number):
 LANGGRAPH = """
 import asyncio
 import pytest
-from langchain_core.messages import HumanMessage, SystemMessage
-from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
+from typing import Annotated
+from langchain_core.documents import Document
+from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, ToolException, tool
 from langchain_openai import ChatOpenAI
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import InjectedState, ToolNode, tools_condition
+from langgraph.types import Command, Send, interrupt
 
 import agent
 from agent import KEY, PROMPT, URL
@@ -130,7 +137,7 @@ def model():
 def react(tools=TOOLS):
     return create_agent(model(), tools, system_prompt=PROMPT)
 
-def graph(tools=TOOLS):
+def graph(tools=TOOLS, **more):
     def think(state):
         return {"messages": model().bind_tools(tools).invoke([SystemMessage(PROMPT), *state["messages"]])}
 
@@ -140,7 +147,7 @@ def graph(tools=TOOLS):
     made.add_edge(START, "think")
     made.add_conditional_edges("think", tools_condition)
     made.add_edge("tools", "think")
-    return made.compile()
+    return made.compile(**more)
 
 def asked(question):
     return {"messages": [HumanMessage(question)]}
@@ -170,6 +177,63 @@ def test_parallel(agentreplay, way):
         result = agent.LOOP.run_until_complete(react([LATER, Refund()]).ainvoke(asked("Where are my two orders?")))
     seen = [message.content for message in result["messages"] if message.type == "tool"]
     assert seen == ["order A-1 is late", "order B-2 is late"]
+
+def test_by_hand(agentreplay):
+    assert LOOKUP.invoke({"order_id": agent.HAND}) == f"order {agent.HAND} is late"
+    agentreplay.run.assert_tool_calls(["lookup_order"])
+
+@tool("lookup_order", response_format="content_and_artifact")
+def injected(
+    order_id: str,
+    state: Annotated[dict, InjectedState],
+    call: Annotated[str, InjectedToolCallId],
+    config: RunnableConfig,
+) -> tuple:
+    "Where an order is."
+    assert state["messages"] and call and config
+    return agent.lookup_order(order_id), [Document("a page", metadata={"order": order_id})]
+
+@tool("refund")
+def commanding(order_id: str, amount: float, call: Annotated[str, InjectedToolCallId]):
+    "Pay an amount back."
+    agent.EXCUSES.append("ran")
+    answer = ToolMessage(agent.refund(order_id, amount), tool_call_id=call)
+    return Command(update={"messages": [answer]})
+
+def test_what_a_graph_injects_and_takes(agentreplay):
+    agent.EXCUSES = []
+    result = graph([injected, commanding]).invoke(asked("Where is my order?"))
+    assert "answer" in told(result)
+    (page,) = next(message.artifact for message in result["messages"] if getattr(message, "artifact", None))
+    assert type(page) is Document and page.metadata == {"order": "A-17"}
+    assert agent.EXCUSES == ([] if agentreplay.mode == "replay" else ["ran"])
+
+@tool("refund")
+def asking(order_id: str, amount: float) -> str:
+    "Pay an amount back."
+    if interrupt({"pay": amount}) == "no":
+        return "refunded nothing"
+    return agent.refund(order_id, amount)
+
+def test_interrupt(agentreplay):
+    made = graph([LOOKUP, asking], checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    first = made.invoke(asked("Where is my order?"), config)
+    assert [each.value for each in first["__interrupt__"]] == [{"pay": 18.5}]
+    assert "answer" in told(made.invoke(Command(resume="yes"), config))
+
+@pytest.mark.agentreplay(tools=["agent.lookup_order = read"])
+def test_named_as_well(agentreplay):
+    assert "answer" in told(react([StructuredTool.from_function(agent.lookup_order), Refund()]).invoke(asked("Where is my order?")))
+    agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
+
+@pytest.mark.filterwarnings("ignore:This API is in beta")
+def test_agent_as_a_tool(agentreplay):
+    expert = create_agent(model(), TOOLS, system_prompt=PROMPT).as_tool(name="expert", description="Knows.", arg_types={"messages": list})
+    result = expert.invoke({"messages": [HumanMessage("Where is my order?")]})
+    assert "answer" in told(result)
+    agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
+    assert len(agentreplay.run.turns) == 3
 
 @pytest.mark.parametrize("way", ["plain", "coroutine"])
 def test_error(agentreplay, way):
@@ -241,6 +305,11 @@ def test_order(agentreplay, tool, api):
 def test_parallel(agentreplay):
     assert "answer" in answer(clerk(lookup_order), "Where are my two orders?")
     agentreplay.run.assert_tool_calls(["lookup_order", "lookup_order"])
+
+def test_by_hand(agentreplay):
+    given = '{"order_id": "%s", "amount": 1}' % agent.HAND
+    assert agent.LOOP.run_until_complete(REFUND.on_invoke_tool(None, given)) == f"refunded 1 for {agent.HAND}"
+    agentreplay.run.assert_tool_calls(["refund"])
 
 def test_error(agentreplay):
     agent.EXCUSES = []
@@ -382,6 +451,10 @@ def test_parallel(agentreplay):
     assert "answer" in clerk().run("Where are my two orders?")
     agentreplay.run.assert_tool_calls(["lookup_order", "lookup_order"])
 
+def test_by_hand(agentreplay):
+    assert LOOKUP(agent.HAND) == f"order {agent.HAND} is late"
+    agentreplay.run.assert_tool_calls(["lookup_order"])
+
 def test_error(agentreplay):
     assert "I saw no such order" in clerk().run("There is no order of mine.")
 
@@ -417,10 +490,10 @@ def clerk(*tools, **more):
 
 def answer(who, question):
     async def run():
-        handler = who.run(question)
-        results = [event async for event in handler.stream_events() if isinstance(event, ToolCallResult)]
-        return results, str(await handler)
-    return agent.LOOP.run_until_complete(run())
+        return await who.run(question)
+
+    output = agent.LOOP.run_until_complete(run())
+    return output.tool_calls, str(output)
 
 @pytest.mark.parametrize("tool", [LOOKUP, LATER], ids=["plain", "coroutine"])
 def test_order(agentreplay, tool):
@@ -438,8 +511,8 @@ def test_error(agentreplay):
     assert results[0].tool_output.is_error
     assert "I saw no such order" in said
 
-def test_called_by_hand(agentreplay):
-    assert str(LOOKUP.call(order_id="A-3")) == "order A-3 is late"
+def test_by_hand(agentreplay):
+    assert str(LOOKUP.call(order_id=agent.HAND)) == f"order {agent.HAND} is late"
     agentreplay.run.assert_tool_calls(["lookup_order"])
 """
 
@@ -455,7 +528,7 @@ THEIRS = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisabl
 
 WHERE = {
     "frameworks": FRAMEWORKS,
-    "lastyear": FRAMEWORKS,
+    "lastyear": FRAMEWORKS | {"llama_index": LLAMA_INDEX},
     "legacy": {"llama_index": LLAMA_INDEX},
 }
 """Which of them each environment has."""
@@ -493,6 +566,16 @@ def test_replayed_with_no_tool_run_and_nobody_at_the_other_end(project):
 def test_a_changed_word_of_the_prompt_parts_at_the_first_model_turn(project):
     _, done = project.diverged(*THEIRS)
     told = [line for line in done.stdout.partition("short test summary info")[2].splitlines() if line[:6] == "FAILED"]
-    assert len(told) == len(project.files)
+    assert len(told) == len([file for file in project.files if "by_hand" not in file.name])
     for line in told:
         assert "[AR-PROMPT] turn 1/" in line
+
+
+def test_a_changed_argument_parts_at_the_tool(project):
+    project.edit("agent.py", 'HAND = "A-3"', 'HAND = "A-4"')
+    try:
+        done = project.offline(*THEIRS, "-k", "by_hand")
+    finally:
+        project.edit("agent.py", 'HAND = "A-4"', 'HAND = "A-3"')
+    by_hand = [file for file in project.files if "by_hand" in file.name]
+    assert done.stdout.partition("short test summary info")[2].count("[AR-ARGS]") == len(by_hand) > 0, done.stdout
