@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.boundaries.imports import when_imported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import ModuleType
 
 SEAMS: dict[str, str] = {
@@ -50,7 +50,12 @@ SEAMS: dict[str, str] = {
 
 def install() -> None:
     """Meet every library of the table, now or when it is imported. Outside a test each call costs one look-up."""
-    for library, boundary in SEAMS.items():
+    also({library: f"pytest_agentreplay.boundaries.{boundary}" for library, boundary in SEAMS.items()})
+
+
+def also(rows: Mapping[str, str]) -> None:
+    """Meet the libraries of `rows` too: module that stands for a library -> import path of a boundary module."""
+    for library, boundary in rows.items():
         when_imported(library, _meeting(boundary))
 
 
@@ -59,6 +64,6 @@ def _meeting(boundary: str) -> Callable[[ModuleType], None]:
     """What `when_imported` is to call: the same object each time, so that a library is met once."""
 
     def meet(library: ModuleType) -> None:
-        importlib.import_module(f"pytest_agentreplay.boundaries.{boundary}").meet(library)
+        importlib.import_module(boundary).meet(library)
 
     return meet

@@ -50,6 +50,13 @@ MARKER = (
 )
 
 
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the hooks that others may implement."""
+    from pytest_agentreplay import hookspec
+
+    pluginmanager.add_hookspecs(hookspec)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flags and ini keys of `settings`."""
     names.add_flags(parser, shared=False)

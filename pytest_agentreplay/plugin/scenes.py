@@ -61,6 +61,7 @@ def begin(item: pytest.Item) -> Scene | None:
 
             suite = functools.partial(suite_of, item.session)
             scene = begin_scene(place_of(item, settings), settings, store_of(item.config), suite)
+            meet_what_others_bring(item.config)
             scene.open()
             hold_seeds(item.config)
     except AgentReplayError as error:
@@ -68,6 +69,19 @@ def begin(item: pytest.Item) -> Scene | None:
         raise unfit(item, error) from None
     item.stash[SCENE] = item.config.stash[OPEN] = scene
     return scene
+
+
+def meet_what_others_bring(config: pytest.Config) -> None:
+    """Meet the libraries that other plugins know. Raises SettingsError for what is no table of them."""
+    from pytest_agentreplay.boundaries import seams
+
+    for rows in config.hook.pytest_agentreplay_seams():
+        if not isinstance(rows, dict) or not all(isinstance(word, str) for row in rows.items() for word in row):
+            raise SettingsError(
+                "pytest_agentreplay_seams gives a dict of two import paths: "
+                f'{{"their_framework": "their_package.boundary"}}, not {rows!r}'
+            )
+        seams.also(rows)
 
 
 def hold_seeds(config: pytest.Config) -> None:
