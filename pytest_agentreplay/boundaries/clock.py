@@ -26,7 +26,7 @@ class Clock:
     freezegun, by a fixture or marker of the test). Who travels inside the test wins until they come back.
     """
 
-    __slots__ = ("_mode", "_stand", "_travel", "_traveller", "_wall", "ran_on")
+    __slots__ = ("_mode", "_stand", "_told", "_travel", "_traveller", "_wall", "ran_on")
 
     def __init__(self, mode: Literal["stepped", "real"], wall_ns: int) -> None:
         """Take `wall_ns`, nanoseconds since the epoch; nothing moves until `start`."""
@@ -36,6 +36,7 @@ class Clock:
         self._stand = (0, 0)
         self._travel: Any = None
         self._traveller: Any = None
+        self._told = CTIME, ASCTIME
 
     @property
     def stepping(self) -> bool:
@@ -57,6 +58,8 @@ class Clock:
         # assignment a step, where `move_to` would take a float of seconds.
         self._traveller.time_ns = self._read
         self._travel = travel
+        self._told = time.ctime, time.asctime
+        time.ctime, time.asctime = _ctime, _asctime
 
     def step(self, at_ns: int) -> None:
         """A crossing was settled `at_ns` nanoseconds after the run began: that is the time now."""
@@ -69,6 +72,7 @@ class Clock:
         self._travel = self._traveller = None
         if travel is None:
             return
+        time.ctime, time.asctime = self._told
         from time_machine import traveller_stack as stack
 
         if stack and stack[-1] is traveller:
@@ -87,6 +91,18 @@ class Clock:
             # Inside an exchange nobody will ask again: the reading is part of what is recorded.
             self.ran_on = True
         return shown + over
+
+
+CTIME, ASCTIME = time.ctime, time.asctime
+"""The two ways to ask for the time that time-machine leaves alone."""
+
+
+def _ctime(seconds: Any = None, /) -> str:
+    return CTIME(time.time() if seconds is None else seconds)
+
+
+def _asctime(parts: Any = None, /) -> str:
+    return ASCTIME(time.localtime() if parts is None else parts)
 
 
 def _awake() -> int:

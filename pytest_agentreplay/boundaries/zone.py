@@ -1,7 +1,7 @@
 """The local time zone of one run: a prompt with a local time in it comes back the same on a machine elsewhere.
 
-A zone comes from a file, so it is held to the letters of a zone's name before the C library hears of it: a path in
-`TZ` would be opened.
+A zone comes from a file, so it is held to the letters of a zone's name or rule before the C library hears of it: a path
+in `TZ` would be opened. The rule ("CET-1CEST,M3.5.0,M10.5.0/3") serves machines that know no zones, as small containers.
 """
 
 from __future__ import annotations
@@ -10,26 +10,46 @@ import os
 import re
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
 
 NAME = re.compile(r"[A-Za-z][\w+-]*(/[A-Za-z][\w+-]*){0,2}", re.ASCII)
+_TIME = r"[+-]?\d{1,3}(?::\d\d){0,2}"
+_ABBREVIATION = r"(?:[A-Za-z]{3,10}|<[A-Za-z\d+-]{3,10}>)"
+_DAY = rf"(?:J?\d{{1,3}}|M\d{{1,2}}\.\d\.\d)(?:/{_TIME})?"
+RULE = re.compile(rf"{_ABBREVIATION}{_TIME}(?:{_ABBREVIATION}(?:{_TIME})?(?:,{_DAY},{_DAY})?)?", re.ASCII)
+"""What POSIX takes for `TZ`: how far from UTC, and from which day to which other in summer."""
+FOLDERS = ("/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo")
 MOST = 26 * 3600  # seconds that a zone is from UTC
 
 
 def zone_here(wall_ns: int) -> JsonObject:
-    """The zone at `wall_ns` nanoseconds since the epoch: its name, where the system says it, and seconds from UTC."""
+    """The zone at `wall_ns` nanoseconds since the epoch: name and rule, where known, and seconds from UTC."""
     named = name_here()
-    found: JsonObject = {"name": named} if named else {}
-    return found | {"offset": offset_at(wall_ns)}
+    found: JsonObject = {"name": named, "rule": rule_of(named), "offset": offset_at(wall_ns)}
+    return {key: value for key, value in found.items() if value != ""}
 
 
 def name_here() -> str:
     """The name of today's zone, "" where the system does not say it."""
     named = os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
     return named if NAME.fullmatch(named) else ""
+
+
+def rule_of(name: str) -> str:
+    """The rule by which a zone goes from its last change on: the file's last line, or `TZ` itself; "" when unknown."""
+    rule = os.environ.get("TZ", "")
+    if name and (file := file_of(name)) is not None:
+        rule = file.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2].decode("ascii", "replace")
+    return rule if RULE.fullmatch(rule) else ""
+
+
+def file_of(name: str) -> Path | None:
+    """The file that this machine has of a zone."""
+    return next((file for folder in FOLDERS if (file := Path(folder) / name).is_file()), None)
 
 
 def offset_at(wall_ns: int) -> int:
@@ -43,13 +63,14 @@ class Zone:
     Two zones that agree at the start of a run may part at a change of summer time, or in a date that the agent counts.
     """
 
-    __slots__ = ("_before", "_name", "_offset", "_started", "_wall")
+    __slots__ = ("_before", "_name", "_offset", "_rule", "_started", "_wall")
 
     def __init__(self, stored: Json, wall_ns: int) -> None:
         """`stored` is what `zone_here` gave; anything else, and the zone of today stays."""
         fields = stored if isinstance(stored, dict) else {}
-        name, offset = fields.get("name"), fields.get("offset")
+        name, rule, offset = fields.get("name"), fields.get("rule"), fields.get("offset")
         self._name = name if isinstance(name, str) and NAME.fullmatch(name) else ""
+        self._rule = rule if isinstance(rule, str) and RULE.fullmatch(rule) else ""
         self._offset = offset if isinstance(offset, int) and abs(offset) <= MOST else None
         self._wall = wall_ns
         self._before: str | None = None
@@ -60,12 +81,13 @@ class Zone:
         offset, wall = self._offset, self._wall
         if offset is None or sys.platform == "win32":
             return
-        if offset_at(wall) == offset and self._name in {"", name_here()}:
+        if offset_at(wall) == offset and (self._name or self._rule) in {"", name_here() or os.environ.get("TZ", "")}:
             return
         self._before, self._started = os.environ.get("TZ"), True
-        if self._name:
-            _set(self._name)
-        if not self._name or offset_at(wall) != offset:
+        known = self._name and (file_of(self._name) is not None or not self._rule)
+        if chosen := self._name if known else self._rule:
+            _set(chosen)
+        if not chosen or offset_at(wall) != offset:
             # This machine does not know the name: the offset alone, which POSIX counts the other way round.
             hours, minutes = divmod(abs(offset) // 60, 60)
             behind, ahead = ("-", "+") if offset >= 0 else ("", "-")

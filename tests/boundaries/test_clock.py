@@ -44,6 +44,10 @@ def readings() -> list[object]:
         time.gmtime(),
         time.localtime(),
         time.strftime("%Y-%m-%d %H:%M:%S"),
+        time.ctime(),
+        time.ctime(None),
+        time.asctime(),
+        dt.datetime.today(),
         uuid.uuid1(node=1, clock_seq=2),
         uuid.uuid1(node=1, clock_seq=2),
     ]

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from pytest_agentreplay.boundaries import zone as zones
 from pytest_agentreplay.boundaries.zone import Zone, zone_here
 
 SUMMER = int(dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC).timestamp()) * 10**9
@@ -57,6 +58,20 @@ def test_a_name_that_this_machine_does_not_know_goes_by_its_offset(live_in):
     assert time.localtime(SUMMER // 10**9).tm_gmtoff == 0
 
 
+@pytest.mark.parametrize("there", ["Europe/Berlin", "America/New_York", "CET-1CEST,M3.5.0,M10.5.0/3", "EST5EDT"])
+def test_a_machine_that_knows_no_zones_goes_by_the_rule(live_in, there, monkeypatch):
+    live_in(there)
+    stored, was = zone_here(WINTER), [local(WINTER), local(SUMMER)]
+    assert "," in stored["rule"]
+    live_in("UTC")
+    monkeypatch.setattr(zones, "FOLDERS", ())
+    zone = Zone(stored, WINTER)
+    zone.start()
+    assert os.environ["TZ"] == stored["rule"]
+    assert [local(WINTER), local(SUMMER)] == was
+    zone.stop()
+
+
 @pytest.mark.parametrize("stored", [{"name": "Europe/Berlin", "offset": 7200}, {"offset": 7200}])
 def test_the_same_zone_is_left_alone(live_in, stored, monkeypatch):
     live_in("Europe/Berlin")
@@ -77,13 +92,24 @@ def test_zones_that_agree_today_part_at_the_change_of_summer_time(live_in):
     zone.stop()
 
 
-HOSTILE = ["/etc/passwd", ":/etc/passwd", "../../etc/passwd", "Europe/../../x", "a\nb", "", 7, None, ["UTC"]]
+HOSTILE = [
+    "/etc/passwd",
+    ":/etc/passwd",
+    "../../etc/passwd",
+    "Europe/../../x",
+    "a\nb",
+    "",
+    "CET-1CEST,/etc/passwd",
+    7,
+    None,
+    ["UTC"],
+]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_no_name_never_reaches_the_system(live_in, name):
     live_in("UTC")
-    zone = Zone({"name": name, "offset": 3600}, SUMMER)
+    zone = Zone({"name": name, "rule": name, "offset": 3600}, SUMMER)
     zone.start()
     assert os.environ["TZ"] == "<+0100>-01:00"
     zone.stop()
