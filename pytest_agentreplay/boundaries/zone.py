@@ -1,7 +1,7 @@
 """The local time zone of one run: a prompt with a local time in it comes back the same on a machine elsewhere.
 
 A zone comes from a file, so it is held to the letters of a zone's name or rule before the C library hears of it: a path
-in `TZ` would be opened. The rule ("CET-1CEST,M3.5.0,M10.5.0/3") serves machines that know no zones, as small containers.
+in `TZ` would be opened. The rule ("CET-1CEST,M3.5.0,M10.5.0/3") is for machines without zones, as small containers.
 """
 
 from __future__ import annotations
