@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import explain
-from pytest_agentreplay.core.frames import connection
+from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.matching.ids import ClientIds
 from pytest_agentreplay.core.model import FrameCall, ToolCall
@@ -34,6 +34,7 @@ class Adopter:
         self._reader = reader
         self._lock = threading.Lock()
         self._calls: dict[int, Call] = {}
+        self._connections: dict[int, tuple[Exchange, ...]] | None = None
         self._queues: dict[tuple[str, str], deque[Exchange]] = defaultdict(deque)
         for x in run.exchanges:
             if x.parent is None:
@@ -46,7 +47,9 @@ class Adopter:
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
         """The exchanges of the connection that `opening` opened."""
-        return connection(self.run, opening)
+        if self._connections is None:
+            self._connections = connections(self.run)
+        return self._connections.get(opening, ())
 
     def ask(self, call: Call, moment: Moment) -> Answer | Refuse:
         """The old reply at this position, or a refusal."""

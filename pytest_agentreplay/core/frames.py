@@ -23,13 +23,13 @@ if TYPE_CHECKING:
             """What a message of the agent, or one of the other side, is about; None: nothing that was asked."""
 
 
-def connection(run: Run, opening: int) -> tuple[Exchange, ...]:
-    """The exchanges of the connection that the exchange `opening` opened, in order of start, that one included."""
-    return tuple(
-        x
-        for x in run.exchanges
-        if isinstance(x.call, FrameCall) and opening in {x.call.connection, x.start if x.call.connection is None else 0}
-    )
+def connections(run: Run) -> dict[int, tuple[Exchange, ...]]:
+    """The exchanges of each connection in order of start, by the `start` of its opening, which is the first of them."""
+    found: dict[int, list[Exchange]] = {}
+    for x in run.exchanges:
+        if isinstance(x.call, FrameCall):
+            found.setdefault(x.start if x.call.connection is None else x.call.connection, []).append(x)
+    return {opening: tuple(theirs) for opening, theirs in found.items()}
 
 
 class Release:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import explain
-from pytest_agentreplay.core.frames import connection
+from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
 from pytest_agentreplay.core.matching import ClientIds, Matching
@@ -44,6 +44,7 @@ class Replayer:
         self._reader = reader
         self._lock = threading.Lock()
         self._tickets = 0
+        self._connections: dict[int, tuple[Exchange, ...]] | None = None
         self._top = tuple(x for x in run.exchanges if x.parent is None)
         self._exact = queued([(matching.fingerprint(x.call), x) for x in self._top])
         self._keyed: Queues | None = None
@@ -61,7 +62,9 @@ class Replayer:
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
         """The exchanges of the connection that `opening` opened, those inside other exchanges too."""
-        return connection(self.run, opening)
+        if self._connections is None:
+            self._connections = connections(self.run)
+        return self._connections.get(opening, ())
 
     def ask(self, call: Call, moment: Moment) -> Answer | Refuse:
         """Serve the recorded exchange that is this call, or refuse."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import media
 from pytest_agentreplay.core.canon import NotJson, canonical, parse
-from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Failure, Frame, FrameCall, FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.core.turns import is_model, label, tool_of
 from pytest_agentreplay.dialects.messages import say, tool_results, tool_uses
@@ -17,7 +17,7 @@ from pytest_agentreplay.report.escape import safe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_agentreplay.core.model import Exchange, Frame, Json, JsonObject, Outcome, Run
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Outcome, Run
     from pytest_agentreplay.core.reading import Chunk, Reader
     from pytest_agentreplay.core.turns import Turn
 
@@ -116,6 +116,8 @@ class Scribe:
             chunks = self._reader.read_chunks(x.outcome)
         else:
             yield f"{label(x.call, self._reader)}{self._note(x)}"
+        if isinstance(x.call, FrameCall) and len(x.call.body):
+            yield from indented(named("->", heard(Frame(x.call.body.data)), sign=""))
         for inner in self._inner.get(x.start, ()):
             yield from indented(self.exchange(inner))
         yield from indented(ranked(chunks) if chunks else outcome(x.outcome))

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentreplay.core.align import first_divergence
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.frames import Release, connection
+from pytest_agentreplay.core.frames import Release, connections
 from pytest_agentreplay.core.gate import Answer, Moment
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Closed, Exchange, Failure, Frame, FrameCall, FramesReply, Header, Run
@@ -51,7 +52,7 @@ def ask(gate, call, lane="main"):
 
 def released(run, order, about=None):
     """The frames in the order in which they are released when the messages are made in `order` of their starts."""
-    channel = connection(run, 1)
+    channel = connections(run)[1]
     release = Release(channel, about)
     told = [[f.data for x in release.made(start) for f in release.frames(x, x.outcome)] for start in order]
     return told, release.complete
@@ -72,13 +73,13 @@ def test_no_frame_comes_before_all_messages_that_it_followed(case):
     )
     told, complete = released(run, [1, *order])
     assert complete
-    made, seen = {1}, [json.loads(f) for f in told[0]]
-    for start, came in zip(order, told[1:], strict=True):
+    made, seen = set(), []
+    for start, came in zip([1, *order], told, strict=True):
         made.add(start)
-        for frame in came:
-            answered = 2 * json.loads(frame)["a"] + 3
+        for frame in map(json.loads, came):
+            answered = 2 * frame["a"] + 3 if "a" in frame else 1
             assert {n for n in range(3, answered + 1, 2) if not inner[(n - 3) // 2]} <= made
-            seen.append(json.loads(frame))
+            seen.append(frame)
     assert seen == [{"hello": 1}, *({"a": n} for n, is_inner in enumerate(inner) if not is_inner)]
 
 
@@ -185,3 +186,19 @@ def test_a_connection_that_broke_off_says_so():
     assert READER.read_reply(message({}), FramesReply(failure=Failure("builtins.OSError", "gone"))).error == (
         "builtins.OSError: gone"
     )
+
+
+def test_two_recordings_of_one_behaviour_do_not_part_by_the_numbers_of_their_connections():
+    said = [({"type": "hi", "say": "one"}, [{"heard": 1}]), ({"type": "hi", "say": "two"}, [{"heard": 2}])]
+    first = recorded(*said)
+    shifted = [
+        replace(x, start=x.start + 40, finish=x.finish + 40, call=replace(x.call, connection=x.call.connection and 41))
+        for x in first.exchanges
+    ]
+    second = replace(first, exchanges=tuple(shifted))
+    assert first_divergence(first, second, READER) is None
+    changed = recorded(said[0], ({"type": "hi", "say": "three"}, [{"heard": 2}]))
+    found = first_divergence(first, changed, READER)
+    assert [one.path for one in found.differences] == ["$.say"]
+    other = recorded(said[0], (said[1][0], [{"heard": 3}]))
+    assert first_divergence(first, other, READER).differences[0].path.startswith("$.frames")
