@@ -86,7 +86,6 @@ def test_messages_name_the_place_and_the_nearest_word():
         {"agentreplay_replay": "live"},
         {"agentreplay_mode": "live"},
         {"environ": {"AGENTREPLAY": "live"}},
-        {"agentreplay_replay_tools": "verify"},
         {"agentreplay_replay_tools": "live"},
         {"ini": {"agentreplay_clock": "virtual"}},
     ],

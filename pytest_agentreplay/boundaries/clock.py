@@ -24,13 +24,15 @@ class Clock:
     Whole microseconds, whatever the arguments, so that every way to ask (`time`, `time_ns`, `now`) gives one instant.
     Mode "real" leaves time alone, and so does a clock that meets another traveller at its start (time-machine or
     freezegun, by a fixture or marker of the test). Who travels inside the test wins until they come back.
+    `live_inside` gives what runs inside an exchange the real time: it talks to the world of today.
     """
 
-    __slots__ = ("_mode", "_stand", "_told", "_travel", "_traveller", "_wall", "ran_on")
+    __slots__ = ("_mode", "_stand", "_told", "_travel", "_traveller", "_wall", "live_inside", "ran_on")
 
     def __init__(self, mode: Literal["stepped", "real"], wall_ns: int) -> None:
         """Take `wall_ns`, nanoseconds since the epoch; nothing moves until `start`."""
         self.ran_on = False
+        self.live_inside = False
         self._mode = mode
         self._wall = wall_ns
         self._stand = (0, 0)
@@ -82,6 +84,8 @@ class Clock:
             stack.remove(traveller)
 
     def _read(self) -> int:
+        if self.live_inside and (strand := lanes.STRAND.get()) is not None and strand.inside is not None:
+            return int(sys.modules["time_machine"].escape_hatch.time.time_ns())
         shown, since = self._stand
         over = _awake() - since - PATIENCE
         if over <= 0:

@@ -28,6 +28,7 @@ from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.tracing import span_here
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class Steps(Protocol):
 class Passage:
     """One call at the doorstep: `forward` says to go to the world, else `outcome` is what to give back.
 
-    `exchange` is what is recorded of a replayed call.
+    `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
+    recorded answer: it takes the outcome once, by `compared`.
     `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
     `suspended` is a replayed call during which others ran: an async boundary lets them, with `give_way`.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
@@ -80,6 +82,7 @@ class Passage:
         "_first",
         "_strand",
         "at",
+        "compare",
         "exchange",
         "forward",
         "outcome",
@@ -102,7 +105,13 @@ class Passage:
         self.outcome: Outcome | None = None
         self.exchange: Exchange | None = None
         self.partial: Callable[[], Outcome] | None = None
+        self.compare: Callable[[Outcome, str], None] | None = None
         self.at = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether the real call may be made: the gate has said so, and the outcome is not there yet."""
+        return self.forward or self.compare is not None
 
     def inside(self) -> AbstractContextManager[None]:
         """A block whose crossings are children of this one."""
@@ -124,6 +133,12 @@ class Passage:
         stored = crossing.scrub.outcome(self._call, outcome)
         crossing.gate.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
         crossing.moved(self._strand, at)
+
+    def compared(self, outcome: Outcome) -> None:
+        """Verifying: take the real outcome beside the recorded one. Redacted here; a second time does nothing."""
+        compare, self.compare = self.compare, None
+        if compare is not None:
+            compare(self._crossing.scrub.outcome(self._call, outcome), origin(self._crossing.root))
 
     def finish(self) -> None:
         """Replaying: the outcome has been handed over whole; the clock moves on."""
@@ -176,6 +191,7 @@ class Crossing:
         self.problems: list[Exception] = []
         self.codecs: list[Codec] = []  # those that the test has registered
         self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
+        self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.jobs: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
@@ -213,10 +229,13 @@ class Crossing:
         """Whether the code that runs here comes too late: after the test, or after the body that started it."""
         return self.ended.is_set() or (self._body_over and lanes.STRAND.get() is not None)
 
-    def enter(self, call: Call, *, attempt: int = 1, strand: lanes.Strand | None = None) -> Passage:
+    def enter(
+        self, call: Call, *, attempt: int = 1, strand: lanes.Strand | None = None, reads: bool = False
+    ) -> Passage:
         """Ask the gate about `call`, given as the agent made it. Raises ReplayDiverged when it refuses.
 
-        `strand` is the one that made the call, where that is not the one that runs here.
+        `strand` is the one that made the call, where that is not the one that runs here. `reads` says that what is
+        called was declared to change nothing; a tool is, too, when `read_tools` has its name.
         """
         __tracebackhide__ = True
         if self.over():
@@ -230,15 +249,17 @@ class Crossing:
         if not self.gate.recognise(call):
             call = self.scrub.call(call)
         parent = strand.inside[0] if strand.inside else None
-        verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent))
+        reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self._reads(call.name))
+        verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent, reads))
         match verdict:
             case Forward(ticket):
                 self.trace = self.trace or span_here()
                 passage = Passage(self, strand, call, ticket)
                 passage.forward = True
                 self.passages.add(passage)
-            case Answer(exchange, ticket):
+            case Answer(exchange, ticket, compare):
                 passage = Passage(self, strand, call, ticket)
+                passage.compare = compare
                 passage.exchange = exchange
                 passage.at = exchange.timing.end or exchange.timing.start
                 passage.suspended = exchange.suspended
@@ -250,6 +271,9 @@ class Crossing:
                 self.refused = True
                 raise ReplayDiverged(refusal(divergence), self.gate.latch(divergence, origin(self.root)))
         return passage
+
+    def _reads(self, name: str) -> bool:
+        return any(is_named(name, pattern) for pattern in self.read_tools)
 
     def moved(self, strand: lanes.Strand, at: int) -> None:
         """A crossing is done: step the clock and the seeds, unless it happened inside another one."""

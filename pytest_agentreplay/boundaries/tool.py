@@ -18,9 +18,9 @@ from pytest_agentreplay.boundaries.arrays import known
 from pytest_agentreplay.boundaries.crossing import current
 from pytest_agentreplay.boundaries.tool_arguments import Arguments
 from pytest_agentreplay.boundaries.tool_paths import find, unwrapped
-from pytest_agentreplay.boundaries.tool_recording import Recording
 from pytest_agentreplay.boundaries.tool_replaying import Replaying
 from pytest_agentreplay.boundaries.tool_results import ANNOTATED, Results
+from pytest_agentreplay.boundaries.tool_verifying import Verifying, entering
 from pytest_agentreplay.boundaries.trampoline import Kind, kind_of, lead, parameters
 from pytest_agentreplay.core.freeze import freeze_arguments
 from pytest_agentreplay.core.model import ToolCall
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
     from pytest_agentreplay.boundaries.tool_paths import Held
+    from pytest_agentreplay.boundaries.tool_recording import Recording
     from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import JsonObject
 
@@ -137,7 +138,7 @@ class Seam:
 
     def forget(self) -> None:
         """Empty the caches: what they hold came from another test, or from a recording."""
-        self.running = {at: run for at, run in self.running.items() if run[1].forward}
+        self.running = {at: run for at, run in self.running.items() if run[1].open}
         for cache in self.caches:
             cache.cache_clear()
 
@@ -153,7 +154,7 @@ class Seam:
             return None
         outer, passage = self.running.get((id(crossing), strand.inside[0]), (layer, None))
         inner = outer is None or self.layers.index(outer) < self.layers.index(layer)
-        return passage if inner and passage is not None and passage.forward else None
+        return passage if inner and passage is not None and passage.open else None
 
 
 class Layer:
@@ -218,7 +219,7 @@ class Layer:
 
     def _enter(
         self, values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
-    ) -> tuple[Callable[[], Any], Recording | Replaying | None]:
+    ) -> tuple[Callable[[], Any], Recording | Replaying | Verifying | None]:
         """How to run the original, and what to do with it; in a replay there is no way to run it."""
         __tracebackhide__ = True
         keywords = dict(zip(self._only, only, strict=True)) | stars
@@ -232,12 +233,13 @@ class Layer:
         arguments = self._arguments.named((*values, *star), keywords)
         frozen = freeze_arguments(arguments, codecs=known(redirection.codecs))
         tool = redirection.tool
-        passage = crossing.enter(ToolCall(tool.name, frozen, tool.boundary, tool.facts))
-        if not passage.forward:
-            return _nothing, Replaying(crossing, passage, redirection.results)
+        call = ToolCall(tool.name, frozen, tool.boundary, tool.facts)
+        passage = crossing.enter(call, reads=tool.effects == "read")
+        entered = entering(crossing, passage, redirection.results, awaitable=self.seam.awaitable)
+        if not passage.open:
+            return _nothing, entered
         self.seam.running[id(crossing), passage.ticket] = self, passage
-        run = functools.partial(vault.lend(self._key, passage), *values, *star, **keywords)
-        return run, Recording(crossing, passage, redirection.results)
+        return functools.partial(vault.lend(self._key, passage), *values, *star, **keywords), entered
 
     def said(self) -> Redirection:
         """What was said last about this function, else about the tool that it is part of."""

@@ -19,9 +19,9 @@ from weakref import WeakKeyDictionary
 from pytest_agentreplay.boundaries import arrays, lanes
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.tool import said_of
-from pytest_agentreplay.boundaries.tool_recording import Recording
 from pytest_agentreplay.boundaries.tool_replaying import Replaying
 from pytest_agentreplay.boundaries.tool_results import ANNOTATED, Results
+from pytest_agentreplay.boundaries.tool_verifying import entering
 from pytest_agentreplay.core.freeze import freeze_arguments
 from pytest_agentreplay.core.freeze.objects import Codec, shape_of
 from pytest_agentreplay.core.model import ToolCall
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from pytest_agentreplay.boundaries.crossing import Crossing
+    from pytest_agentreplay.boundaries.tool_recording import Recording
+    from pytest_agentreplay.boundaries.tool_verifying import Verifying
 
 MCP_ADAPTERS = ("langchain_mcp_adapters", "agents.mcp", "mcpadapt", "llama_index.tools.mcp", "crewai.tools.mcp")
 """Modules whose tools are those of an MCP server: they cross at the protocol, and nothing else of them does."""
@@ -89,7 +91,7 @@ def _met_async(
 
 
 def call(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any], run: Callable[[], Any]) -> Any:
-    """One call of a plain function: `run` is the real one, and is called while recording alone."""
+    """One call of a plain function: `run` is the real one, called while recording, and when it is verified."""
     __tracebackhide__ = True
     entered = _enter(crossing, tool, arguments)
     if isinstance(entered, Replaying):
@@ -106,7 +108,7 @@ async def wait(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any], run
     return await (run() if entered is None else entered.wait(_awaited(run)))
 
 
-def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Recording | Replaying | None:
+def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Recording | Replaying | Verifying | None:
     """What to do with a call; None is to run it, as a part of the very call around it."""
     __tracebackhide__ = True
     around = lanes.STRAND.get()
@@ -117,13 +119,13 @@ def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Reco
     returns = ANNOTATED if said is None else said.tool.returns
     codecs = arrays.known((*tool.codecs, *crossing.codecs))
     results = Results(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
-    passage = crossing.enter(ToolCall(tool.name, freeze_arguments(arguments, codecs=codecs)))
-    if not passage.forward:
-        return Replaying(crossing, passage, results)
-    running[passage.ticket] = tool.key
-    if said is not None:
-        said.within(crossing, passage)
-    return Recording(crossing, passage, results)
+    reads = said is not None and said.tool.effects == "read"
+    passage = crossing.enter(ToolCall(tool.name, freeze_arguments(arguments, codecs=codecs)), reads=reads)
+    if passage.open:
+        running[passage.ticket] = tool.key
+        if said is not None:
+            said.within(crossing, passage)
+    return entering(crossing, passage, results)
 
 
 async def _awaited(run: Callable[[], Awaitable[Any]]) -> Any:

@@ -1,7 +1,8 @@
 """Where the original bodies of redirected tools lie while a test runs.
 
-The stubs hold none of them. There are two doors: `lend`, for a passage that the gate has forwarded, and `outside`,
-where no test is being recorded or replayed. In a replay neither opens, whatever an agent does with a stub.
+The stubs hold none of them. There are two doors: `lend`, for a passage that the gate has opened, and `outside`, where
+no test is being recorded or replayed. In a replay neither opens, whatever an agent does with a stub; but for a read
+tool that somebody asked to verify, once for each answered call.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def keep(key: object, function: FunctionType, code: CodeType) -> None:
 
 
 def lend(key: object, passage: Passage) -> FunctionType:
-    """The body, to run for a passage that was forwarded and is not settled yet."""
-    if not passage.forward:
+    """The body, to run for a passage that the gate has opened and whose outcome is not there yet."""
+    if not passage.open:
         raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")
     return _BODIES[key]
 

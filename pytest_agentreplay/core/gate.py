@@ -6,18 +6,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange, Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where and when a crossing happens: lane, nanoseconds since the run began, attempt, enclosing exchange."""
+    """Where and when a crossing happens: lane, nanoseconds since the run began, attempt, enclosing exchange.
+
+    `reads` says that somebody has declared what is called to change nothing.
+    """
 
     lane: str
     at: int
     attempt: int = 1
     parent: int | None = None
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +35,14 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Give the agent this recorded exchange's outcome; `ticket` is the arrival's own number."""
+    """Give the agent this recorded exchange's outcome; `ticket` is the arrival's own number.
+
+    With `compare` the call is also made for real, and what came of it is handed there, redacted, with the agent's line.
+    """
 
     exchange: Exchange
     ticket: int
+    compare: Callable[[Outcome, str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

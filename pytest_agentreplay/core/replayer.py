@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from pytest_agentreplay.core.divergence import Difference, Divergence
+    from pytest_agentreplay.core.gate import Verdict
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
@@ -66,7 +67,7 @@ class Replayer:
             self._connections = connections(self.run)
         return self._connections.get(opening, ())
 
-    def ask(self, call: Call, moment: Moment) -> Answer | Refuse:
+    def ask(self, call: Call, moment: Moment) -> Verdict:
         """Serve the recorded exchange that is this call, or refuse."""
         with self._lock:
             if self.divergence is not None:

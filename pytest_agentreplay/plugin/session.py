@@ -19,6 +19,9 @@ def tried_again(report: pytest.TestReport) -> bool:
     return str(report.outcome) == "rerun"
 
 
+UNHARMED = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
+
+
 class SessionLines:
     """Keeps what each test told, and says it at the end; under xdist the reports bring it to the controller."""
 
@@ -34,6 +37,7 @@ class SessionLines:
         self.passed: dict[str, bool] = {}
         self.ran: dict[str, bool] = {}
         self.lost = False
+        self.nothing_verified = False
         self.unused: dict[str, Any] = {}
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
@@ -95,6 +99,11 @@ class SessionLines:
             self.elsewhere.append({"looked": [looked]})
         if self.crashed and (self.told or config.stash[BASE].mode == "record"):
             self.elsewhere.append({"lost": self.crashed})
+        self.nothing_verified = config.stash[BASE].replay_tools == "verify" and not any(
+            told.get("verified") for told in self.told
+        )
+        if self.nothing_verified and not hasattr(config, "workeroutput") and session.exitstatus in UNHARMED:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
         if not any(self.elsewhere):
             return
         from pytest_agentreplay.workflow.afterwards import joined
@@ -105,7 +114,7 @@ class SessionLines:
             return
         self.conclude(session)
         fails = "late" in self.facts or (self.unused.get("unused") and config.stash[BASE].unused == "fail")
-        if fails and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        if fails and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def look(self, session: pytest.Session) -> dict[str, Any]:
@@ -139,15 +148,16 @@ class SessionLines:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         """The footer: only when there is something to say."""
-        if not self.told and not self.facts:
+        if not self.told and not self.facts and not self.nothing_verified:
             return
-        from pytest_agentreplay.report.session import afterwards, footer
+        from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
         for late in self.facts.get("late", ()):  # too late for a report: it is told below, and counted as an error
             where = late["test"].partition("::")[0], None, late["test"]
             error = pytest.TestReport(late["test"], where, {}, "failed", late["call"], "teardown")
             terminalreporter.stats.setdefault("error", []).append(error)
+        lines += NOTHING_VERIFIED if self.nothing_verified else ()
         lines += afterwards(self.facts, recording=config.stash[BASE].mode == "record")
         if self.unused:
             from pytest_agentreplay.report.unused import unused_lines

@@ -64,7 +64,8 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
         why = '--reason "why every reply still holds"'
         lines.append(Line("next", f"agentreplay accept {quoted(file)} --requests {why}", "keep the recorded replies"))
     lines.append(Line("next", f"pytest --snapshot-record {quoted(test)}", "keep the new behaviour"))
-    lines.append(Line("next", f"pytest -vv {quoted(test)}", "see all of it"))
+    verify = "--replay-tools=verify " if facts.get("replay_tools") == "verify" else ""
+    lines.append(Line("next", f"pytest -vv {verify}{quoted(test)}", "see all of it"))
     return _finding(divergence, test, [*lines, *_calls(divergence)])
 
 

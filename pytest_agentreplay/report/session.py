@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 Told = dict[str, Any]
 
 
+NOTHING_VERIFIED = (
+    "ERROR: --replay-tools=verify had nothing to verify: no tool that reads was called in the selected tests",
+    "          declare those that change nothing: agentreplay_tools = shop.tools.lookup_order = read,",
+    "          agentreplay_read_tools = lookup_order for tools of frameworks, agentreplay.tool(lookup, effects='read')",
+)
+
+
 def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str | None) -> Told:
     """The proof of a recording: whether it replays as it ended, and what moved if it does not."""
     if finding is not None:
@@ -134,7 +141,9 @@ def replay_count(replayed: list[Told]) -> str:
     """One line: tests, turns and calls served."""
     turns = sum(one.get("turns", 0) for one in replayed)
     calls = sum(one.get("exchanges", 0) for one in replayed)
-    return f"replayed {plural(len(replayed), 'test')} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, 0 live)"
+    ran = sum(one.get("verified", 0) for one in replayed)
+    live = f"{ran} verified live" if ran else "0 live"
+    return f"replayed {plural(len(replayed), 'test')} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"
 
 
 def replay_lines(replayed: list[Told]) -> list[str]:

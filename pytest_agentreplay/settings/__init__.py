@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS
 from pytest_agentreplay.settings.words import (
+    REPLAY_TOOLS,
     UNUSED,
     clock_of,
     directory,
@@ -21,6 +22,7 @@ from pytest_agentreplay.settings.words import (
     paths_of,
     refuse_unknown,
     texts,
+    tolerances_of,
     tools_of,
 )
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.rules import Part, Rule
+    from pytest_agentreplay.core.tolerance import Tolerances
 
 __all__ = ["INI", "MARKER", "OPTIONS", "Mode", "Settings", "resolve"]
 
@@ -48,8 +51,8 @@ class Settings(NamedTuple):
 
     `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no
     marker changes. `tools` holds (import path, effects), `models` (import path, name of the model), `retrievals`
-    (import path, name of the embedding model), `ignored` (what may differ, reason). `adopt` is the reason for taking
-    changed requests under old replies.
+    (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place, what may
+    differ), `ignored` (what may differ, reason). `adopt` is the reason for taking changed requests under old replies.
     """
 
     mode: Mode = "replay"
@@ -58,6 +61,9 @@ class Settings(NamedTuple):
     directory: str = "__agent_snapshots__"
     paths: tuple[str, ...] = ()
     tools: tuple[tuple[str, str], ...] = ()
+    replay_tools: str = "frozen"
+    read_tools: tuple[str, ...] = ()
+    tolerances: tuple[tuple[str, str], ...] = ()
     models: tuple[tuple[str, str], ...] = ()
     retrievals: tuple[tuple[str, str], ...] = ()
     prove: bool = True
@@ -86,6 +92,13 @@ class Settings(NamedTuple):
             for text, reason in self.ignored
             for place in places_of(text)
         )
+
+    @property
+    def near(self) -> Tolerances:
+        """What results of verified tools may differ in."""
+        from pytest_agentreplay.core.tolerance import Tolerances, parse
+
+        return Tolerances(parse(place, how) for place, how in self.tolerances)
 
     def for_test(self, markers: Sequence[Mapping[str, object]], *, proving: bool = False) -> Settings:
         """The settings of one test: `markers` holds the keywords of its markers, the closest first.
@@ -116,7 +129,8 @@ class Settings(NamedTuple):
                 return "agentreplay: OFF, everything runs LIVE and nothing is recorded"
             case "replay":
                 hosts = f", open to {', '.join(self.allow_hosts)}" if self.allow_hosts else ""
-                return f"agentreplay: model frozen, tools frozen, clock {self.clock}, network closed (L1){hosts}"
+                tools = "tools frozen" if self.replay_tools == "frozen" else "read tools VERIFIED"
+                return f"agentreplay: model frozen, {tools}, clock {self.clock}, network closed (L1){hosts}"
 
 
 def resolve(
@@ -141,7 +155,11 @@ def resolve(
     adopt = adopt_of(options.get("agentreplay_adopt"), mode, refused=on_ci and not table["agentreplay_ci_record"])
     unused = str(table["agentreplay_unused"]).strip()
     refuse_unknown(f"{where}agentreplay_unused", unused, UNUSED)
-    refuse_unknown("--replay-tools", options.get("agentreplay_replay_tools") or "frozen", ("frozen",))
+    replay_tools = options.get("agentreplay_replay_tools") or "frozen"
+    refuse_unknown("--replay-tools", replay_tools, REPLAY_TOOLS)
+    if replay_tools == "verify" and (mode != "replay" or adopt):
+        what = "changed requests are accepted" if adopt else f"the mode is {mode}"
+        raise SettingsError(f"--replay-tools=verify compares with what is recorded, but {what}: take one of them")
     return Settings(
         mode=mode,
         strict=on_ci or (typed and mode == "replay"),
@@ -149,6 +167,9 @@ def resolve(
         directory=directory(table["agentreplay_dir"], where),
         paths=tuple(table["agentreplay_paths"]),
         tools=tools_of(table["agentreplay_tools"], f"{where}agentreplay_tools"),
+        replay_tools=replay_tools,
+        read_tools=tuple(table["agentreplay_read_tools"]),
+        tolerances=tolerances_of(table["agentreplay_tolerances"], f"{where}agentreplay_tolerances"),
         models=paths_of(table["agentreplay_models"], f"{where}agentreplay_models"),
         retrievals=paths_of(table["agentreplay_retrievals"], f"{where}agentreplay_retrievals"),
         prove=bool(table["agentreplay_prove"]) and not options.get("agentreplay_no_prove"),
@@ -234,6 +255,10 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
                     changes["mode"] = MODES[str(value)]
             case "tools":
                 changes["tools"] = tuple(dict((*settings.tools, *tools_of(value, name))).items())
+            case "read_tools":
+                changes[key] = (*settings.read_tools, *texts(value, name))
+            case "tolerances":
+                changes[key] = (*settings.tolerances, *tolerances_of(value, name))
             case "models" | "retrievals":
                 changes[key] = tuple(dict((*getattr(settings, key), *paths_of(value, name))).items())
             case "ignore":

@@ -21,7 +21,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     }),
     ("--replay-tools", {
         "metavar": "HOW", "dest": "agentreplay_replay_tools", "default": None,
-        "help": "frozen: tool results from the snapshot (the default)",
+        "help": "frozen: tool results from the snapshot (the default); verify: read tools run too, results compared",
     }),
     ("--agentreplay-no-prove", {
         "action": "store_true", "dest": "agentreplay_no_prove", "default": False,
@@ -41,6 +41,12 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_dir", {"type": "string", "default": "__agent_snapshots__", "help": "snapshot folder, beside tests"}),
     ("agentreplay_paths", {"type": "linelist", "default": [], "help": "folders whose tests all opt in"}),
     ("agentreplay_tools", {"type": "linelist", "default": [], "help": "tools to freeze: shop.tools.lookup = read"}),
+    ("agentreplay_read_tools", {
+        "type": "linelist", "default": [], "help": "tools of frameworks that change nothing, by shown name",
+    }),
+    ("agentreplay_tolerances", {
+        "type": "linelist", "default": [], "help": "what a verified result may differ in: search $[*].score = 0.01",
+    }),
     ("agentreplay_models", {"type": "linelist", "default": [], "help": "models in this process: shop.llm.ask = qwen"}),
     ("agentreplay_retrievals", {
         "type": "linelist", "default": [], "help": "retrievers in this process: shop.store.search = embedding-model",
@@ -63,7 +69,7 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
 """Key and the keywords of its `addini`."""
 
 MARKER = (
-    *("mode", "tools", "models", "retrievals", "ignore", "clock", "seed", "expect"),
+    *("mode", "tools", "read_tools", "tolerances", "models", "retrievals", "ignore", "clock", "seed", "expect"),
     *("allow_hosts", "allow_subprocess", "children", "fixtures", "places"),
 )
 """The keywords of `@pytest.mark.agentreplay`."""

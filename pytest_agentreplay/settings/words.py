@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 CLOCKS = ("stepped", "real")
 EFFECTS = ("read", "write")
+REPLAY_TOOLS = ("frozen", "verify")
 UNUSED = ("warn", "fail", "ignore")
 NOT_YET = {
     "--replay": {"live": "Record anew with --snapshot-record, or run unrecorded with --replay=off."},
-    "--replay-tools": dict.fromkeys(("verify", "live"), "Tools stay frozen for now; run everything with --replay=off."),
+    "--replay-tools": {"live": "Take frozen or verify; run everything with --replay=off."},
     "clock": {"virtual": "Use stepped, which agent code sees move from crossing to crossing, or real."},
 }
 
@@ -95,6 +96,20 @@ def ignored_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
         if not reason:
             raise SettingsError(f"{name}: say why {place} may differ: {place} = the reason")
     return tuple(ignored)
+
+
+def tolerances_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
+    """(tool and place, what may differ there); looked at here, so that a session does not start with a wrong one."""
+    rows = tuple(pairs(value, name))
+    if rows:
+        from pytest_agentreplay.core.tolerance import parse
+
+        for place, how in rows:
+            try:
+                parse(place, how)
+            except SettingsError as error:
+                raise SettingsError(f"{name}: {error}") from error
+    return rows
 
 
 def clock_of(value: object, name: str) -> Literal["stepped", "real"]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence, Kind
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
+    from pytest_agentreplay.core.verifier import Verifier
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.workflow.scene import Place
@@ -41,12 +42,14 @@ class Replay(Scene):
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
         matching = Matching(READER, (*RULES, *accepted_rules(place.root), *settings.rules))
-        self.replayer = Replayer(recorded, matching, READER)
+        self.verifier = None if settings.replay_tools == "frozen" else verifier(recorded, matching, settings)
+        self.replayer = self.verifier or Replayer(recorded, matching, READER)
         self.snapshot = snapshot
         header = recorded.header
         super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, kit=header.kit)
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
+        self.clock.live_inside = self.verifier is not None
         self._whole = False
         if edited:
             self.told["edited"] = list(edited)
@@ -81,6 +84,8 @@ class Replay(Scene):
         divergence = self.replayer.divergence
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body)
+        if self.verifier is not None:
+            divergence = self.verifier.first(divergence)
         if divergence is not None:
             return self.parted(divergence, self.snapshot_facts(divergence.kind))
         if (late := self.stragglers()) is not None:
@@ -92,6 +97,8 @@ class Replay(Scene):
         """Teardown's own part: what it was to ask and did not, or asked and should not have."""
         self.close()
         made = Run(self.replayer.run.header, self.replayer.made())
+        if self.verifier is not None:
+            self.told["verified"] = self.verifier.verified
         self.told["turns"] = sum(1 for turn in turns(made, READER) if turn.number)
         self.told["exchanges"] = len(self.replayer.replayed())
         self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
@@ -99,7 +106,10 @@ class Replay(Scene):
         if not self._whole:
             return None
         self.told["changed"] = [*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)})]
-        if (divergence := self.replayer.finish()) is not None:
+        divergence = self.replayer.finish()
+        if self.verifier is not None:
+            divergence = self.verifier.first(divergence)
+        if divergence is not None:
             return self.parted(divergence, self.snapshot_facts(divergence.kind))
         return self.stragglers()
 
@@ -107,7 +117,12 @@ class Replay(Scene):
         """What a report says about the snapshot: its file, when it was recorded, what has changed around it since."""
         header = self.snapshot.run.header
         changed = drift(header.kit, self.redaction.header(Header(header.test, kit=self._today())).kit, kind)
-        return {"file": str(self.place.snapshot), "recorded": header.recorded, "changed": list(changed)}
+        return {
+            "file": str(self.place.snapshot),
+            "recorded": header.recorded,
+            "changed": list(changed),
+            "replay_tools": self.settings.replay_tools,
+        }
 
     def _today(self) -> JsonObject:
         return kit.interpreter(self.place.root) | {
@@ -135,6 +150,13 @@ class Replay(Scene):
         found = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())
         self.told["code"] = found.code
         return found
+
+
+def verifier(run: Run, matching: Matching, settings: Settings) -> Verifier:
+    """The gate under which read tools run too."""
+    from pytest_agentreplay.core.verifier import Verifier
+
+    return Verifier(run, matching, READER, settings.near)
 
 
 class Refusing(Scene):

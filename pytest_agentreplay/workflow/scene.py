@@ -119,6 +119,7 @@ class Scene:
         self.crossing = doorstep.Crossing(
             gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root), count=count
         )
+        self.crossing.read_tools = settings.read_tools
         self._gateway: Gateway | None = None
         self._met: list[Redirection] = []
         self._told_late = 0

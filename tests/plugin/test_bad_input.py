@@ -189,7 +189,7 @@ def test_a_snapshot_that_is_no_plain_file_is_refused(recorded):
         (["--replay=record"], ["--snapshot-record"]),
         (["--replay=live"], ["live is not there yet"]),
         (["--agentreplay-mode=frozen"], ["--agentreplay-mode", "record, model, off"]),
-        (["--replay-tools=verify"], ["verify is not there yet"]),
+        (["--replay-tools=live"], ["live is not there yet"]),
         (["--snapshot-record", "--replay=model"], ["--replay=model and --snapshot-record"]),
         (["--replay=off", "--agentreplay-mode=model"], ["--replay=off and --agentreplay-mode=model"]),
         (["--snapshot-record", "--agentreplay-adopt=why"], ["--agentreplay-adopt"]),
