@@ -111,7 +111,9 @@ def view(turn: Turn, reader: Reader, answers: Mapping[int, JsonObject]) -> TurnV
     number, lane, model = turn.number, turn.lane, turn.model
     mine = [x for x in turn.exchanges if x.parent is None]
     called = tuple(
-        tool_call(tool, x, number, answers.get(x.start)) for x in mine if (tool := tool_of(x.call, reader)) is not None
+        tool_call(tool, x, number, answers.get(x.start) or replied(x, reader))
+        for x in mine
+        if (tool := tool_of(x.call, reader)) is not None
     )
     retrieved = [(x.call, x) for x in mine if isinstance(x.call, ToolCall) and x.call.boundary == "retrieval"]
     found = tuple(retrieval(call, x, number, reader) for call, x in retrieved)
@@ -147,14 +149,22 @@ def tool_call(call: ToolCall, x: Exchange, turn: int, answer: JsonObject | None 
             result = [plain(item) for item in items or ()]
         case Failure():
             failure = x.outcome
-        case FramesReply():
+        case FramesReply() | HttpReply():
             result, failure = answered(answer)
-        case HttpReply() | None:
+        case None:
             pass
     if failure is not None:
         result = f"{failure.type.rpartition('.')[2]}: {failure.message}".removesuffix(": ")
     failed = failure is not None or (isinstance(result, dict) and result.get("isError") is True)
     return ToolCallView(call.name, arguments, result, failed=failed, turn=turn, lane=x.lane)
+
+
+def replied(x: Exchange, reader: Reader) -> JsonObject | None:
+    """What came for a tool call that was an HTTP request, in the form of an answer."""
+    if isinstance(x.call, ToolCall) or not isinstance(x.outcome, HttpReply):
+        return None
+    reply = reader.read_reply(x.call, x.outcome)
+    return {"error": {"message": reply.error}} if reply.error else {"result": reply.result}
 
 
 def answered(answer: JsonObject | None) -> tuple[object, Failure | None]:

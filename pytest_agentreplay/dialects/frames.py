@@ -56,7 +56,7 @@ def read_call(call: FrameCall, url: Url) -> CallReading:
 
 
 def _name(call: FrameCall, url: Url, what: str) -> str:
-    if url.scheme == "stdio":
+    if call.boundary == "process":  # its command line holds whole prompts
         program = url.path.partition(" ")[0]
         return f"{call.method} {program}{f' {what}' if what else ''}"
     where = url.host if url.loopback or url.port is None else f"{url.host}:{url.port}"

@@ -25,6 +25,8 @@ _API = "the provider's API reference"
 _AWS = "amazonaws.com"
 _DRAWN = "drawn for each request"
 _TRACE = "ids of the running trace"
+_CLIENT = "the version of the SDK, not what it asks"
+_MCP = "io.modelcontextprotocol/"
 _CACHE = "steers a cache, not the answer"
 
 
@@ -80,5 +82,7 @@ RULES: tuple[Rule, ...] = (
     # --- model APIs
     Rule("openai_chat", "body", "$.prompt_cache_key", "watch", _CACHE, _API),
     Rule("openai_responses", "body", "$.prompt_cache_key", "watch", _CACHE, _API),
+    Rule("mcp", "body", "$.params.clientInfo.version", "watch", _CLIENT, "MCP, initialize"),
+    Rule("mcp", "body", f"$.params._meta['{_MCP}clientInfo'].version", "watch", _CLIENT, "MCP, _meta"),
 )  # fmt: skip
 """Every shipped rule. JSON-RPC ids are not here: they are in the key, renamed (`CallReading.client_ids`)."""
