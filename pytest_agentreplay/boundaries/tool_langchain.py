@@ -60,9 +60,17 @@ def _arguments(tool: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str
     """The arguments that the model gave: it is not shown what the framework fills in and injects."""
     if args:
         return tool_meeting.named(function, args, {}, _FILLED)  # a tool of one input, whatever its name
-    hidden = _FILLED | (tool_meeting.parameters(function) - tool.args.keys())
+    hidden = _FILLED | (tool_meeting.parameters(function) - _shown(tool))
     given = {name: value for name, value in kwargs.items() if name not in hidden}
     return tool_meeting.named(function, (), given, hidden)
+
+
+def _shown(tool: Any) -> set[str]:
+    """The names of the arguments that the model is told of."""
+    schema = tool.tool_call_schema
+    if isinstance(schema, dict):
+        return {*schema.get("properties", ())}
+    return {*(schema.model_fields if hasattr(schema, "model_fields") else schema.__fields__)}
 
 
 def _is_live(crossing: Crossing, tool: Any) -> bool:
