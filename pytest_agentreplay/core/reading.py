@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Json, JsonObject, Outcome
 
 
+_GROUPS = frozenset({"generationConfig", "inferenceConfig", "options"})
+"""Where Gemini, Bedrock and Ollama keep the parameters that others have at the top."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolUse:
     """A tool call that the model asked for. `arguments` is the text as the model wrote it, or parsed JSON."""
@@ -49,6 +53,15 @@ class CallReading:
     tools_at: str = ""
     stream: bool = False
     client_ids: tuple[str, ...] = ()
+
+    @property
+    def knobs(self) -> JsonObject:
+        """The parameters that are a word or a number; one of a group by both names, "inferenceConfig.maxTokens"."""
+        flat: JsonObject = dict(self.parameters)
+        for group in _GROUPS & self.parameters.keys():
+            values = self.parameters[group]
+            flat |= {f"{group}.{name}": value for name, value in values.items()} if isinstance(values, dict) else {}
+        return {name: value for name, value in sorted(flat.items()) if isinstance(value, bool | int | float | str)}
 
 
 @dataclass(frozen=True, slots=True)

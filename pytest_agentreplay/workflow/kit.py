@@ -31,9 +31,6 @@ PACKAGES = (
     *("openai-agents", "pydantic-ai-slim", "mcp", "google-genai", "boto3"),
     *("smolagents", "llama-index-core", "crewai"),
 )
-GROUPS = frozenset({"generationConfig", "inferenceConfig", "options"})
-"""Where Gemini, Bedrock and Ollama keep the parameters that others have at the top."""
-
 MODULES = {
     "langchain-core": "langchain_core",
     "openai-agents": "agents",
@@ -112,7 +109,7 @@ def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
             "region": reading.region,
             "operation": reading.operation,
             **place_of(x.call),
-            "parameters": plain(reading.parameters),
+            "parameters": reading.knobs,
             "fingerprint": reply.fingerprint,
         }
         kept: JsonObject = {k: v for k, v in entry.items() if v not in ("", {}, None)}
@@ -125,15 +122,6 @@ def place_of(call: Call) -> JsonObject:
     if isinstance(call, ToolCall):
         return {"version": call.facts.get("version", "")}
     return {"host": call.url.partition("://")[2].partition("/")[0]}
-
-
-def plain(parameters: JsonObject) -> JsonObject:
-    """The parameters that are a word or a number; one of a group by both names, "inferenceConfig.maxTokens"."""
-    flat: JsonObject = dict(parameters)
-    for group, values in parameters.items():
-        if isinstance(values, dict) and group in GROUPS:
-            flat |= {f"{group}.{name}": value for name, value in values.items()}
-    return {name: value for name, value in sorted(flat.items()) if isinstance(value, bool | int | float | str)}
 
 
 def unfrozen(

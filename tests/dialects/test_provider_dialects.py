@@ -10,6 +10,7 @@ import struct
 import pytest
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.core.kit import kit_of
 from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
 from pytest_agentreplay.core.reading import ToolUse
@@ -342,6 +343,23 @@ def test_no_turn_begins_with_an_embedding_or_ranks():
     assert [label(one, READER) for one in asked] == [
         *("embeddings e", "rerank r", "model m", "embeddings e", "model gemini-3"),
     ]
+
+
+def test_what_the_kit_says_of_grouped_parameters_and_look_ups():
+    asked = [
+        call({"model": "e", "input": "q"}, f"{OPENAI}/embeddings"),
+        call({"contents": [USER], "generationConfig": {"seed": 7, "topK": None}, "labels": {"a": 1}}, GEMINI),
+        call({"model": "m", "messages": [], "options": {"temperature": 0.5}, "think": False}, f"{OLLAMA}/chat"),
+        call({"messages": [], "inferenceConfig": []}, f"{BEDROCK}/converse"),
+    ]
+    assert [READER.read_call(one).knobs for one in asked[1:]] == [
+        {"generationConfig.seed": 7},
+        {"options.temperature": 0.5, "think": False},
+        {},
+    ]
+    run = Run(Header("t"), tuple(Exchange(one, reply({}), at * 2, at * 2 + 1) for at, one in enumerate(asked)))
+    told = {field.name: field.value for field in kit_of(run, READER).fields}
+    assert (told["sampling seed"], told["retrievals"]) == ("7", "1 call")
 
 
 # ---- messages for people

@@ -59,7 +59,8 @@ def calls(run: Run, told: list[tuple[Exchange, CallReading]]) -> Iterator[Field]
     else:
         tools = kinds.count("tool")
         yield fitting(group, "tool calls", f"{plural(tools, 'call')} with arguments and result", tools)
-    yield fitting(group, "retrievals", plural(kinds.count("retrieval"), "call"), "retrieval" in kinds)
+    looked = sum(kind in {"retrieval", "embeddings", "rerank"} for kind in kinds)
+    yield fitting(group, "retrievals", plural(looked, "call"), looked)
     yield known(group, "order", f"starts and finishes, {plural(len(lanes), 'lane')}", lanes)
     yield fitting(group, "retries", plural(retries, "attempt"), retries)
     yield Field(group, "other I/O", Status.ABSENT if gaps else Status.NOT_APPLICABLE, "; ".join(gaps))
@@ -75,13 +76,9 @@ def models(run: Run, told: list[tuple[Exchange, CallReading]], reader: Reader) -
     replies = [reader.read_reply(x.call, x.outcome) for x, _ in asked]
     kept = [one for one in entries(run.header.kit, "models") if isinstance(one, dict)]
     hosts = [x.call.url for x, _ in asked if not isinstance(x.call, ToolCall)]
-    parameters = {
-        f"{key} {canonical(value)}"
-        for _, reading in asked
-        for key, value in reading.parameters.items()
-        if isinstance(value, bool | int | float | str)
-    }
-    seeds = {canonical(reading.parameters["seed"]) for _, reading in asked if "seed" in reading.parameters}
+    parameters = {f"{key} {canonical(value)}" for _, reading in asked for key, value in reading.knobs.items()}
+    knobs = [(key.rpartition(".")[2], value) for _, reading in asked for key, value in reading.knobs.items()]
+    seeds = {canonical(value) for key, value in knobs if key == "seed"}
     versions = sorted({str(one["version"]) for one in kept if one.get("version")})
     users = (text for _, reading in asked for text in words(reading.messages))
     yield several(group, "model asked", (reading.model or reading.name for _, reading in asked))
