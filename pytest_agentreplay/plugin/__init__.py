@@ -160,7 +160,7 @@ def agentreplay(request: pytest.FixtureRequest) -> AgentReplay:
 
     if "tmp_path" in request.fixturenames:  # a place that must be known before the first call
         request.node.stash[TMP] = request.getfixturevalue("tmp_path")
-    return AgentReplay(scenes.begin(request.node))
+    return AgentReplay(scenes.begin(request.node), request.config.rootpath)
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from os import PathLike
-    from pathlib import Path
 
     from pytest_agentreplay.boundaries.gateway import Gateway, NoGateway
     from pytest_agentreplay.cases.view import RunView
@@ -29,9 +29,10 @@ def said(**facts: Json) -> JsonObject:
 class AgentReplay:
     """One test's recording or replay, as the test sees it."""
 
-    def __init__(self, scene: Scene | None) -> None:
-        """`scene` is None in mode off; then tools run, nothing is kept, and the run is empty."""
+    def __init__(self, scene: Scene | None, root: Path | None = None) -> None:
+        """`scene` is None in mode off; then tools run, nothing is kept, and the run is empty. `root`: the project's."""
         self._scene = scene
+        self._root = root or Path()
 
     @property
     def mode(self) -> Literal["record", "replay", "off"]:
@@ -140,9 +141,7 @@ class AgentReplay:
 
     def fixture_file(self, path: str | PathLike[str]) -> Path:
         """A file that the run depends on, from the project's root: its hash is kept, and a replay tells its change."""
-        from pathlib import Path
-
-        return Path(path) if self._scene is None else self._scene.fixture_file(path)
+        return self._root / path if self._scene is None else self._scene.fixture_file(path)
 
     def secret(self, value: str) -> str:
         """Never write `value`, in any encoding; gives it back."""

@@ -169,3 +169,8 @@ def test_nothing_is_told_where_nothing_has_changed(recorded):
     done = recorded.offline()
     assert done.returncode == 0, done.stdout
     assert "changed" not in done.stdout
+
+
+def test_in_mode_off_a_fixture_file_is_where_it_was(recorded, tmp_path):
+    done = recorded.child("pytest", *recorded.options, "--replay=off", "-k", "sorts", recorded.root, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
