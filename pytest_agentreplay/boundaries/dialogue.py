@@ -132,7 +132,7 @@ class Giving:
         for x in self._release.made(exchange.start):
             reply = self._outcomes.pop(x.start) if x.parent is None else self._kept(x)
             if isinstance(reply, FramesReply):
-                self.due.extend(self._tongue.today(frame.data) for frame in self._release.frames(x, reply))
+                self.due.extend(self._tongue.today(frame.data) for frame in self._release.frames(reply))
                 self.headers = reply.headers or self.headers
                 self.closed = reply.closed or self.closed
         self.wake()

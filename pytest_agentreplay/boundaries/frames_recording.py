@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import Body, Closed, Frame, FrameCall, FramesReply
 
@@ -55,7 +56,8 @@ class Recording:
         with self._lock:
             if not self._frames:
                 self._passage.first_byte()
-            self._frames.append(Frame(data, binary))
+            strand = lanes.STRAND.get()
+            self._frames.append(Frame(data, binary, strand is not None and strand.inside is not None))
             self._waited = self._closing is not None and self._waited
 
     def waits(self) -> None:

@@ -188,7 +188,7 @@ class Replaying:
         for x in self._release.made(start):
             reply = x.outcome and self.crossing.scrub.reveal(x.outcome)
             if isinstance(reply, FramesReply):
-                self._frames.extend(self._release.frames(x, reply))
+                self._frames.extend(self._release.frames(reply))
                 self._end = self._end or reply.closed or reply.failure
                 self._waited = reply.waited
             elif isinstance(reply, Failure):

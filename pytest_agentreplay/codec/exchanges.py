@@ -162,6 +162,8 @@ def _frames(reply: FramesReply, number: int, bodies: Bodies) -> Stored:
         found["cuts"] = list(reply.cuts)
     if reply.binary:
         found["binary"] = list(reply.binary)
+    if reply.inner:
+        found["inner"] = list(reply.inner)
     if reply.closed is not None:
         closed = reply.closed
         found["closed"] = {"code": closed.code}

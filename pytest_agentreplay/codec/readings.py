@@ -155,6 +155,7 @@ def _frames(frames: dict[str, Any], body: Callable[[str, dict[str, Any]], Body],
         closed=_closed(_object(frames["closed"], "closed"), blobs) if "closed" in frames else None,
         failure=_failure(frames["failure"], blobs) if "failure" in frames else None,
         waited=_flag(frames, "waited"),
+        inner=tuple(_integer(at, "inner") for at in _array(frames.get("inner", []), "inner")),
     )
 
 

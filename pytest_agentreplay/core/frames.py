@@ -38,7 +38,7 @@ class Release:
     def __init__(self, exchanges: Sequence[Exchange], about: About | None = None) -> None:
         """`exchanges` in order of start. `about` tells which message of the agent a frame answers, and vice versa.
 
-        Without `about`, what came after an inner message until the next one is its answer.
+        Without `about`, what was taken inside another exchange is kept, and nothing else.
         """
         self._exchanges = exchanges
         self._about = about
@@ -62,11 +62,11 @@ class Release:
             self._front += 1
         return tuple(self._exchanges[first : self._front])
 
-    def frames(self, x: Exchange, reply: FramesReply) -> Iterator[Frame]:
-        """The frames of `reply`, the outcome of `x` as it is served, that are for the agent of a replay."""
+    def frames(self, reply: FramesReply) -> Iterator[Frame]:
+        """The frames of `reply`, an outcome as it is served, that are for the agent of a replay."""
         for frame in reply.frames():
             if self._about is None:
-                if x.parent is None:
+                if not frame.inner:
                     yield frame
             elif (subject := self._about(frame.data, by_agent=False)) is None or subject not in self._kept:
                 yield frame

@@ -185,10 +185,14 @@ class ToolReply:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One message over a lasting connection: its bytes, and whether it went as bytes and not as text."""
+    """One message over a lasting connection: its bytes, and whether it went as bytes and not as text.
+
+    `inner` says that it was taken inside another exchange, such as a tool's: a replay has nobody there to take it.
+    """
 
     data: bytes
     binary: bool = False
+    inner: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +213,8 @@ class FramesReply:
     """What came over a lasting connection between a message of the agent and its next one, as the agent took it.
 
     `body` holds the frames in order, a newline after each; `cuts` are their sizes, newlines included, None where each
-    line is a frame. `binary` are the indexes of those that are no text. `headers` are those of the handshake.
+    line is a frame. `binary` are the indexes of those that are no text, `inner` of those that were taken inside another
+    exchange. `headers` are those of the handshake.
     `closed` says how the connection ended after them, `failure` what broke it off instead, `waited` that the agent
     was still waiting for more when the recording, or its patience, ended.
     """
@@ -221,6 +226,7 @@ class FramesReply:
     closed: Closed | None = None
     failure: Failure | None = None
     waited: bool = False
+    inner: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -244,6 +250,7 @@ class FramesReply:
             closed,
             failure,
             waited,
+            tuple(at for at, frame in enumerate(frames) if frame.inner),
         )
 
     @property
@@ -255,9 +262,9 @@ class FramesReply:
 
     def frames(self) -> Iterator[Frame]:
         """The frames in order."""
-        at, data, binary = 0, self.body.data, frozenset(self.binary)
+        at, data, binary, inner = 0, self.body.data, frozenset(self.binary), frozenset(self.inner)
         for nth, size in enumerate(self.sizes):
-            yield Frame(data[at : at + size].removesuffix(b"\n"), nth in binary)
+            yield Frame(data[at : at + size].removesuffix(b"\n"), nth in binary, nth in inner)
             at += size
 
 

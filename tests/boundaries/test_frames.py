@@ -220,7 +220,8 @@ def test_a_message_inside_a_frozen_tool_is_not_waited_for():
         tool = crossing.enter(ToolCall("lookup"))
         with tool.inside():
             ask(line, "inner")
-        line.came(b"inner a")
+            line.came(b"inner a")
+        line.came(b"outer a")
         tool.settle(ToolReply("found"))
         ask(line, "two")
         line.came(b"2a")
@@ -230,6 +231,7 @@ def test_a_message_inside_a_frozen_tool_is_not_waited_for():
     with replayed(run) as (line, gate):
         ask(line, "one")
         assert line.receive_now() == Frame(b"1a")
+        assert line.receive_now() == Frame(b"outer a")
         line.crossing.enter(ToolCall("lookup")).finish()
         ask(line, "two")
         assert line.receive_now() == Frame(b"2a")

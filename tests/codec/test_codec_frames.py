@@ -58,7 +58,7 @@ data = st.one_of(
 )
 replies = st.builds(
     FramesReply.of,
-    st.lists(st.builds(Frame, data, st.booleans()), max_size=12),
+    st.lists(st.builds(Frame, data, st.booleans(), st.booleans()), max_size=12),
     headers=st.sampled_from([(), (("sec-websocket-protocol", "realtime"),)]),
     closed=st.none() | st.builds(Closed, st.none() | st.integers(0, 4999), st.text(max_size=20), st.booleans()),
     failure=st.none() | st.just(Failure("builtins.ConnectionResetError", "gone")),

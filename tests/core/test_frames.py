@@ -23,8 +23,8 @@ from pytest_agentreplay.dialects import READER, RULES
 URL = "wss://voice.example.com/v1/talk"
 
 
-def frames(*values):
-    return FramesReply.of(Frame(json.dumps(value).encode()) for value in values)
+def frames(*values, inner=False):
+    return FramesReply.of(Frame(json.dumps(value).encode(), inner=inner) for value in values)
 
 
 def message(value, connection=1):
@@ -38,7 +38,9 @@ def recorded(*said, parents=(), lanes=()):
         start = 2 * nth + 3
         lane = lanes[nth] if lanes else "main"
         parent = 99 if nth in parents else None
-        exchanges.append(Exchange(message(value), frames(*reply), start, start + 1, lane, parent=parent))
+        exchanges.append(
+            Exchange(message(value), frames(*reply, inner=nth in parents), start, start + 1, lane, parent=parent)
+        )
     return Run(Header("t::t"), tuple(exchanges))
 
 
@@ -54,7 +56,7 @@ def released(run, order, about=None):
     """The frames in the order in which they are released when the messages are made in `order` of their starts."""
     channel = connections(run)[1]
     release = Release(channel, about)
-    told = [[f.data for x in release.made(start) for f in release.frames(x, x.outcome)] for start in order]
+    told = [[f.data for x in release.made(start) for f in release.frames(x.outcome)] for start in order]
     return told, release.complete
 
 
