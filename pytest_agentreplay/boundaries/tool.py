@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.boundaries import lanes, vault
-from pytest_agentreplay.boundaries.arrays import known
 from pytest_agentreplay.boundaries.crossing import current
+from pytest_agentreplay.boundaries.library_values import known
 from pytest_agentreplay.boundaries.tool_arguments import Arguments
 from pytest_agentreplay.boundaries.tool_paths import find, unwrapped
 from pytest_agentreplay.boundaries.tool_replaying import Replaying

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pytest_agentreplay.boundaries import arrays, lanes
 from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries import lanes, library_values
 from pytest_agentreplay.boundaries.tool import said_of
 from pytest_agentreplay.boundaries.tool_replaying import Replaying
 from pytest_agentreplay.boundaries.tool_results import ANNOTATED, Results
@@ -117,7 +117,7 @@ def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Reco
         return None
     said = said_of(tool.function)
     returns = ANNOTATED if said is None else said.tool.returns
-    codecs = arrays.known((*tool.codecs, *crossing.codecs))
+    codecs = library_values.known((*tool.codecs, *crossing.codecs))
     results = Results(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
     reads = said is not None and said.tool.effects == "read"
     passage = crossing.enter(ToolCall(tool.name, freeze_arguments(arguments, codecs=codecs)), reads=reads)

@@ -7,7 +7,7 @@ import typing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.boundaries.arrays import known
+from pytest_agentreplay.boundaries.library_values import known
 from pytest_agentreplay.boundaries.loaded import loaded_exception
 from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.freeze import freeze, thaw

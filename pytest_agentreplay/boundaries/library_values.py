@@ -1,7 +1,7 @@
-"""Arrays and their numbers in arguments and results, where numpy or torch is loaded: dtype and values, exact.
+"""Values of libraries that need no codec of the user's, where the library is loaded: arrays, documents, nodes.
 
-Vectors are written as numbers, so that a diff of two recordings reads and tolerances hold; what is larger than LARGEST
-elements is written as its bytes.
+Arrays and their numbers are dtype and values, exact. Vectors are written as numbers, so that a diff of two recordings
+reads and tolerances hold; what is larger than LARGEST elements is written as its bytes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.freeze import Codec
+from pytest_agentreplay.core.freeze.objects import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pytest_agentreplay.core.model import Json
 
 LARGEST = 20_000
+PIECES = ("Document", "NodeWithScore", "TextNode", "ImageNode", "IndexNode", "RelatedNodeInfo", "QueryBundle")
 SCALARS = (
     *("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64"),
@@ -28,7 +30,7 @@ SCALARS = (
 def known(codecs: Iterable[Codec]) -> tuple[Codec, ...]:
     """The codecs of a test, behind those of the array libraries that are loaded: what a test says wins."""
     given = tuple(codecs)
-    for library, make in (("numpy", _numpy), ("torch", _torch)):
+    for library, make in _LIBRARIES:
         if (module := sys.modules.get(library)) is not None:
             given = (*make(module), *given)
     return given
@@ -62,6 +64,15 @@ def _number(value: Any) -> Json:
 
 
 @functools.cache
+def _pieces(module: Any) -> tuple[Codec, ...]:
+    """What retrieval libraries give: documents of LangChain, nodes of llama-index, field by field."""
+    classes = (getattr(module, name, None) for name in PIECES)
+    kinds = [kind for kind in classes if isinstance(kind, type)]
+    shapes = [(kind, shape) for kind in kinds if (shape := shape_of(kind)) is not None]
+    return tuple(Codec(kind, shape.apart, functools.partial(shape.together, kind)) for kind, shape in shapes)
+
+
+@functools.cache
 def _torch(torch: Any) -> tuple[Codec, ...]:
     """Tensors of numbers; they come back on the CPU."""
 
@@ -73,3 +84,11 @@ def _torch(torch: Any) -> tuple[Codec, ...]:
         return torch.tensor(data["values"], dtype=getattr(torch, data["dtype"])).reshape(data["shape"])
 
     return (Codec(torch.Tensor, freeze, thaw),)
+
+
+_LIBRARIES: tuple[tuple[str, Callable[[Any], tuple[Codec, ...]]], ...] = (
+    ("numpy", _numpy),
+    ("torch", _torch),
+    ("langchain_core.documents.base", _pieces),
+    ("llama_index.core.schema", _pieces),
+)
