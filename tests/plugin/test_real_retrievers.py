@@ -1,6 +1,10 @@
 """Vector stores and retrievers of LangChain and llama-index, arrays of numpy: recorded, replayed, verified."""
 
+import importlib.util
+
 import pytest
+
+pytestmark = pytest.mark.env("frameworks", "lastyear")
 
 COMMON = """
 import pathlib
@@ -140,7 +144,6 @@ def replayed(project, *words):
     return done, [line for line in ran if line != "embed"], max(0, ran.count("embed") - 2)
 
 
-@pytest.mark.env("frameworks", "lastyear")
 def test_langchain(project):
     furnished(project, LANGCHAIN, LANGCHAIN_TEST, "agentreplay_read_tools = look_up\n")
     done, ran, embedded = replayed(project)
@@ -158,7 +161,9 @@ def test_langchain(project):
     assert "assert " not in done.stdout.partition("short test summary")[0], done.stdout
 
 
-@pytest.mark.env("lastyear")
+@pytest.mark.skipif(
+    importlib.util.find_spec("llama_index") is None, reason="the newest frameworks leave llama-index out"
+)
 def test_llama_index(project):
     furnished(project, LLAMA, LLAMA_TEST)
     done, _, embedded = replayed(project)
