@@ -339,6 +339,18 @@ def test_other_http(writing):
     assert explain.miss(book.run(), READER, (), nowhere, "main").kind is Kind.EXTRA
 
 
+def test_other_words_that_are_embedded_are_another_request_and_no_prompt(writing):
+    def call(words):
+        body = {"model": "e", "input": [words]}
+        return HttpCall("POST", "https://a.test/v1/embeddings", writing.JSON, Body(json.dumps(body).encode()))
+
+    book = writing.Book()
+    book.add(call("late orders"), HttpReply(200))
+    found = explain.miss(book.run(), READER, (), call("old orders"), "main")
+    assert (found.kind, paths(found)) == (Kind.REQUEST, ["$.input[0]"])
+    assert found.summary.startswith("embeddings e: ")
+
+
 def test_ids_that_a_client_makes_are_no_differences(writing):
     def call(number, tool):
         body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool}}
@@ -346,7 +358,7 @@ def test_ids_that_a_client_makes_are_no_differences(writing):
 
     book = writing.Book()
     book.add(call(1, "a"), HttpReply(200))
-    assert paths(explain.miss(book.run(), READER, (), call(9, "b"), "main")) == ["$.params.name"]
+    assert paths(explain.miss(book.run(), READER, (), call(9, "b"), "main")) == ["call"]
 
 
 def test_what_is_not_compared_is_no_difference(shop, writing):
@@ -528,7 +540,7 @@ def test_a_call_that_only_ids_tell_apart(writing):
     book = writing.Book()
     book.add(call(1), HttpReply(200))
     found = explain.miss(book.run(), READER, (), call(2), "main")
-    assert (found.kind, found.summary) == (Kind.REQUEST, "mcp tools/list: the same call, written otherwise")
+    assert (found.kind, found.summary) == (Kind.REQUEST, "mcp tools/list: the same request, written otherwise")
     book = writing.Book()
     book.model([ASK])
     fragment = writing.chat([ASK], url=writing.URL + "#x")

@@ -51,7 +51,8 @@ def between(
             return Change(Kind.MODEL, f"{label(recorded, reader)}: {_said(found[0])}", _MODEL_CAUSE, (), found)
         return _arguments(label(recorded, reader), found, names)
     reading, current = reader.read_call(recorded), reader.read_call(now)
-    if {reading.kind, current.kind} <= {"http", "mcp"} and not (reading.messages or reading.system):
+    kinds = {reading.kind, current.kind}
+    if kinds <= {"embeddings", "rerank"} or (kinds <= {"http", "mcp"} and not (reading.messages or reading.system)):
         return _request(label(recorded, reader), found)
     return _model(label(recorded, reader), (reading, current), _loud(found, names), frozen=frozen)
 
