@@ -18,7 +18,7 @@ from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.children import CHILD_EVENTS, environment, is_probe, is_repeat, program, short_name
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
 from pytest_agentreplay.boundaries.neighbours import sends_traces
-from pytest_agentreplay.boundaries.peers import SOCKET_EVENTS, Peer, is_socketpair, peer
+from pytest_agentreplay.boundaries.peers import LIBRARY, SOCKET_EVENTS, Peer, is_socketpair, peer
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import FrameType
 
-EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys()
+EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY}
 
 _WORDS = {
     "bind": ("listening socket on", "listening sockets on"),
     "child": ("child process", "child processes"),
     "connect": ("connect to", "connects to"),
+    "library": ("call by the library", "calls by the library"),
     "lookup": ("look-up of", "look-ups of"),
     "send": ("datagram to", "datagrams to"),
 }
@@ -39,10 +40,10 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What no boundary took, and how often. `kind` is bind, child, connect, lookup or send.
+    """What no boundary took, and how often. `kind` is bind, child, connect, library, lookup or send.
 
-    `target` is a host ("db:5432"), the path of a socket file or the name of a program, `origin` the line of the agent,
-    "" where none was on the stack.
+    `target` is a library, a host ("db:5432"), the path of a socket file or the name of a program, `origin` the line
+    of the agent, "" where none was on the stack.
     """
 
     kind: str
@@ -58,6 +59,15 @@ class Entry:
     def allow(self) -> str:
         """The ini line that lets it through."""
         return allowing(self.kind, self.target)
+
+    def advice(self) -> str:
+        """What else to do about it; "" where there is nothing more to say."""
+        return advice(self.kind, self.target)
+
+
+def advice(kind: str, target: str) -> str:
+    """What to do about a library that is not met."""
+    return f"{target} is not met: use httpx, requests or aiohttp for this call" if kind == "library" else ""
 
 
 def allowing(kind: str, target: str) -> str:
@@ -151,6 +161,8 @@ class Guard:
 
     def _crosses(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> tuple[str, str] | None:
         """What the event reaches out to, as (kind, target); None for what passes."""
+        if event == LIBRARY:
+            return None if self._hosts.look_up(args[0]) else ("library", args[0])
         if event in CHILD_EVENTS:
             if self.served is not None and (environ := environment(event, args)) and self.served(environ):
                 return None
@@ -207,7 +219,7 @@ def _refuse(kind: str, target: str, origin: str) -> NoReturn:
         Kind.NETWORK,
         f"{_WORDS[kind][0]} {target} refused: a replay reaches nothing",
         origin=origin,
-        hints=(allowing(kind, target),),
+        hints=tuple(filter(None, (advice(kind, target), allowing(kind, target)))),
     )
     crossing = doorstep.current()
     if crossing is not None:

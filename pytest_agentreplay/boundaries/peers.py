@@ -24,6 +24,9 @@ SOCKET_EVENTS: dict[str, Act] = {
 }
 """Audit events of sockets; `connect_ex` raises "socket.connect" too."""
 
+LIBRARY = "pytest_agentreplay.unmet"
+"""Our own audit event: a library that raises none is about to reach out. Its argument is the library's name."""
+
 _REVERSE = frozenset({"socket.gethostbyaddr", "socket.getnameinfo"})
 _KERNEL = {getattr(socket, name, None) for name in ("AF_NETLINK", "AF_ALG", "AF_SYSTEM")} - {None}
 

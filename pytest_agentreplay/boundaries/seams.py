@@ -44,6 +44,13 @@ SEAMS: dict[str, str] = {
     "pydantic_ai.toolsets.function": "tool_pydantic_ai",
     "smolagents.agents": "tool_smolagents",
     "smolagents.tools": "tool_smolagents",
+    "curl_cffi.aio": "unmet",
+    "curl_cffi.curl": "unmet",
+    "grpc._channel": "unmet",
+    "grpc.aio._channel": "unmet",
+    "primp": "unmet",
+    "pycurl": "unmet",
+    "pyreqwest._pyreqwest": "unmet",
 }
 """Module that stands for its library when it is imported -> boundary file."""
 

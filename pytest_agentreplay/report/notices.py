@@ -33,6 +33,9 @@ class Heard(Protocol):
     def allow(self) -> str:
         """The ini line that lets it through."""
 
+    def advice(self) -> str:
+        """What else to do about it, or ""."""
+
 
 def otherwise(test: str, recorded: Mapping[str, Json], now: Mapping[str, Json], facts: Mapping[str, Json]) -> Finding:
     """A kept failure (`expect="reproduces"`) that did not come back as it was recorded."""
@@ -71,6 +74,9 @@ def network(test: str, ledger: Sequence[Heard]) -> Finding:
     tried = [entry.line() for entry in ledger]
     cause = "a replay is closed: no boundary stands here, so the snapshot holds no answer"
     steps = [("answer it from the snapshot: add the function around it to agentreplay_tools", around(ledger[0].origin))]
+    steps += [
+        (f"or: {text}", "docs/how-to/http-clients.md") for text in dict.fromkeys(e.advice() for e in ledger) if text
+    ]
     steps += [("or let it through, in the ini file", line) for line in dict.fromkeys(entry.allow() for entry in ledger)]
     return _plain(
         test, Kind.NETWORK, f"refused in a closed replay: {tried[0]}", items=tried, cause=cause, steps=steps[:4]
