@@ -21,6 +21,11 @@ SECRETS = {
 }
 
 
+def nobody_else():
+    """What is known of other tests; only a snapshot that is missing asks."""
+    raise AssertionError(TEST)
+
+
 class Project:
     """A user's project in `root`, with one test that records or replays."""
 
@@ -34,7 +39,7 @@ class Project:
         module = self.root / "tests/test_orders.py"
         marks = todays_places(self.root, tmp=self.root / "tmp")
         place = Place(TEST, store.path_of(module, TEST), self.root, marks, self.environ)
-        return begin(place, Settings(mode=mode), store)
+        return begin(place, Settings(mode=mode), store, nobody_else)
 
     @property
     def snapshot(self):

@@ -113,6 +113,7 @@ def act(make, method, *args):
 
 
 WAYS_OUT = {
+    "a library in C": (lambda: sys.audit(peers.LIBRARY, "grpc"), "library", "grpc"),
     "connect": (lambda: act(tcp, "connect", DISCARD), "connect", "127.0.0.1:9"),
     "connect_ex": (lambda: act(tcp, "connect_ex", DISCARD), "connect", "127.0.0.1:9"),
     "create_connection": (lambda: socket.create_connection(DISCARD), "connect", "127.0.0.1:9"),
@@ -776,7 +777,8 @@ def test_entries_read_well():
     assert Entry("child", "git", "a.py:3 in f", 1).line() == "1 child process git from a.py:3 in f"
     assert Entry("child", "git", "a.py:3 in f", 2).line() == "2 child processes git from a.py:3 in f"
     assert Entry("send", "[::1]:53", "", 1).line() == "1 datagram to [::1]:53"
-    assert set(guard._WORDS) == {"child", *peers.SOCKET_EVENTS.values()}
+    assert Entry("library", "grpc", "", 1).line() == "1 call by the library grpc"
+    assert set(guard._WORDS) == {"child", "library", *peers.SOCKET_EVENTS.values()}
 
 
 def test_an_ipv6_peer_is_written_in_brackets():
