@@ -217,9 +217,9 @@ def _refuse(kind: str, target: str, origin: str) -> NoReturn:
     """Latch the divergence where there is a gate to latch it, and brake."""
     divergence = Divergence(
         Kind.NETWORK,
-        f"{_WORDS[kind][0]} {target} refused: a replay reaches nothing",
+        f"{_WORDS[kind][0]} {target} refused: {advice(kind, target) or 'a replay reaches nothing'}",
         origin=origin,
-        hints=tuple(filter(None, (advice(kind, target), allowing(kind, target)))),
+        hints=(allowing(kind, target),),
     )
     crossing = doorstep.current()
     if crossing is not None:
