@@ -23,6 +23,22 @@ COUNT, ROUNDS = 100, 5
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Where is order A-17?"}]}
 PATH = "/v1/chat/completions"
 
+# The demo's own replies carry a new session cookie each: one more secret a call, which no API that is called by key sets.
+SERVER = """
+import json, sys, threading
+from pytest_agentreplay.demo.server import ModelServer, Raw
+
+def script(body, number):
+    message = {"role": "assistant", "content": f"It is on its way (answer {number})."}
+    reply = {"id": f"c{number}", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    data = json.dumps(reply).encode()
+    return Raw(headers=[("content-type", "application/json"), ("content-length", str(len(data)))], chunks=[data])
+
+with ModelServer(script) as server:
+    print(server.url, flush=True)
+    threading.Event().wait()
+"""
+
 
 def httpx_like(name):
     """Calls by one client of httpx or httpx2."""
@@ -117,9 +133,7 @@ def main():
     """Measure, and print a table."""
     out = sys.stdout.write
     out("| client | bare | recorded | replayed |\n| --- | --- | --- | --- |\n")
-    with subprocess.Popen(
-        [sys.executable, "-m", "pytest_agentreplay.demo.server"], stdout=subprocess.PIPE, text=True
-    ) as server:
+    with subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True) as server:
         try:
             url = server.stdout.readline().strip()
             for name, make in CLIENTS.items():
