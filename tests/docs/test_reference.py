@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest_agentreplay
 from pytest_agentreplay import settings
+from pytest_agentreplay.boundaries.seams import SEAMS
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cli import build_parser
@@ -139,3 +140,12 @@ def test_every_model_api():
         shown = re.findall(r"`(.*?)`", paths)
         assert shown
         assert all(dialect.at("/v1/models/m" + path if path.startswith(":") else path) for path in shown), dialect.name
+
+
+def test_every_library_that_is_met():
+    shown = [
+        name
+        for _, modules, *_ in table(section("boundaries.md", "Boundaries"))
+        for name in re.findall(r"`(.*?)`", modules)
+    ]
+    assert sorted(shown) == sorted(SEAMS)
