@@ -114,9 +114,12 @@ def address(arguments: dict[str, Any]) -> str:
     if "url" in arguments:
         return str(arguments["url"])
     server = arguments["server"]
-    line = shlex.join([short_name(server.command), *server.args])
-    # What would end the path of a URL is part of the command here.
-    return "stdio:" + line.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+    return "stdio:" + escaped(shlex.join([short_name(server.command), *server.args]))
+
+
+def escaped(name: str) -> str:
+    """A name as the path of a URL: what would end that is part of the name here."""
+    return name.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
 
 
 class Recorded:

@@ -165,13 +165,14 @@ class Given(_Reading):
 
 
 class Sent(_Stream):
-    """The agent's side of a replayed connection: nothing leaves."""
+    """The agent's side of a replayed connection: nothing leaves. `beside` is what is closed with it, if anything."""
 
     def __init__(self, giving: Giving, messages: Messages, anyio: ModuleType) -> None:
         self._giving = giving
         self._messages = messages
         self._anyio = anyio
         self._closed = False
+        self.beside: Any = None
 
     async def send(self, message: Any) -> None:
         """Say a message; what was recorded after it becomes due."""
@@ -185,6 +186,8 @@ class Sent(_Stream):
     def close(self) -> None:
         """The session says no more."""
         self._closed = True
+        if self.beside is not None:
+            self.beside.close()
 
     async def aclose(self) -> None:
         """The session says no more."""

@@ -1,0 +1,149 @@
+"""MCP servers in the process of the test: a server object given to a client, with no transport between them.
+
+Met where the two are tied together: the memory streams of the SDK 1.x and 2.x, which fastmcp uses too, and the pair of
+dispatchers that call each other, of 2.x. What the client says and hears is recorded as over any transport. While
+recording, all that the server does is inside: of its life, or of the message that it answers. In a replay the server
+is there and is never entered, so none of its tools runs, nor its lifespan where the server runs that itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries.mcp import Recorded, escaped, replayed
+from pytest_agentreplay.boundaries.mcp_direct import Answered, Listened
+from pytest_agentreplay.boundaries.mcp_messages import Messages
+from pytest_agentreplay.boundaries.tool_steps import Watch, stepped
+from pytest_agentreplay.boundaries.trampoline import is_trampoline, lead, parameters
+from pytest_agentreplay.core.model import FrameCall
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+    from types import FrameType, ModuleType
+
+    from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+
+STREAMS = "create_client_server_memory_streams"
+PAIR = "create_direct_dispatcher_pair"
+SERVERS = ("Server", "LowLevelServer")
+
+BRIDGES = ("claude_agent_sdk",)
+"""Who ties a server to something that is recorded itself: its tools are met where it calls them."""
+
+_served: dict[int, Passage] = {}
+"""The passages of connections that stand, by the id of the stream that the server reads."""
+
+
+def meet(library: ModuleType) -> None:
+    """Lead what `library` ties client and server together with. Doing it twice does nothing."""
+    if inspect.isasyncgenfunction(function := inspect.unwrap(getattr(library, STREAMS, meet))):
+        _exchange(function, library, _streams)
+    if inspect.isfunction(function := getattr(library, PAIR, None)):
+        _exchange(function, library, _pair)
+    for name in SERVERS:
+        if inspect.iscoroutinefunction(function := vars(getattr(library, name, object)).get("run")):
+            _exchange(function, library, _run)
+
+
+def _exchange(function: Any, library: ModuleType, meeting: Callable[..., Any]) -> None:
+    """Have `meeting(library, real, given, keywords)` called in the function's stead."""
+    if function.__module__ != library.__name__:
+        return
+    current, code = getattr(function, "__agentreplay__", (None, function.__code__))
+    if current is doorstep.current:
+        return
+    function.__code__ = code
+    real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    real.__kwdefaults__ = function.__kwdefaults__
+    names = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+
+    def met(values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        return meeting(library, real, (*values, *star), dict(zip(names, only, strict=True)) | stars)
+
+    lead(function, met)
+    function.__agentreplay__ = (doorstep.current, code)
+
+
+async def _streams(
+    library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]
+) -> AsyncGenerator[Any, None]:
+    """The body of the context manager that gives the streams of a client and those of a server."""
+    asker = _asker()
+    crossing = _crossing(asker)
+    async with contextlib.asynccontextmanager(real)(*given, **keywords) as (client, server):
+        if crossing is None:
+            yield client, server
+            return
+        call = FrameCall(address(asker), boundary="mcp")
+        passage = crossing.enter(call)
+        messages = Messages(library)
+        _served[id(server[0])] = passage
+        try:
+            if passage.forward:
+                async with Recorded(crossing, passage, call, messages, _at_hand(*client)) as (read, write):
+                    yield (read, write), server
+            else:
+                async with replayed(crossing, passage, call, messages, ids=False) as (read, write):
+                    write.beside = client[1]
+                    yield (read, write), server
+        finally:
+            del _served[id(server[0])]
+
+
+@contextlib.asynccontextmanager
+async def _at_hand(*streams: Any) -> AsyncGenerator[tuple[Any, ...], None]:
+    yield streams
+
+
+async def _run(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """The life of a server on two streams. In a replay it waits for the end of what nobody says."""
+    del library
+    read = given[1]
+    passage = _served.get(id(read))
+    if passage is None:
+        await real(*given, **keywords)
+    elif passage.exchange is None:
+        await stepped(passage, real(*given, **keywords), Watch())
+    else:
+        async for _ in read:
+            pass
+
+
+def _pair(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The dispatchers of a client and of a server."""
+    client, server = real(*given, **keywords)
+    asker = _asker()
+    crossing = _crossing(asker)
+    if crossing is None:
+        return client, server
+    call = FrameCall(address(asker), boundary="mcp")
+    passage = crossing.enter(call)
+    side = Listened(crossing, passage, call, client) if passage.forward else Answered(crossing, passage, call, library)
+    return side, server
+
+
+def _asker() -> FrameType | None:
+    """The frame of whoever ties a client and a server together."""
+    frame: FrameType | None = sys._getframe(1)
+    between = {__name__, "contextlib"}
+    while frame is not None and (frame.f_globals.get("__name__") in between or is_trampoline(frame.f_code)):
+        frame = frame.f_back
+    return frame
+
+
+def _crossing(asker: FrameType | None) -> Crossing | None:
+    asking = "" if asker is None else str(asker.f_globals.get("__name__"))
+    return None if asking.partition(".")[0] in BRIDGES else doorstep.current()
+
+
+def address(asker: FrameType | None) -> str:
+    """Whom a client is tied to: the name of the server that the asker holds."""
+    kind: Any = getattr(sys.modules.get("mcp.server.lowlevel.server"), "Server", None)
+    held = asker.f_locals.values() if asker is not None and kind is not None else ()
+    return "memory:" + escaped(next((str(one.name) for one in held if isinstance(one, kind)), ""))
