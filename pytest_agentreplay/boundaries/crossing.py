@@ -33,7 +33,7 @@ from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
     from contextlib import AbstractContextManager
     from types import CodeType, FrameType
@@ -197,7 +197,8 @@ class Crossing:
         self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
         self.count = count
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
-        self.refused = False  # whether the gate has refused a call: nobody needs to wait for another one any more
+        self.refused: Divergence | None = None  # once there is one nobody needs to wait for another call any more
+        self.on_latch: Callable[[Divergence], None] | None = None
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
         self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
         self._counts: dict[str, int] = {}
@@ -268,9 +269,15 @@ class Crossing:
                 else:
                     passage.outcome = self.scrub.reveal(exchange.outcome)
             case Refuse(divergence):
-                self.refused = True
-                raise ReplayDiverged(refusal(divergence), self.gate.latch(divergence, origin(self.root)))
+                raise ReplayDiverged(refusal(divergence), self.latch(divergence, origin(self.root)))
         return passage
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Keep the first divergence, which fails the test; whoever waits for a call is told that none will come."""
+        self.refused = self.gate.latch(divergence, origin)
+        if self.on_latch is not None:
+            self.on_latch(self.refused)
+        return self.refused
 
     def _reads(self, name: str) -> bool:
         return any(is_named(name, pattern) for pattern in self.read_tools)
@@ -371,17 +378,26 @@ def origin(root: str) -> str:
 
     Ours, installed packages and the standard library are nobody's agent. A file outside `root` is a second best.
     """
-    frame: FrameType | None = sys._getframe(1)
-    fallback = ""
+    return where(_outwards(sys._getframe(1)), root)
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def where(frames: Iterable[FrameType], root: str) -> str:
+    """The first line of the agent among `frames`, as `origin` tells it."""
+    fallback = ""
+    for frame in frames:
         name = frame.f_code.co_filename
         if is_agents(frame.f_code):
             inner = name.removeprefix(root).lstrip("/\\").replace("\\", "/")
-            where = f"{inner}:{frame.f_lineno} in {frame.f_code.co_name}"
+            line = f"{inner}:{frame.f_lineno} in {frame.f_code.co_name}"
             if name.startswith(root):
-                return where
-            fallback = fallback or where
-        frame = frame.f_back
+                return line
+            fallback = fallback or line
     return fallback
 
 

@@ -65,6 +65,12 @@ def waited() -> int:
     return PROMPT.waited()
 
 
+def attached() -> bool:
+    """Whether somebody debugs this process: has stood at a prompt of it, or has an editor attached."""
+    pydevd = sys.modules.get("pydevd")
+    return PROMPT.waited() > 0 or (pydevd is not None and pydevd.get_global_debugger() is not None)
+
+
 def install() -> None:
     """Meet the debuggers that are loaded, once and for good. A run without one pays for two look-ups."""
     pdb, pydevd = sys.modules.get("pdb"), sys.modules.get("pydevd")

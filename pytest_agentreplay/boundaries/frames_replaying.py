@@ -207,7 +207,7 @@ class Replaying:
         crossing = self.crossing
         summary = f"{what}: {doorstep.describe(self._call).partition(' ')[2]}"
         divergence = Divergence(Kind.EXTRA, summary, lane=crossing.strand().path, now=self._call)
-        latched = crossing.gate.latch(divergence, doorstep.origin(crossing.root))
+        latched = crossing.latch(divergence, doorstep.origin(crossing.root))
         raise ReplayDiverged(doorstep.refusal(latched), latched)
 
 

@@ -176,7 +176,7 @@ class Gateway:
         if self.recording:
             self.crossing.cannot_keep(CannotFreeze(divergence.summary, path="$", kind="request"))
         else:
-            divergence = self.crossing.gate.latch(divergence, "")
+            divergence = self.crossing.latch(divergence, "")
         return divergence.summary
 
     def broken(self, why: str) -> None:

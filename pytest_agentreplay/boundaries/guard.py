@@ -223,7 +223,7 @@ def _refuse(kind: str, target: str, origin: str) -> NoReturn:
     )
     crossing = doorstep.current()
     if crossing is not None:
-        divergence = crossing.gate.latch(divergence, origin)
+        divergence = crossing.latch(divergence, origin)
     raise ReplayDiverged(doorstep.refusal(divergence), divergence)
 
 

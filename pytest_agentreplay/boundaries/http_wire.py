@@ -48,7 +48,7 @@ def refuse(wire: Wire, what: str) -> NoReturn:
     crossing, call = wire.crossing, wire.call
     summary = f"{what}: {doorstep.describe(call)}"
     divergence = Divergence(Kind.EXTRA, summary, lane=crossing.strand().path, now=call)
-    latched = crossing.gate.latch(divergence, doorstep.origin(crossing.root))
+    latched = crossing.latch(divergence, doorstep.origin(crossing.root))
     raise ReplayDiverged(doorstep.refusal(latched), latched)
 
 

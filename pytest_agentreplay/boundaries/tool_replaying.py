@@ -156,7 +156,7 @@ class Replaying:
 
     def _part(self, summary: str) -> NoReturn:
         divergence = Divergence(Kind.EXTRA, f"{self.results.name}: {summary}")
-        kept = self.crossing.gate.latch(divergence, origin(self.crossing.root))
+        kept = self.crossing.latch(divergence, origin(self.crossing.root))
         raise ReplayDiverged(refusal(divergence), kept)
 
 

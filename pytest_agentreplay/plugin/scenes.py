@@ -170,7 +170,8 @@ def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
         strand.owner = runner()
         scene.crossing.strand()  # its loop may outlive the test
         try:
-            return await function(*args, **kwargs)
+            with scene.overtime.in_task():
+                return await function(*args, **kwargs)
         finally:
             STRAND.reset(token)
 

@@ -35,6 +35,7 @@ __all__ = [
     "of",
     "otherwise",
     "place",
+    "still_waiting",
     "unfrozen",
 ]
 
@@ -67,6 +68,13 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     verify = "--replay-tools=verify " if facts.get("replay_tools") == "verify" else ""
     lines.append(Line("next", f"pytest -vv {verify}{quoted(test)}", "see all of it"))
     return _finding(divergence, test, [*lines, *_calls(divergence)])
+
+
+def still_waiting(found: Finding, line: str) -> Finding:
+    """`found`, of a test that had to be ended; `line` is where its agent still waited."""
+    steps = next((number for number, one in enumerate(found.lines) if one.what == "next"), len(found.lines))
+    waiting = Line("text", f"{line}, for what the refused call was to bring: the test was ended there", "still waiting")
+    return replace(found, lines=(*found.lines[:steps], waiting, *found.lines[steps:]))
 
 
 def compared(divergence: Divergence, first: str, second: str) -> Finding:

@@ -16,6 +16,7 @@ from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.gateway import Gateway
 from pytest_agentreplay.boundaries.locales import Locale
+from pytest_agentreplay.boundaries.overtime import Overtime
 from pytest_agentreplay.boundaries.steps import Steps
 from pytest_agentreplay.boundaries.stragglers import release
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
@@ -120,6 +121,7 @@ class Scene:
             gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root), count=count
         )
         self.crossing.read_tools = settings.read_tools
+        self.overtime = Overtime(self.crossing)
         self._gateway: Gateway | None = None
         self._met: list[Redirection] = []
         self._told_late = 0
@@ -182,9 +184,12 @@ class Scene:
     def enter_body(self) -> None:
         """Stamp the test's own thread, so that what it starts carries the stamp on."""
         self._token = lanes.STRAND.set(self.crossing.main())
+        if self.mode == "replay":
+            self.overtime.start()
 
     def leave_body(self) -> None:
         """Take the stamp off, refuse the body's stragglers, and wait a moment for them."""
+        self.overtime.stop()
         if self._token is not None:
             lanes.STRAND.reset(self._token)
             self._token = None
@@ -196,6 +201,8 @@ class Scene:
             found = findings.network(self.place.test, self.watch.ledger)
         else:
             found = findings.of(divergence, self.place.test, facts)
+        if self.overtime.waiting:
+            found = findings.still_waiting(found, self.overtime.waiting)
         self.told["code"] = found.code
         return found
 
