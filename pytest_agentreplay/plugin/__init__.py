@@ -51,10 +51,11 @@ MARKER = (
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the hooks that others may implement."""
+    """Add the hooks that others may implement; once, though `-p no:` and `-p` may unload and load us again."""
     from pytest_agentreplay import hookspec
 
-    pluginmanager.add_hookspecs(hookspec)
+    if not hasattr(pluginmanager.hook, "pytest_agentreplay_seams"):
+        pluginmanager.add_hookspecs(hookspec)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

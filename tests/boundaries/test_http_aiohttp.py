@@ -34,7 +34,8 @@ def get(server, *, timeout=None, method="GET", closing=None):
                         content.iter_any() if response.status == 204 else (c async for c, _ in content.iter_chunks())
                     )
                     async for chunk in stream:
-                        chunks.append(chunk)
+                        if chunk:  # none comes where the end of the body arrives in a segment of its own
+                            chunks.append(chunk)
                         if len(chunks) == closing:
                             break
                     return *head, chunks

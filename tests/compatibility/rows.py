@@ -99,6 +99,13 @@ PLUGINS += (
     ),
 )
 
+CLIENTS = (
+    *("google-genai", "mistralai", "cohere", "groq", "ollama", "huggingface_hub"),
+    *("boto3", "requests", "urllib3", "aiohttp"),
+)
+FRAMEWORKS = "tests/plugin/test_framework_tools.py"
+AGENTS = ("langgraph", "openai-agents", "pydantic-ai-slim", "smolagents")
+
 VERSIONS = (
     version("Python 3.11", shown="pytest"),
     version("Python 3.12", shown="pytest", python="3.12"),
@@ -121,6 +128,13 @@ VERSIONS = (
     version("anthropic, newest", "anthropic", agent="anthropic"),
     Row("litellm", env="litellm", module="tests/plugin/test_litellm.py", shown=("litellm", "openai")),
     Row("crewai", env="crewai", module="tests/plugin/test_crewai.py", shown=("crewai", "openai")),
+    Row("clients of model APIs, newest", env="clients", module="tests/plugin/test_clients.py", shown=CLIENTS),
+    Row("clients of model APIs, a year old", env="lastyear", module="tests/plugin/test_clients.py", shown=CLIENTS),
+    Row("agent frameworks, newest", env="frameworks", module=FRAMEWORKS, shown=AGENTS),
+    Row("agent frameworks, a year old", env="lastyear", module=FRAMEWORKS, shown=(*AGENTS, "llama-index-core")),
+    Row("MCP SDK 1", env="lastyear", module="tests/plugin/test_mcp.py", shown=("mcp",)),
+    Row("MCP SDK 2", env="frameworks", module="tests/plugin/test_mcp.py", shown=("mcp",)),
+    Row("Claude Agent SDK", env="frameworks", module="tests/plugin/test_claude_agent.py", shown=("claude-agent-sdk",)),
     version("the lowest of everything", shown="pytest pydantic openai", env="lowest"),
     version("installed from the wheel", shown="frozen-agentreplay", editable=False),
     version("installed as editable", shown="frozen-agentreplay"),

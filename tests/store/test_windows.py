@@ -217,6 +217,7 @@ def test_the_store_alone_walks_folders():
         if walk in file.read_text(encoding="utf-8") and file.parent.name not in {"demo", "shop"}
     }
     assert found == {
+        "store/declared.py: .glob(",
         "store/files.py: os.listdir(",
         "store/nearby.py: .glob(",
         "store/nearby.py: os.scandir(",
