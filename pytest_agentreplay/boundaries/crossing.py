@@ -105,7 +105,7 @@ class Passage:
         self.outcome: Outcome | None = None
         self.exchange: Exchange | None = None
         self.partial: Callable[[], Outcome] | None = None
-        self.compare: Callable[[Outcome, str], None] | None = None
+        self.compare: Callable[[Outcome, str, Outcome | None], None] | None = None
         self.at = 0
 
     @property
@@ -134,11 +134,14 @@ class Passage:
         crossing.gate.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
         crossing.moved(self._strand, at)
 
-    def compared(self, outcome: Outcome) -> None:
-        """Verifying: take the real outcome beside the recorded one. Redacted here; a second time does nothing."""
+    def compared(self, outcome: Outcome, recorded: Outcome | None = None) -> None:
+        """Verifying: take the real outcome beside the recorded one. Redacted here; a second time does nothing.
+
+        `recorded` is what was recorded, where the exchange alone does not tell.
+        """
         compare, self.compare = self.compare, None
         if compare is not None:
-            compare(self._crossing.scrub.outcome(self._call, outcome), origin(self._crossing.root))
+            compare(self._crossing.scrub.outcome(self._call, outcome), origin(self._crossing.root), recorded)
 
     def finish(self) -> None:
         """Replaying: the outcome has been handed over whole; the clock moves on."""
@@ -250,7 +253,7 @@ class Crossing:
         if not self.gate.recognise(call):
             call = self.scrub.call(call)
         parent = strand.inside[0] if strand.inside else None
-        reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self._reads(call.name))
+        reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.reads(call.name))
         verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent, reads))
         match verdict:
             case Forward(ticket):
@@ -279,7 +282,8 @@ class Crossing:
             self.on_latch(self.refused)
         return self.refused
 
-    def _reads(self, name: str) -> bool:
+    def reads(self, name: str) -> bool:
+        """Whether a tool of this name was declared to change nothing."""
         return any(is_named(name, pattern) for pattern in self.read_tools)
 
     def moved(self, strand: lanes.Strand, at: int) -> None:

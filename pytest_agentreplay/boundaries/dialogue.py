@@ -109,17 +109,27 @@ class Giving:
         self.wake: Callable[[], None] = _nobody
         self._made(opening, opening.exchange)
 
-    def say(self, data: bytes) -> Passage:
-        """The agent sends `data`; what waited for that becomes due. Raises ReplayDiverged for what was never said."""
+    def say(self, data: bytes, *, reads: bool = False) -> Passage:
+        """The agent sends `data`; what waited for that becomes due. Raises ReplayDiverged for what was never said.
+
+        `reads` says that it calls a tool that changes nothing. Within a tool that is verified such a call is forwarded.
+        """
         call = FrameCall(self._call.url, self._opening, body=Body(data), boundary=self._call.boundary)
-        passage = self._crossing.enter(call)
+        passage = self._crossing.enter(call, reads=reads)
         self.context = copy_context()
+        if passage.forward:
+            return passage
         exchange = passage.exchange
         assert exchange is not None
         assert isinstance(exchange.call, FrameCall)
         self._tongue.learn(exchange.call.body.data, data)
         self._made(passage, exchange)
         return passage
+
+    def hand(self, data: bytes) -> None:
+        """Let `data` come next, which was not recorded."""
+        self.due.append(data)
+        self.wake()
 
     @property
     def over(self) -> bool:

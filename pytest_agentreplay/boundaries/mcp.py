@@ -24,6 +24,7 @@ from pytest_agentreplay.boundaries.dialogue import Giving, Taking
 from pytest_agentreplay.boundaries.loaded import loaded_exception
 from pytest_agentreplay.boundaries.mcp_messages import Correspondence, Messages
 from pytest_agentreplay.boundaries.mcp_streams import Given, Heard, Said, Sent
+from pytest_agentreplay.boundaries.mcp_verifying import Live
 from pytest_agentreplay.boundaries.tool_arguments import Arguments
 from pytest_agentreplay.boundaries.tool_steps import Watch, stepped
 from pytest_agentreplay.boundaries.trampoline import lead, parameters
@@ -33,9 +34,11 @@ from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from contextlib import AbstractAsyncContextManager
     from types import FunctionType, ModuleType
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+    from pytest_agentreplay.boundaries.mcp_verifying import Open
     from pytest_agentreplay.core.model import Headers
 
 TRANSPORTS = ("stdio_client", "sse_client", "streamable_http_client", "streamablehttp_client", "websocket_client")
@@ -91,13 +94,16 @@ class Transport:
         call = FrameCall(address(self._arguments.named(given, keywords)), boundary="mcp")
         passage = crossing.enter(call)
         messages = Messages(self._library)
+
+        def real(opened: Passage) -> AbstractAsyncContextManager[Any]:
+            return contextlib.asynccontextmanager(vault.lend(self._key, opened))(*given, **keywords)
+
         if passage.forward:
-            real = contextlib.asynccontextmanager(vault.lend(self._key, passage))(*given, **keywords)
-            async with Recorded(crossing, passage, call, messages, real) as streams:
+            async with Recorded(crossing, passage, call, messages, real(passage)) as streams:
                 yield streams
         else:
             ids = hasattr(self._library, "GetSessionIdCallback")
-            async with replayed(crossing, passage, call, messages, ids=ids) as streams:
+            async with replayed(crossing, passage, call, messages, ids=ids, real=real) as streams:
                 yield streams
 
 
@@ -158,14 +164,19 @@ def _session(identity: str | None) -> Headers:
 
 @contextlib.asynccontextmanager
 async def replayed(
-    crossing: Crossing, passage: Passage, call: FrameCall, messages: Messages, *, ids: bool
+    crossing: Crossing, passage: Passage, call: FrameCall, messages: Messages, *, ids: bool, real: Open | None = None
 ) -> AsyncGenerator[tuple[Any, ...], None]:
-    """A connection to nobody, that says what the recorded one said. `ids` says that a session id is asked for."""
+    """A connection to nobody, that says what the recorded one said. `ids` says that a session id is asked for.
+
+    `real` gives the real connection, to verify what read tools give.
+    """
     if isinstance(passage.outcome, Failure):
         passage.finish()
         raise raise_able(passage.outcome, loaded_exception)
     giving = Giving(crossing, passage, call, Correspondence())
     read, write = Given(giving, messages, sys.modules["anyio"]), Sent(giving, messages, sys.modules["anyio"])
+    if real is not None and passage.exchange is not None:
+        write.live = Live(crossing, passage.exchange.start, messages, real)
     more = (lambda: dict(giving.headers).get(SESSION_ID),) if ids else ()
     await sys.modules["anyio"].lowlevel.checkpoint()
     try:
@@ -173,3 +184,5 @@ async def replayed(
     finally:
         read.close()
         write.close()
+        if write.live is not None:
+            await write.live.close()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.boundaries.dialogue import Giving, Taking
     from pytest_agentreplay.boundaries.mcp_messages import Messages
+    from pytest_agentreplay.boundaries.mcp_verifying import Live
 
 
 class _Stream:
@@ -165,7 +166,10 @@ class Given(_Reading):
 
 
 class Sent(_Stream):
-    """The agent's side of a replayed connection: nothing leaves. `beside` is what is closed with it, if anything."""
+    """The agent's side of a replayed connection: nothing leaves. `beside` is what is closed with it, if anything.
+
+    `live` has the real server, for read tools that are verified.
+    """
 
     def __init__(self, giving: Giving, messages: Messages, anyio: ModuleType) -> None:
         self._giving = giving
@@ -173,13 +177,17 @@ class Sent(_Stream):
         self._anyio = anyio
         self._closed = False
         self.beside: Any = None
+        self.live: Live | None = None
 
     async def send(self, message: Any) -> None:
         """Say a message; what was recorded after it becomes due."""
         if self._closed:
             raise self._anyio.ClosedResourceError
-        passage = self._giving.say(self._messages.said(message))
+        data, live = self._messages.said(message), self.live
+        passage = self._giving.say(data, reads=live is not None and live.reads(data))
         await self._anyio.lowlevel.checkpoint()
+        if live is not None and (answer := await live.beside(passage, message, data)) is not None:
+            self._giving.hand(answer)
         if isinstance(passage.outcome, Failure):
             raise raise_able(passage.outcome, loaded_exception)
 

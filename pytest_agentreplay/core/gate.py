@@ -37,12 +37,13 @@ class Forward:
 class Answer:
     """Give the agent this recorded exchange's outcome; `ticket` is the arrival's own number.
 
-    With `compare` the call is also made for real, and what came of it is handed there, redacted, with the agent's line.
+    With `compare` the call is also made for real, and what came of it is handed there, redacted, with the agent's line
+    and what was recorded, where the exchange alone does not tell that.
     """
 
     exchange: Exchange
     ticket: int
-    compare: Callable[[Outcome, str], None] | None = None
+    compare: Callable[[Outcome, str, Outcome | None], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.explain import results
 from pytest_agentreplay.core.gate import Answer, Forward, Refuse
 from pytest_agentreplay.core.matching.ids import ClientIds
-from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.replayer import Replayer
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Verifier(Replayer):
         if root is not None:
             return self._ask_within(root, call, moment)
         verdict = super().ask(call, moment)
-        if not isinstance(verdict, Answer) or not moment.reads or not isinstance(call, ToolCall):
+        if not isinstance(verdict, Answer) or not moment.reads:
             return verdict
         if verdict.exchange.abandoned:
             return verdict
@@ -66,7 +65,8 @@ class Verifier(Replayer):
         if ticket not in self._running:
             super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
 
-    def _compare(self, x: Exchange, call: Call, now: Outcome, origin: str) -> None:
+    def _compare(self, x: Exchange, call: Call, now: Outcome, origin: str, recorded: Outcome | None = None) -> None:
+        x = x if recorded is None else replace(x, outcome=recorded)
         found = results.changed(self.run, self._reader, x, call, now, tolerances=self._tolerances)
         if found is not None:
             with self._guard:
