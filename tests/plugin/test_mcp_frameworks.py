@@ -51,6 +51,23 @@ async def pydantic():
         agent = pydantic_ai.Agent(asked, instructions=PROMPT, toolsets=[toolset()])
         async with agent:
             return (await agent.run(QUESTION)).output
+
+FRAMEWORKS = {"openai_agents": openai_agents, "pydantic": pydantic}
+"""
+
+# Its adapters want the SDK 1.x.
+LANGCHAIN = """
+from langchain.agents import create_agent
+from langchain_mcp_adapters.client import MultiServerMCPClient
+from langchain_openai import ChatOpenAI
+
+async def langchain():
+    tools = await MultiServerMCPClient({"orders": {"transport": "stdio", **words()}}).get_tools()
+    asked = ChatOpenAI(model="m-1", base_url=os.environ["MODEL_URL"] + "/v1", api_key="sk-live-0123456789abcdef")
+    found = await create_agent(asked, tools, system_prompt=PROMPT).ainvoke({"messages": [("user", QUESTION)]})
+    return found["messages"][-1].content
+
+FRAMEWORKS["langchain"] = langchain
 """
 
 TESTS = """
@@ -59,9 +76,9 @@ import json
 import pytest
 import agent
 
-@pytest.mark.parametrize("framework", ["openai_agents", "pydantic"])
+@pytest.mark.parametrize("framework", agent.FRAMEWORKS)
 def test_order_status(agentreplay, framework):
-    said = asyncio.run(getattr(agent, framework)())
+    said = asyncio.run(agent.FRAMEWORKS[framework]())
     assert "on its way" in said
     agentreplay.run.assert_tool_calls(
         [("lookup_order", {"order_id": "A-17"}), ("refund", {"order_id": "A-17", "amount": 18.5})]
@@ -72,9 +89,12 @@ def test_order_status(agentreplay, framework):
 
 
 @pytest.fixture(scope="module")
-def project(shared_project):
+def project(shared_project, pytestconfig):
     made = shared_project(script)
-    made.write(orders=SERVER, agent=AGENT, test_shop=TESTS)
+    made.frameworks = ["openai_agents", "pydantic"]
+    if pytestconfig.getoption("--env") == "lastyear":
+        made.frameworks.append("langchain")
+    made.write(orders=SERVER, agent=AGENT + LANGCHAIN * ("langchain" in made.frameworks), test_shop=TESTS)
     (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
     made.recorded = made.record("-q")
     return made
@@ -84,13 +104,13 @@ def test_everything_is_recorded_and_proved(project):
     assert project.recorded.returncode == 0, project.recorded.stdout + project.recorded.stderr
     assert "all replay" in project.recorded.stdout, project.recorded.stdout
     assert "AR-UNFROZEN" not in project.recorded.stdout
-    assert project.ledger.count("lookup A-17") == project.ledger.count("refund A-17 18.5") == 2
+    assert project.ledger.count("lookup A-17") == project.ledger.count("refund A-17 18.5") == len(project.frameworks)
 
 
 def test_a_replay_says_the_same_and_starts_nothing(project):
     done = project.offline("-q")
     assert done.returncode == 0, done.stdout + done.stderr
-    for framework in ("openai_agents", "pydantic"):
+    for framework in project.frameworks:
         lines = (project.root / f"{framework}.told").read_text(encoding="utf-8").splitlines()
         assert len(lines) == 3
         assert len({json.loads(line) for line in lines}) == 1
@@ -98,6 +118,6 @@ def test_a_replay_says_the_same_and_starts_nothing(project):
 
 def test_a_changed_prompt_is_the_first_divergent_turn(project):
     found, done = project.diverged("-q")
-    assert len(found) == 2, done.stdout
+    assert len(found) == len(project.frameworks), done.stdout
     for said in found.values():
         assert "[AR-PROMPT] turn 1/3" in said
