@@ -624,14 +624,25 @@ def test_cancellation_waits_to_be_cancelled_again(runner, when, library, recordi
             async for chunk in response.aiter_raw():
                 got.append(chunk)  # noqa: PERF401  what came before the cancellation stays
 
+    async def given_up(sleep):
+        """When it is time to cancel: a while after the server has been asked, or has begun to answer."""
+        while not (server.hits if when == "before the answer" else got):
+            await sleep(0.01)
+        await sleep(0.1)
+
     async def with_asyncio():
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(read(), 0.2)
+        reading = asyncio.ensure_future(read())
+        await given_up(asyncio.sleep)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
 
     async def with_trio():
-        with trio.move_on_after(0.2) as scope:
-            await read()
-        assert scope.cancelled_caught
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await given_up(trio.sleep)
+            nursery.cancel_scope.cancel()
+        assert nursery.cancel_scope.cancelled_caught
 
     def act():
         got.clear()
