@@ -52,7 +52,7 @@ def closed(error: BaseException) -> CannotFreeze | None:
 
 def sends_traces(frame: FrameType | None) -> bool:
     """Whether the thread that `frame` runs in was started to send traces, and for nothing else."""
-    if SENDERS.keys().isdisjoint(sys.modules):
+    if SENDERS.keys().isdisjoint(sys.modules.keys()):  # of two views the shorter one is gone through
         return False
     work = ("", "")
     while frame is not None:
