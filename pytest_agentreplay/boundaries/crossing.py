@@ -13,18 +13,16 @@ The native request keeps its secrets; what goes behind the gate has been redacte
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
 import time
 import weakref
 from dataclasses import replace
-from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
 from pytest_agentreplay.boundaries.neighbours import sends_traces
+from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import ToolCall
@@ -33,10 +31,9 @@ from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
     from concurrent.futures import Future
     from contextlib import AbstractContextManager
-    from types import CodeType, FrameType
 
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.freeze import Codec
@@ -372,59 +369,3 @@ def describe(call: Call) -> str:
 def refusal(divergence: Divergence) -> str:
     """The text of the brake; the report says the rest."""
     return f"[{divergence.kind.code}] {divergence.summary}"
-
-
-_NOT_THE_AGENT = ("<", str(Path(__file__).parents[1]) + os.sep, str(Path(os.__file__).parent) + os.sep)
-
-
-def origin(root: str) -> str:
-    """The innermost line of the agent on the stack, "shop/agent.py:88 in find_orders"; "" when there is none.
-
-    Ours, installed packages and the standard library are nobody's agent. A file outside `root` is a second best.
-    """
-    return where(_outwards(sys._getframe(1)), root)
-
-
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def where(frames: Iterable[FrameType], root: str) -> str:
-    """The first line of the agent among `frames`, as `origin` tells it."""
-    fallback = ""
-    for frame in frames:
-        name = frame.f_code.co_filename
-        if is_agents(frame.f_code):
-            inner = name.removeprefix(root).lstrip("/\\").replace("\\", "/")
-            line = f"{inner}:{frame.f_lineno} in {frame.f_code.co_name}"
-            if name.startswith(root):
-                return line
-            fallback = fallback or line
-    return fallback
-
-
-def is_agents(code: CodeType) -> bool:
-    """Whether `code` is the agent's: not ours, no installed package, not the standard library."""
-    # A redirected tool's stub has the tool's file, but no line of the agent's; it is marked as tracebacks know it.
-    hidden = "__tracebackhide__" in code.co_varnames
-    return not hidden and "site-packages" not in code.co_filename and not code.co_filename.startswith(_NOT_THE_AGENT)
-
-
-def where_it_stopped(error: BaseException, root: str) -> TracebackType | None:
-    """The traceback of `error` down to the agent's innermost line: below it are libraries and our brake.
-
-    The innermost one under `root`, else of any agent; None when there is none.
-    """
-    entries: list[TracebackType] = []
-    at = error.__traceback__
-    while at is not None:
-        entries.append(at)
-        at = at.tb_next
-    agents = [number for number, entry in enumerate(entries) if is_agents(entry.tb_frame.f_code)]
-    inner = [number for number in agents if entries[number].tb_frame.f_code.co_filename.startswith(root)]
-    found: TracebackType | None = None
-    for entry in reversed(entries[: (inner or agents or [-1])[-1] + 1]):
-        found = TracebackType(found, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return found

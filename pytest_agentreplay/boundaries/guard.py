@@ -18,6 +18,7 @@ from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.children import CHILD_EVENTS, environment, is_probe, is_repeat, program, short_name
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
 from pytest_agentreplay.boundaries.neighbours import sends_traces
+from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.peers import LIBRARY, SOCKET_EVENTS, Peer, is_socketpair, peer
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
@@ -140,12 +141,12 @@ class Guard:
                     _close(kind, args)
                     raise ReplayDiverged(_not_sent(target))
                 return
-            origin = doorstep.origin(self._root)
+            line = origin(self._root)
             with self._lock:
-                self._counts[kind, target, origin] = self._counts.get((kind, target, origin), 0) + 1
+                self._counts[kind, target, line] = self._counts.get((kind, target, line), 0) + 1
             if self.mode == "deny":
                 _close(kind, args)
-                _refuse(kind, target, origin)
+                _refuse(kind, target, line)
 
     def refuse_late(self, event: str, args: tuple[Any, ...], frame: FrameType | None, late: list[str]) -> None:
         """An audit event of a straggler, after its test's end. Raises ReplayDiverged; `late` takes a line about it."""
@@ -154,7 +155,7 @@ class Guard:
             if sends_traces(frame):
                 _close(found[0], args)
                 raise ReplayDiverged(_not_sent(found[1]))
-            late.append(f"{what}   called from {doorstep.origin(self._root)}")
+            late.append(f"{what}   called from {origin(self._root)}")
             _close(found[0], args)
             msg = f"refused: {what} after its test had ended"
             raise ReplayDiverged(msg)

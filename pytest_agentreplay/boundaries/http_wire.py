@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -48,7 +49,7 @@ def refuse(wire: Wire, what: str) -> NoReturn:
     crossing, call = wire.crossing, wire.call
     summary = f"{what}: {doorstep.describe(call)}"
     divergence = Divergence(Kind.EXTRA, summary, lane=crossing.strand().path, now=call)
-    latched = crossing.latch(divergence, doorstep.origin(crossing.root))
+    latched = crossing.latch(divergence, origin(crossing.root))
     raise ReplayDiverged(doorstep.refusal(latched), latched)
 
 

@@ -18,7 +18,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import debuggers, lanes
-from pytest_agentreplay.boundaries.crossing import is_agents, refusal, where
+from pytest_agentreplay.boundaries.crossing import refusal
+from pytest_agentreplay.boundaries.origins import is_agents, where
 from pytest_agentreplay.boundaries.waiting import Root, awaiting, floor, root_of, stack, trio_root, until_loop
 from pytest_agentreplay.errors import ReplayDiverged
 

@@ -9,7 +9,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_agentreplay.boundaries.crossing import origin, refusal
+from pytest_agentreplay.boundaries.crossing import refusal
+from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tool_recording import AWAITED
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Failure, ToolReply

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.boundaries.crossing import is_agents
+from pytest_agentreplay.boundaries.origins import is_agents
 
 if TYPE_CHECKING:
     from collections.abc import Callable

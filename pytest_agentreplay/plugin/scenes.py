@@ -218,7 +218,7 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
     error.__suppress_context__ = True
     error.finding = finding  # type: ignore[attr-defined]
     if failure is not None:
-        from pytest_agentreplay.boundaries.crossing import where_it_stopped
+        from pytest_agentreplay.boundaries.origins import where_it_stopped
 
         error.__traceback__ = where_it_stopped(failure, str(item.config.rootpath))
     return error
