@@ -87,7 +87,6 @@ def test_messages_name_the_place_and_the_nearest_word():
         {"agentreplay_mode": "live"},
         {"environ": {"AGENTREPLAY": "live"}},
         {"agentreplay_replay_tools": "live"},
-        {"ini": {"agentreplay_clock": "virtual"}},
     ],
 )
 def test_what_is_not_there_yet_says_so(given):
@@ -183,7 +182,8 @@ def test_proving_replays_whatever_the_mode():
         ({"zzz": 1}, ("it is one of mode, tools",)),
         ({"mode": "record"}, ("mode", "--snapshot-record")),
         ({"mode": "live"}, ("not there yet",)),
-        ({"clock": "virtual"}, ("not there yet",)),
+        ({"clock": "fast"}, ("stepped", "real", "virtual")),
+        ({"order": "lose"}, ("order", "did you mean loose?")),
         ({"expect": "fail"}, ("expect", "reproduces")),
         ({"tools": "shop.tools.refund"}, ("tools", "list of strings")),
         ({"tools": [len]}, ("list of strings",)),

@@ -29,7 +29,7 @@ class Clock:
 
     __slots__ = ("_mode", "_stand", "_told", "_travel", "_traveller", "_wall", "live_inside", "ran_on")
 
-    def __init__(self, mode: Literal["stepped", "real"], wall_ns: int) -> None:
+    def __init__(self, mode: Literal["stepped", "real", "virtual"], wall_ns: int) -> None:
         """Take `wall_ns`, nanoseconds since the epoch; nothing moves until `start`."""
         self.ran_on = False
         self.live_inside = False

@@ -26,6 +26,7 @@ from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.schedule import END
 from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -63,13 +64,38 @@ class Steps(Protocol):
         """A crossing of `lane` (its `count`-th) was done, `at` nanoseconds after the run began."""
 
 
+class Order(Protocol):
+    """In which order answers come: `Holding` while recording, `Serving` in a replay that keeps the recorded order."""
+
+    def ask(self, start: int) -> None:
+        """The call that is recorded as `start` was made."""
+
+    async def come(self, passage: Passage, chunks: int) -> None:
+        """Wait until the answer may come as far as `chunks`."""
+
+    def come_now(self, passage: Passage, chunks: int) -> None:
+        """As `come`, for a thread."""
+
+    def has_come(self, passage: Passage, chunks: int) -> bool:
+        """Whether the answer has come so far."""
+
+    def drop(self, start: int) -> None:
+        """Whoever made the call wants no more of its answer."""
+
+    def refuse(self, divergence: Divergence) -> None:
+        """The gate has refused for good."""
+
+    def stop(self) -> None:
+        """The test is over."""
+
+
 class Passage:
     """One call at the doorstep: `forward` says to go to the world, else `outcome` is what to give back.
 
     `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
     recorded answer: it takes the outcome once, by `compared`.
     `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
-    `suspended` is a replayed call during which others ran: an async boundary lets them, with `give_way`.
+    `suspended` is a replayed call during which others ran.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
     """
 
@@ -143,12 +169,38 @@ class Passage:
     def finish(self) -> None:
         """Replaying: the outcome has been handed over whole; the clock moves on."""
         if not self.forward and self.at:
+            if self.exchange is not None and self._crossing.order is not None:
+                self._crossing.order.drop(self.exchange.start)
             self._crossing.moved(self._strand, self.at)
 
-    async def give_way(self) -> None:
-        """Replaying: let the other tasks run once, if they did while the recorded call was waited for."""
-        if not self.suspended:
-            return
+    @property
+    def call(self) -> Call:
+        """The call, as it may be stored."""
+        return self._call
+
+    async def come(self, chunks: int = END) -> None:
+        """Wait until the answer may come as far as `chunks`, in its own order among others (0: its beginning).
+
+        Without an order a replay lets the other tasks run once, if they did while the recorded call was waited for.
+        """
+        order = self._crossing.order
+        if order is not None:
+            await order.come(self, chunks)
+        elif self.suspended:
+            self.suspended = False
+            await self._give_way()
+
+    def come_now(self, chunks: int = END) -> None:
+        """As `come`, for a thread."""
+        if (order := self._crossing.order) is not None:
+            order.come_now(self, chunks)
+
+    def has_come(self, chunks: int) -> bool:
+        """Whether `come` would not wait."""
+        order = self._crossing.order
+        return order is None or order.has_come(self, chunks)
+
+    async def _give_way(self) -> None:
         import asyncio
 
         if asyncio._get_running_loop() is not None:
@@ -197,6 +249,8 @@ class Crossing:
         self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
         self.count = count
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
+        self.order: Order | None = None
+        self.working: dict[int, int] = {}  # by ident: threads that run something which the test has started
         self.refused: Divergence | None = None  # once there is one nobody needs to wait for another call any more
         self.on_latch: Callable[[Divergence], None] | None = None
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
@@ -264,6 +318,8 @@ class Crossing:
                 passage.exchange = exchange
                 passage.at = exchange.timing.end or exchange.timing.start
                 passage.suspended = exchange.suspended
+                if self.order is not None:
+                    self.order.ask(exchange.start)
                 if exchange.abandoned or exchange.outcome is None:
                     passage.unfinished = True
                 else:
@@ -275,6 +331,8 @@ class Crossing:
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first divergence, which fails the test; whoever waits for a call is told that none will come."""
         self.refused = self.gate.latch(divergence, origin)
+        if self.order is not None:
+            self.order.refuse(self.refused)
         if self.on_latch is not None:
             self.on_latch(self.refused)
         return self.refused
@@ -319,6 +377,8 @@ class Crossing:
         for passage in list(self.passages):
             if passage.partial is not None:
                 passage.settle(passage.partial())
+        if self.order is not None:
+            self.order.stop()
 
 
 _running: Crossing | None = None

@@ -24,6 +24,7 @@ from pytest_agentreplay.boundaries.loaded import loaded_exception
 from pytest_agentreplay.boundaries.neighbours import closed
 from pytest_agentreplay.boundaries.wrapping import wrap
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.core.schedule import BEGUN
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -84,7 +85,7 @@ async def replayed(wire: Wire, library: ModuleType, connector: Any, request: Any
     passage = wire.passage
     if passage.unfinished:
         await forever(wire)
-    await passage.give_way()
+    await passage.come(BEGUN)
     outcome = passage.outcome
     if isinstance(outcome, Failure) and not of_the_wire(outcome):
         passage.finish()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.boundaries.http_failures import frozen
 from pytest_agentreplay.boundaries.http_wire import forever, never, refuse
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
+from pytest_agentreplay.core.schedule import END
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
@@ -50,11 +51,24 @@ class Take:
             self._passage.first_byte()
         self._chunks.append(bytes(chunk))
 
+    def note(self, chunk: bytes) -> None:
+        """As `add`, where nobody can be made to wait: the answer has come so far."""
+        self.add(chunk)
+        self._passage.come_now(len(self._chunks))
+
+    async def hold(self, *, end: bool = False) -> None:
+        """Wait for the moment of the last chunk that was added, or of the end."""
+        chunks = END if end else len(self._chunks)
+        if self._watch.suspended:
+            await self._passage.come(chunks)
+        else:
+            self._passage.come_now(chunks)
+
     def add_all(self, chunks: list[bytes]) -> None:
         """Note several, leaving out empty ones."""
         for chunk in chunks:
             if chunk:
-                self.add(chunk)
+                self.note(chunk)
 
     def end(self, failure: Failure | None = None, *, closed: bool = False) -> None:
         """It ended: whole, broken off by `failure`, or `closed` by the agent. Later ends do nothing."""
@@ -90,7 +104,7 @@ class Tee:
         try:
             for chunk in self._stream:
                 take.reading = False
-                take.add(chunk)
+                take.note(chunk)
                 yield chunk
                 take.reading = True
         except GeneratorExit:
@@ -108,11 +122,16 @@ class Tee:
 
 
 class AsyncTee:
-    """An async body while recording: each chunk passes on at once."""
+    """An async body while recording: each chunk passes on when the event loop is idle.
+
+    At its end the stream is closed first. Libraries do that next, and what of it gives way to others belongs to the
+    call, so that its end is the moment when the agent goes on.
+    """
 
     def __init__(self, stream: Any, take: Take) -> None:
         self._stream = stream
         self._take = take
+        self._closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         take = self._take
@@ -121,14 +140,15 @@ class AsyncTee:
             take.reading = True
             try:
                 chunk = await take.over(chunks.__anext__())
+                take.add(chunk)
+                await take.hold()
             except StopAsyncIteration:
-                take.end()
+                await self._end()
                 return
             except BaseException as error:
                 take.end(frozen(error))
                 raise
             take.reading = False
-            take.add(chunk)
             try:
                 yield chunk
             except GeneratorExit:
@@ -137,10 +157,24 @@ class AsyncTee:
                     await chunks.aclose()
                 raise
 
+    async def _end(self) -> None:
+        try:
+            await self._close()
+            await self._take.hold(end=True)
+        except BaseException as error:
+            self._take.end(frozen(error))
+            raise
+        self._take.end()
+
     async def aclose(self) -> None:
         """The agent wants no more."""
         self._take.end(closed=True)
-        await self._stream.aclose()
+        await self._close()
+
+    async def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._stream.aclose()
 
 
 class Watch:
@@ -177,21 +211,32 @@ class Played:
         self._open = True
 
     def __iter__(self) -> Iterator[bytes]:
-        yield from self._reply.chunks()
+        passage = self._wire.passage
+        for number, chunk in enumerate(self._reply.chunks(), 1):
+            passage.come_now(number)
+            yield chunk
         failure = self._reply.failure
         if failure is not None and failure.cancelled:
             self._open = False
             never(self._wire)
+        passage.come_now(self._last())
         self._end()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for chunk in self._reply.chunks():
+        passage = self._wire.passage
+        for number, chunk in enumerate(self._reply.chunks(), 1):
+            await passage.come(number)
             yield chunk
         failure = self._reply.failure
         if failure is not None and failure.cancelled:
             self._open = False
             await forever(self._wire)
+        await passage.come(self._last())
         self._end()
+
+    def _last(self) -> int:
+        """How far the answer came: to its end, or as far as the agent read."""
+        return len(self._reply.cuts) if self._reply.closed else END
 
     def close(self) -> None:
         """The agent wants no more, or has had all."""

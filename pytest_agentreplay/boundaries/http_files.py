@@ -16,6 +16,7 @@ from pytest_agentreplay.boundaries.http_bodies import Played, Take
 from pytest_agentreplay.boundaries.http_failures import frozen
 from pytest_agentreplay.boundaries.http_framing import LAST, SHORT, Incoming, framed, head_of, is_chunked
 from pytest_agentreplay.core.model import HttpReply
+from pytest_agentreplay.core.schedule import BEGUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,6 +134,7 @@ class PlayedFile(io.RawIOBase):
     def __init__(self, wire: Wire, reply: HttpReply) -> None:
         self._short = reply.failure if reply.failure is not None and reply.failure.type == SHORT else None
         self._played = Played(wire, replace(reply, failure=None) if self._short else reply)
+        self._passage = wire.passage
         self._parts = self._segments(reply)
         self._left = memoryview(b"")
 
@@ -158,7 +160,9 @@ class PlayedFile(io.RawIOBase):
         """The head, each chunk as it stands on the wire, and the end that it had."""
         chunked = is_chunked(reply.headers)
         missing, instead = short_of(self._short)
+        self._passage.come_now(BEGUN)
         if not reply.cuts and reply.failure is None and not reply.closed:
+            self._passage.come_now()
             self._played.close()  # whoever reads the head has had all
         yield head_of(reply)
         for number, chunk in enumerate(self._played, 1):

@@ -16,12 +16,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.http_bodies import AsyncTee, Played, Take, Tee, Watch, texts
 from pytest_agentreplay.boundaries.http_failures import frozen, thawed
 from pytest_agentreplay.boundaries.http_wire import Wire, attempt_of, forever, never
 from pytest_agentreplay.boundaries.neighbours import closed
 from pytest_agentreplay.boundaries.wrapping import wrap
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.core.schedule import BEGUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,10 +55,12 @@ class _Transport:
         if not passage.forward:
             if passage.unfinished:
                 never(wire)
+            passage.come_now(BEGUN)
             return self._streams.replayed(wire)
         try:
             with passage.inside():
                 response = self._real().handle_request(request)
+            passage.come_now(BEGUN)
         except BaseException as error:
             self._crossing.cannot_keep(closed(error))
             passage.settle(frozen(error))
@@ -69,13 +73,19 @@ class _Transport:
         if not passage.forward:
             if passage.unfinished:
                 await forever(wire)
-            await passage.give_way()
+            await passage.come(BEGUN)
             return self._streams.replayed(wire)
-        watch = Watch()
+        watch, response = Watch(), None
         try:
             with passage.inside():
                 response = await watch.over(self._real().handle_async_request(request))
+            if watch.suspended:
+                await passage.come(BEGUN)
+            else:
+                passage.come_now(BEGUN)
         except BaseException as error:
+            if response is not None:
+                left_behind(response)
             # Perhaps a cancellation: nothing may be awaited here.
             self._crossing.cannot_keep(closed(error))
             passage.settle(frozen(error), suspended=watch.suspended)
@@ -86,6 +96,16 @@ class _Transport:
         call = call_of(request, body)
         passage = self._crossing.enter(call, attempt=attempt_of(call.headers))
         return Wire(self._crossing, passage, call, functools.partial(native, request, self._streams.library))
+
+
+def left_behind(response: Any) -> None:
+    """Close a response that came as its caller gave up, beside it: nothing may be awaited in a task that is cancelled.
+
+    trio closes what nobody holds by itself.
+    """
+    loop = lanes.running_loop()
+    if loop is not None:
+        loop.create_task(response.aclose())
 
 
 def call_of(request: Any, body: bytes) -> HttpCall:

@@ -237,6 +237,7 @@ def raise_recorded(wire: Wire) -> None:
     if passage.unfinished:
         never(wire)
     if isinstance(passage.outcome, Failure):
+        passage.come_now()
         passage.finish()
         raise wire.revive(passage.outcome)
 

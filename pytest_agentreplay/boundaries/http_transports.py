@@ -10,6 +10,7 @@ from pytest_agentreplay.boundaries.http_failures import frozen
 from pytest_agentreplay.boundaries.http_files import short_of
 from pytest_agentreplay.boundaries.http_framing import LAST, SHORT, Incoming, framed, head_of, is_chunked
 from pytest_agentreplay.core.model import Failure, HttpReply
+from pytest_agentreplay.core.schedule import END
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class PlayedTransport(asyncio.Transport):
         self._played: Played | None = None
         self._parts = self._segments(outcome, expects=expects)
         self._begun = self._closed = self._paused = self._owing = False
+        self._waiting: asyncio.Task[None] | None = None
 
     def write(self, data: Any) -> None:
         """The request is known already; its first bytes set the answer going."""
@@ -175,12 +177,26 @@ class PlayedTransport(asyncio.Transport):
         except ReplayDiverged as refused:
             self._fail(refused)
             return
-        if part is not None:
+        if isinstance(part, int):
+            # A callback cannot wait; the task that does is kept, or it might be collected meanwhile.
+            self._waiting = self._loop.create_task(self._come(part))
+        elif part is not None:
             self._protocol.data_received(part)
             self._loop.call_soon(self._go_on)
 
-    def _segments(self, outcome: HttpReply | Failure, *, expects: bool) -> Iterator[bytes]:
-        """What comes over the wire, one chunk at a time, and the end that it had."""
+    async def _come(self, chunks: int) -> None:
+        try:
+            await self._wire.passage.come(chunks)
+        except ReplayDiverged as refused:
+            self._fail(refused)
+        else:
+            self._go_on()
+
+    def _segments(self, outcome: HttpReply | Failure, *, expects: bool) -> Iterator[bytes | int]:
+        """What comes over the wire, one chunk at a time, and the end that it had.
+
+        A number stands where the next part is not to come before so many chunks may.
+        """
         if expects:
             yield b"HTTP/1.1 100 Continue\r\n\r\n"
         if isinstance(outcome, Failure):
@@ -195,11 +211,13 @@ class PlayedTransport(asyncio.Transport):
         end = LAST if chunked and failure is None and not outcome.closed else b""
         for left, chunk in zip(range(len(outcome.cuts) - 1, -1, -1), outcome.chunks(), strict=True):
             part = framed(chunk, missing=0 if left else missing) if chunked else chunk
+            yield from self._not_before(len(outcome.cuts) - left)
             yield part if left else part + end
         if outcome.closed and failure is None:
             self._wait_for_more(self._played, outcome.headers)
             return
         if failure is None or not failure.cancelled:
+            yield from self._not_before(END)
             self._played.close()
         if failure is None:
             yield b"" if outcome.cuts else end
@@ -209,6 +227,10 @@ class PlayedTransport(asyncio.Transport):
             self._lose(None)
         elif not failure.cancelled:
             self._break(failure)
+
+    def _not_before(self, chunks: int) -> Iterator[int]:
+        if not self._wire.passage.has_come(chunks):
+            yield chunks
 
     def _end(self, headers: Headers) -> None:
         """All has come; where no length and no last chunk says so, the end of the connection does."""

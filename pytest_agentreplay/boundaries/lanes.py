@@ -30,6 +30,7 @@ class Door(Protocol):
     jobs: WeakSet[Future[Any]]
     count: Callable[[], int]
     begun: dict[str, int]
+    working: dict[int, int]
 
     def over(self) -> bool:
         """Whether the test has ended for whoever carries its stamp."""
@@ -62,6 +63,14 @@ def running_loop() -> AbstractEventLoop | None:
     """The event loop of asyncio that runs this code, if any."""
     asyncio = sys.modules.get("asyncio")
     return asyncio._get_running_loop() if asyncio is not None else None
+
+
+def in_loop() -> bool:
+    """Whether the thread that runs this runs an event loop, which stands still as long as we hold it."""
+    if running_loop() is not None:
+        return True
+    trio = sys.modules.get("trio")
+    return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
 def runner() -> object:
@@ -148,18 +157,28 @@ def inside(strand: Strand, ticket: int, boundary: str) -> Iterator[None]:
         STRAND.reset(token)
 
 
+def trio_run() -> object:
+    """What stands for the run of trio that is under way here."""
+    return sys.modules["trio"].lowlevel.current_trio_token()
+
+
 def carry(strand: Strand, work: Callable[..., Any]) -> Callable[..., Any]:
     """`work` as it is to run in another thread: stamped with a child of `strand`, which begins now."""
+    working = strand.crossing.working
     child = Strand(strand.crossing, "", inside=strand.inside, begun=strand.crossing.count(), parent=strand)
 
     @functools.wraps(work)
     def stamped(*args: Any, **kwargs: Any) -> Any:
-        child.thread = threading.get_ident()
+        me = child.thread = threading.get_ident()
+        working[me] = working.get(me, 0) + 1
         token = STRAND.set(child)
         try:
             return work(*args, **kwargs)
         finally:
             STRAND.reset(token)
+            working[me] -= 1
+            if not working[me]:
+                del working[me]
 
     return stamped
 

@@ -61,6 +61,8 @@ class Recording:
         watch = Watch()
         try:
             result = await stepped(self.passage, coroutine, watch)
+            if watch.suspended:
+                await self.passage.come()
         except ReplayDiverged:
             raise
         except BaseException as error:
@@ -94,6 +96,7 @@ class Recording:
                 raise
             items.append(self.results.kept_item(self.crossing, item))
             passage.first_byte()
+            passage.come_now(len(items))
             try:
                 sent = yield item
             except GeneratorExit:
@@ -120,10 +123,19 @@ class Recording:
         step = generator.asend(None)
         while True:
             try:
-                item = await stepped(passage, step, watch)
-            except StopAsyncIteration:
-                passage.settle(so_far(), suspended=watch.suspended)
-                return
+                try:
+                    item = await stepped(passage, step, watch)
+                except StopAsyncIteration:
+                    if watch.suspended:
+                        await passage.come()
+                    passage.settle(so_far(), suspended=watch.suspended)
+                    return
+                items.append(self.results.kept_item(self.crossing, item))
+                passage.first_byte()
+                if watch.suspended:
+                    await passage.come(len(items))
+                else:
+                    passage.come_now(len(items))
             except ReplayDiverged:
                 raise
             except BaseException as error:
@@ -132,8 +144,6 @@ class Recording:
                 left = error is thrown and failure.cancelled
                 passage.settle(so_far(closed=True) if left else so_far(failure=failure), suspended=watch.suspended)
                 raise
-            items.append(self.results.kept_item(self.crossing, item))
-            passage.first_byte()
             try:
                 sent = yield item
             except GeneratorExit:

@@ -14,6 +14,7 @@ from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tool_recording import AWAITED
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Failure, ToolReply
+from pytest_agentreplay.core.schedule import END
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 
 if TYPE_CHECKING:
@@ -39,18 +40,22 @@ class Replaying:
         __tracebackhide__ = True
         if self.passage.unfinished:
             return self.wait() if awaitable else self._block()
-        reply = self._reply()
-        awaited = isinstance(reply.value, dict) and reply.value.keys() == {AWAITED}
-        if reply.items is not None:
-            return self.async_flow() if awaited else self.flow()
-        return self.wait() if awaited else self._value(reply)
+        outcome = self.passage.outcome
+        if isinstance(outcome, ToolReply):
+            awaited = isinstance(outcome.value, dict) and outcome.value.keys() == {AWAITED}
+            if outcome.items is not None:
+                return self.async_flow() if awaited else self.flow()
+            if awaited:
+                return self.wait()
+        self.passage.come_now()
+        return self._value(self._reply())
 
     async def wait(self) -> Any:
         """What a coroutine function gives when it is awaited."""
         __tracebackhide__ = True
         if self.passage.unfinished:
             await self._for_ever()
-        await self.passage.give_way()
+        await self.passage.come()
         reply = self._reply()
         if reply.items is not None:
             self._changed("a generator", "a coroutine function")
@@ -61,11 +66,14 @@ class Replaying:
         __tracebackhide__ = True
         if self.passage.unfinished:
             self._block()
+        if not isinstance(self.passage.outcome, ToolReply):
+            self.passage.come_now()
         reply = self._reply()
         if reply.items is None:
             self._changed("a function", "a generator")
         try:
             for number, data in enumerate(reply.items, 1):
+                self.passage.come_now(number)
                 item = self.results.given_item(self.crossing, data)
                 try:
                     yield item
@@ -73,6 +81,7 @@ class Replaying:
                     # The recorded generator either went on after it, or its failure is what comes next.
                     if number == len(reply.items) and reply.failure is None:
                         raise
+            self.passage.come_now(_last(reply))
             self._end(reply)
             return self.results.given_end(self.crossing, reply.value)
         finally:
@@ -83,12 +92,14 @@ class Replaying:
         __tracebackhide__ = True
         if self.passage.unfinished:
             await self._for_ever()
-        await self.passage.give_way()
+        if not isinstance(self.passage.outcome, ToolReply):
+            await self.passage.come()
         reply = self._reply()
         if reply.items is None:
             self._changed("a function", "an async generator")
         try:
             for number, data in enumerate(reply.items, 1):
+                await self.passage.come(number)
                 item = self.results.given_item(self.crossing, data)
                 try:
                     yield item
@@ -97,6 +108,7 @@ class Replaying:
                         raise
             if reply.failure is not None and reply.failure.cancelled:
                 await _for_ever()
+            await self.passage.come(_last(reply))
             self._end(reply)
         finally:
             self.passage.finish()
@@ -159,6 +171,11 @@ class Replaying:
         divergence = Divergence(Kind.EXTRA, f"{self.results.name}: {summary}")
         kept = self.crossing.latch(divergence, origin(self.crossing.root))
         raise ReplayDiverged(refusal(divergence), kept)
+
+
+def _last(reply: ToolReply) -> int:
+    """How far a generator came: to its end, or as far as its consumer took it."""
+    return len(reply.items or ()) if reply.closed else END
 
 
 async def _for_ever() -> NoReturn:

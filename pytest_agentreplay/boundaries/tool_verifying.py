@@ -50,6 +50,12 @@ class Trial:
     def first_byte(self) -> None:
         """Nobody times it."""
 
+    async def come(self, chunks: int = 0) -> None:
+        """It comes when it comes."""
+
+    def come_now(self, chunks: int = 0) -> None:
+        """It comes when it comes."""
+
     def settle(self, outcome: Outcome, *, suspended: bool = False) -> None:
         """Compare what came."""
         del suspended

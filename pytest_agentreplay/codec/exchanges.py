@@ -61,6 +61,10 @@ def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
         found["suspended"] = True
     if exchange.parent is not None:
         found["parent"] = exchange.parent
+    if exchange.parts:
+        found["parts"] = [list(part) for part in exchange.parts]
+    if exchange.agent:
+        found["agent"] = protect_text(exchange.agent, bodies.blobs)
     match exchange.call:
         case HttpCall() as call:
             found["request"] = _request(call, number, exchange.lane, bodies)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FUNCTIONS: tuple[Literal["tool", "model", "retrieval"], ...] = ("tool", "model", "retrieval")
 _CALLS = frozenset({"request", "frame", *_FUNCTIONS})
 _OUTCOMES = frozenset({"response", "result", "frames", "failure"})
-KEYS = frozenset({"order", "lane", "ms", "ns", "attempt", "suspended", "parent"}) | _CALLS | _OUTCOMES
+KEYS = frozenset({"order", "lane", "ms", "ns", "attempt", "suspended", "parent", "parts", "agent"}) | _CALLS | _OUTCOMES
 """All keys that an exchange may have."""
 
 _NO_TIME = Timing()
@@ -67,6 +67,8 @@ def exchange_in(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Bo
         suspended=_flag(stored, "suspended"),
         parent=None if parent is None else _integer(parent, "parent"),
         timing=_timing(stored),
+        parts=_parts(stored),
+        agent=reveal_text(stored["agent"], blobs) if "agent" in stored else "",
     )
 
 
@@ -203,6 +205,13 @@ def _timing(stored: dict[str, Any]) -> Timing:
         return _NO_TIME
     start, first, end = _three(stored["ms"])
     return Timing(_ns(start), None if first is None else _ns(first), None if end is None else _ns(end))
+
+
+def _parts(stored: dict[str, Any]) -> tuple[tuple[int, int], ...]:
+    pairs = _array(stored.get("parts", []), "parts")
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        _wrong("parts", "pairs of a reading and a number of chunks")
+    return tuple([(_integer(reading, "parts"), _integer(chunks, "parts")) for reading, chunks in pairs])
 
 
 def _three(value: Any) -> list[Any]:

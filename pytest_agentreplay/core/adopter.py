@@ -64,6 +64,10 @@ class Adopter:
             self._calls[x.start] = call
             return Answer(x, len(self._calls))
 
+    def part(self, ticket: int, chunks: int) -> None:
+        """Never called: nothing is forwarded."""
+        del ticket, chunks
+
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Never called: nothing is forwarded."""
         del ticket, outcome, at, first, suspended

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Moment:
     """Where and when a crossing happens: lane, nanoseconds since the run began, attempt, enclosing exchange.
 
-    `reads` says that somebody has declared what is called to change nothing.
+    `reads` says that somebody has declared what is called to change nothing, `agent` names the agent that calls.
     """
 
     lane: str
@@ -24,6 +24,7 @@ class Moment:
     attempt: int = 1
     parent: int | None = None
     reads: bool = False
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,9 @@ class Gate(Protocol):
 
     def ask(self, call: Call, moment: Moment) -> Verdict:
         """Decide on a call that is about to happen."""
+
+    def part(self, ticket: int, chunks: int) -> None:
+        """Note how far the answer of a call that was forwarded has come, in chunks; 0: it has begun."""
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Take the outcome of a call that was forwarded."""

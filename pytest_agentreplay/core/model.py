@@ -288,7 +288,10 @@ class Exchange:
     a happened before b; what of that binds a replay is said by `precedence`. `finish` and `outcome` are None for a call
     that never ended. `lane` is the strand of concurrency ("main", "main.1", ...), `attempt` counts an SDK's retries,
     `suspended` says whether the caller gave way to others meanwhile, `parent` is the `start` of the exchange
-    inside which this one happened.
+    inside which this one happened. `agent` is the name of the agent that made the call, where somebody named it.
+
+    `parts` are pairs of a reading and a number of chunks (or items): what had come of the answer by then, 0 being its
+    beginning. They stand only where something else happened before the end of the answer.
     """
 
     call: Call
@@ -300,6 +303,8 @@ class Exchange:
     suspended: bool = False
     parent: int | None = None
     timing: Timing = Timing()
+    parts: tuple[tuple[int, int], ...] = ()
+    agent: str = ""
 
     @property
     def made(self) -> int | None:

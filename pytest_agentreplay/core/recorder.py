@@ -25,6 +25,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._count = 0
         self._exchanges: dict[int, Exchange] = {}
+        self._parts: dict[int, list[tuple[int, int]]] = {}
 
     def recognise(self, call: Call) -> bool:  # noqa: ARG002  the Gate protocol: nothing is recorded yet, so nothing is known
         """Never: each call has to be scanned for secrets before it is kept."""
@@ -47,9 +48,16 @@ class Recorder:
                 lane=moment.lane,
                 attempt=moment.attempt,
                 parent=moment.parent,
+                agent=moment.agent,
                 timing=Timing(start=moment.at),
             )
         return Forward(start)
+
+    def part(self, ticket: int, chunks: int) -> None:
+        """The answer of `ticket` has come as far as `chunks` chunks or items (0: it has begun)."""
+        with self._lock:
+            self._count += 1
+            self._parts.setdefault(ticket, []).append((self._count, chunks))
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Complete the exchange `ticket`."""
@@ -57,7 +65,14 @@ class Recorder:
             self._count += 1
             begun = self._exchanges[ticket]
             timing = replace(begun.timing, first=first, end=at)
-            done = replace(begun, outcome=outcome, finish=self._count, suspended=suspended, timing=timing)
+            done = replace(
+                begun,
+                outcome=outcome,
+                finish=self._count,
+                suspended=suspended,
+                timing=timing,
+                parts=tuple(self._parts.pop(ticket, ())),
+            )
             self._exchanges[ticket] = done
         if self._note is not None:
             self._note(done)

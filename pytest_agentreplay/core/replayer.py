@@ -18,6 +18,7 @@ from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
 from pytest_agentreplay.core.matching import ClientIds, Matching
+from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.precedence import Precedence
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Replayer:
         self.run = run
         self.served: dict[int, Call] = {}
         self.divergence: Divergence | None = None
+        self.loose = False
+        """Whether calls that only read may come in another order."""
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
         self._matching = matching
         self._reader = reader
@@ -76,13 +79,22 @@ class Replayer:
             if found is None:
                 served = self.served.keys()
                 return Refuse(explain.miss(self.run, self._reader, served, call, moment.lane, matching=self._matching))
-            if self._precedence.early(found):
+            if self._precedence.early(found) and not (self.loose and only_reads(call, moment)):
                 binding = {x.start for x in self._precedence.binding(found)}
                 free = {x.start for x in self._top} - binding - {found.start}
                 return Refuse(explain.order(self.run, self._reader, self.served.keys() | free, call, found))
             self._serve(found, call)
             self._tickets += 1
             return Answer(found, self._tickets)
+
+    def part(self, ticket: int, chunks: int) -> None:
+        """Never called: a replayer forwards nothing."""
+        raise AssertionError(f"arrival {ticket} was answered from the recording; chunk {chunks} is none of its own")
+
+    def stalled(self, call: Call, found: Exchange, expected: Exchange) -> Divergence:
+        """Why `call`, recorded as `found`, is not answered: what had been answered before, `expected`, was not."""
+        with self._lock:
+            return explain.stalled(self.run, self._reader, self.served.keys(), call, found=found, expected=expected)
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Never called: a replayer forwards nothing."""
@@ -161,6 +173,13 @@ class Replayer:
     def _serve(self, x: Exchange, call: Call) -> None:
         self.served[x.start] = call
         self._precedence.answer(x)
+
+
+def only_reads(call: Call, moment: Moment) -> bool:
+    """Whether a call is known to change nothing."""
+    if isinstance(call, ToolCall):
+        return moment.reads or call.boundary == "retrieval"
+    return isinstance(call, HttpCall) and call.method in {"GET", "HEAD", "OPTIONS"}
 
 
 def queued(named: Sequence[tuple[Hashable, Exchange]]) -> Queues:

@@ -19,6 +19,7 @@ from pytest_agentreplay.settings.words import (
     live_by_word,
     nearest,
     number,
+    order_of,
     paths_of,
     refuse_unknown,
     texts,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.rules import Part, Rule
     from pytest_agentreplay.core.tolerance import Tolerances
+    from pytest_agentreplay.settings.words import Clocks, Orders
 
 __all__ = ["INI", "MARKER", "OPTIONS", "Mode", "Settings", "resolve"]
 
@@ -53,6 +55,7 @@ class Settings(NamedTuple):
     marker changes. `tools` holds (import path, effects), `models` (import path, name of the model), `retrievals`
     (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place, what may
     differ), `ignored` (what may differ, reason). `adopt` is the reason for taking changed requests under old replies.
+    `waits` lets replies take as long as they took.
     """
 
     mode: Mode = "replay"
@@ -67,7 +70,9 @@ class Settings(NamedTuple):
     models: tuple[tuple[str, str], ...] = ()
     retrievals: tuple[tuple[str, str], ...] = ()
     prove: bool = True
-    clock: Literal["stepped", "real"] = "stepped"
+    clock: Clocks = "stepped"
+    order: Orders = "auto"
+    waits: bool = False
     seed: int | None = None
     expect: Literal["", "reproduces"] = ""
     allow_hosts: tuple[str, ...] = ()
@@ -174,6 +179,8 @@ def resolve(
         retrievals=paths_of(table["agentreplay_retrievals"], f"{where}agentreplay_retrievals"),
         prove=bool(table["agentreplay_prove"]) and not options.get("agentreplay_no_prove"),
         clock=clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"),
+        order=order_of(table["agentreplay_order"], f"{where}agentreplay_order"),
+        waits=bool(table["agentreplay_waits"]),
         seed=number(table["agentreplay_seed"], f"{where}agentreplay_seed"),
         allow_hosts=tuple(table["agentreplay_allow_hosts"]),
         allow_subprocess=tuple(table["agentreplay_allow_subprocess"]),
@@ -265,6 +272,10 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
                 changes["ignored"] = tuple(dict((*settings.ignored, *ignored_of(value, name))).items())
             case "clock":
                 changes["clock"] = clock_of(value, name)
+            case "order":
+                changes["order"] = order_of(value, name)
+            case "waits":
+                changes["waits"] = bool(value)
             case "seed":
                 changes["seed"] = number(value, name)
             case "expect":

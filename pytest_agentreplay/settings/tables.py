@@ -53,7 +53,11 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     }),
     ("agentreplay_ci_record", {"type": "bool", "default": False, "help": "allow recording where CI is set"}),
     ("agentreplay_prove", {"type": "bool", "default": True, "help": "replay each new recording at once, offline"}),
-    ("agentreplay_clock", {"type": "string", "default": "stepped", "help": "stepped or real"}),
+    ("agentreplay_clock", {"type": "string", "default": "stepped", "help": "stepped, real or virtual"}),
+    ("agentreplay_order", {
+        "type": "string", "default": "auto", "help": "order of replies: auto, recorded, free or loose",
+    }),
+    ("agentreplay_waits", {"type": "bool", "default": False, "help": "let replies take as long as they did"}),
     ("agentreplay_seed", {"type": "string", "default": "", "help": "seed of random and uuid; else by test id"}),
     ("agentreplay_allow_hosts", {"type": "linelist", "default": [], "help": "hosts a replayed test may reach"}),
     ("agentreplay_allow_subprocess", {"type": "linelist", "default": [], "help": "programs it may start"}),
@@ -70,6 +74,7 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
 
 MARKER = (
     *("mode", "tools", "read_tools", "tolerances", "models", "retrievals", "ignore", "clock", "seed", "expect"),
+    *("order", "waits"),
     *("allow_hosts", "allow_subprocess", "children", "fixtures", "places"),
 )
 """The keywords of `@pytest.mark.agentreplay`."""

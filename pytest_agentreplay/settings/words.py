@@ -5,21 +5,24 @@ Every refusal is a SettingsError that names the flag, variable, key or keyword a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CLOCKS = ("stepped", "real")
+Clocks: TypeAlias = Literal["stepped", "real", "virtual"]
+Orders: TypeAlias = Literal["auto", "recorded", "free", "loose"]
+
+CLOCKS = ("stepped", "real", "virtual")
+ORDERS = ("auto", "recorded", "free", "loose")
 EFFECTS = ("read", "write")
 REPLAY_TOOLS = ("frozen", "verify")
 UNUSED = ("warn", "fail", "ignore")
 NOT_YET = {
     "--replay": {"live": "Record anew with --snapshot-record, or run unrecorded with --replay=off."},
     "--replay-tools": {"live": "Take frozen or verify; run everything with --replay=off."},
-    "clock": {"virtual": "Use stepped, which agent code sees move from crossing to crossing, or real."},
 }
 
 
@@ -112,10 +115,16 @@ def tolerances_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     return rows
 
 
-def clock_of(value: object, name: str) -> Literal["stepped", "real"]:
+def clock_of(value: object, name: str) -> Clocks:
     """One of the clocks."""
     refuse_unknown(name, value, CLOCKS)
-    return "real" if value == "real" else "stepped"
+    return cast("Clocks", value)
+
+
+def order_of(value: object, name: str) -> Orders:
+    """One of the orders."""
+    refuse_unknown(name, value, ORDERS)
+    return cast("Orders", value)
 
 
 def number(value: object, name: str) -> int | None:

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.chance import GENERATORS
 from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.boundaries.holding import Holding
 from pytest_agentreplay.boundaries.locales import locale_here
 from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.numbering import thinned
 from pytest_agentreplay.core.precedence import late_lanes, untangled
 from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, SnapshotMissing
@@ -32,8 +35,10 @@ from pytest_agentreplay.workflow.scene import Ended, Scene
 from pytest_agentreplay.workflow.sealing import checked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.model import Exchange, JsonObject
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
@@ -64,6 +69,7 @@ class Recording(Scene):
         self.recorder = Recorder(self.journal.write)
         recorder = self.recorder
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
+        self.crossing.order = Holding(recorder)
         self._locale = locale_here(place.environ)
         self._ended: Ended | None = None
         self._body = 0
@@ -167,20 +173,23 @@ class Recording(Scene):
         return "this run skipped itself, the recorded one passed" if ended.skipped else ""
 
     def _sealed(self, ended: Ended) -> Run:
-        exchanges = untangled(self.recorder.exchanges(), self.child_lanes())
+        exchanges, now = thinned(self.recorder.exchanges())
+        exchanges = untangled(exchanges, self.child_lanes())
+        begun = {lane: now(reading) for lane, reading in self.crossing.begun.items()}
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
         details: JsonObject = kit.surroundings(self.place.root) | {
             "models": kit.models(exchanges, READER),
-            "body": self._body,
+            "body": now(self._body),
+            "order": order_of(exchanges, self.child_lanes()),
             "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
             "zone": zone_here(self.header.clock),
             "locale": self._locale,
             "generators": [*sorted(GENERATORS)],
             "fixtures": dict(self.fixtures),
             "trace": dict(self.crossing.trace),
-            "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), self.crossing.begun)),
+            "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": dict(self.redaction.record),
             "environment": self.settings.environment(self.place.environ),
             "annotations": self.annotations,
@@ -189,6 +198,15 @@ class Recording(Scene):
         }
         kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
+
+
+def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...]) -> JsonObject:
+    """What a replay has to know of the order of a run whose calls overlap: whom it does not hold, what is chance."""
+    schedule = Schedule(exchanges, children)
+    if not schedule.overlapping:
+        return {}
+    racy = schedule.collisions
+    return {"held": True, **({"apart": [*children]} if children else {}), **({"racy": racy} if racy else {})}
 
 
 def seed_of(test: str) -> int:

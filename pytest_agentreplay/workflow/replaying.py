@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.drift import drift, files
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
@@ -50,9 +52,25 @@ class Replay(Scene):
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         self.clock.live_inside = self.verifier is not None
+        self.replayer.loose = settings.order == "loose"
+        self.crossing.order = self.order = None if self.verifier else self._order()
         self._whole = False
         if edited:
             self.told["edited"] = list(edited)
+
+    def _order(self) -> Serving | None:
+        """Who hands the answers over; None where they come at once."""
+        settings, run = self.settings, self.snapshot.run
+        kept = run.header.kit.get("order")
+        if settings.order == "free" and not settings.waits:
+            return None
+        apart = kept.get("apart") if isinstance(kept, dict) else ()
+        schedule = Schedule(run.exchanges, map(str, apart) if isinstance(apart, list) else ())
+        wanted = settings.order != "auto" or settings.waits or (isinstance(kept, dict) and schedule.overlapping)
+        if not wanted:
+            return None
+        loose = settings.order in {"loose", "free"}
+        return Serving(schedule, self.crossing, self.replayer.stalled, loose=loose, waits=settings.waits)
 
     def guard(self) -> Guard:
         """Denies sockets and child processes, and keeps a ledger of who tried."""
@@ -232,6 +250,10 @@ class Closed:
         """Refuse, whatever it is."""
         del moment
         return Refuse(replace(self.why, now=call))
+
+    def part(self, ticket: int, chunks: int) -> None:
+        """Never called: nothing is forwarded."""
+        del ticket, chunks
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Never called: nothing is forwarded."""

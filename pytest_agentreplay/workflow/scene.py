@@ -114,7 +114,7 @@ class Scene:
             self.redaction.learn(category, value)
         self.clock = Clock(settings.clock, clock)
         kit = kit or {}
-        self.zone = Zone(kit.get("zone") if settings.clock == "stepped" else None, clock)
+        self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.fixtures)
         self.crossing = doorstep.Crossing(

@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "index.md"
         ("sh", "pip install -e '.[tests]'\n", ""),
         ("sh", "curl example.com\n", ""),
         ("ini", "[pytest]\nagentreplay_tolls = shop.refund\n", ""),
-        ("ini", "[pytest]\nagentreplay_clock = virtual\n", "pytest.ini"),
+        ("ini", "[pytest]\nagentreplay_clock = virtuall\n", "pytest.ini"),
         ("toml", '[tool.pytest.ini_options]\nagentreplay_ignore = ["$.x"]\n', ""),
         ("yaml", "jobs: {a: {steps: [{run: pytest --snapshot-rekord}]}}\n", ""),
         ("json", "{'a': 1}\n", ""),

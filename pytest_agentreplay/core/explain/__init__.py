@@ -51,10 +51,44 @@ def order(run: Run, reader: Reader, served: Collection[int], call: Call, found: 
     early = [x for x in standing.unserved() if not x.abandoned and x.made is not None and x.made < found.start]
     here = [x for x in early if standing.lane(x) == standing.lane(found)]
     skipped = (here or early or [found])[0]
-    mine, theirs = line(call, reader), line(skipped.call, reader)
-    sides = (Difference("call", theirs, mine),)
     if here and standing.is_model(found) and skipped is not found:
+        sides = (Difference("call", line(skipped.call, reader), line(call, reader)),)
         return _missing(standing, skipped, (*here[1:],), sides, call)
+    return _order(standing, call, found, skipped)
+
+
+def stalled(
+    run: Run, reader: Reader, served: Collection[int], call: Call, *, found: Exchange, expected: Exchange
+) -> Divergence:
+    """Why `call`, recorded as `found`, is not answered: `expected` was answered before, and nothing brings it now.
+
+    Or it is asked for too, and `call` had come only after its answer.
+    """
+    standing = Standing(run, reader, served)
+    if expected.finish is not None and expected.finish < found.start:
+        return _order(standing, call, found, expected)
+    mine, theirs = standing.name(call), standing.name(expected.call)
+    if expected.start in served:
+        what, cause = f"{mine} waits, but {theirs} is answered first and nobody takes its answer", "took"
+    else:
+        what, cause = f"{mine} waits, but {theirs} is answered first and was not called", "made"
+    return standing.divergence(
+        Kind.ORDER,
+        what,
+        found,
+        recorded=expected,
+        now=call,
+        differences=(Difference("call", line(expected.call, reader), line(call, reader)),),
+        cause=f"when recorded both were under way at once, and {theirs} had its answer first; now nothing that "
+        f"your code does can lead to it: what {cause} it at once waits for {mine}, or is gone (fewer workers, "
+        "a smaller limit, a gather that became a sequence)",
+        hints=('if the order does not matter here: @pytest.mark.agentreplay(order="loose")',),
+    )
+
+
+def _order(standing: Standing, call: Call, found: Exchange, skipped: Exchange) -> Divergence:
+    mine, theirs = line(call, standing.reader), line(skipped.call, standing.reader)
+    sides = (Difference("call", theirs, mine),)
     turn, was = standing.turn(found), standing.turn(skipped)
     same = "the same turn" if turn == was else f"turn {was}"
     return standing.divergence(

@@ -1,0 +1,432 @@
+"""Recorded answers handed over in the order in which they came, one at a time, each when all is quiet.
+
+A task waits here for its answer as it waited for the network, a thread too. The next answer goes out when the one
+before it has run its course: its event loop is idle, its thread has asked again or had a millisecond. What is next but
+was not asked for is waited for as long as something can still bring it: a thread or an executor's job at work, a timer
+that was due by then when recorded, and half a second where a task waits for something that nobody here knows. After
+that the recorded order cannot be kept. That is the stall: the test ends with a report that names both sides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.boundaries import idle as idling
+from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.boundaries.origins import origin, where
+from pytest_agentreplay.boundaries.waiting import awaiting
+from pytest_agentreplay.boundaries.work import at_work, joins, unknown_waits
+from pytest_agentreplay.core.schedule import END, Event
+from pytest_agentreplay.errors import ReplayDiverged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import FrameType
+
+    from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+    from pytest_agentreplay.boundaries.idle import Idle
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Call, Exchange
+    from pytest_agentreplay.core.schedule import Schedule
+
+    Explain = Callable[[Call, Exchange, Exchange], Divergence]
+
+SILENCE = 0.5
+"""Seconds in which nothing happens, before what waits for something unknown counts as waiting for us."""
+
+GRACE = 0.05
+"""Seconds beyond the recorded wait for which a timer of the program is waited for."""
+
+WORKING = 10.0
+"""Seconds beyond four times the recorded wait for which a thread at work is waited for."""
+
+HELD_UP = 0.02
+"""Seconds for which the thread of an event loop stands still in a wait, before it counts as held up there."""
+
+LOOK = 0.002
+"""Seconds between two looks at what cannot tell by itself that it has changed."""
+
+
+class Waiter:
+    """Somebody who waits until an answer has come as far as `chunks`. `idle` is None for a thread."""
+
+    __slots__ = ("call", "chunks", "future", "idle", "over", "refused", "source", "start", "thread", "wake")
+
+    def __init__(self, passage: Passage, chunks: int, idle: Idle | None, wake: Callable[[], object]) -> None:
+        """Made where it waits."""
+        assert passage.exchange is not None
+        self.start = passage.exchange.start
+        self.call = passage.call
+        self.chunks = chunks
+        self.idle = idle
+        self.thread = threading.get_ident()
+        self.wake = wake
+        self.future: object = None
+        self.source: object = lanes.runner()
+        self.over = self.refused = False
+
+    def frames(self) -> Iterable[FrameType]:
+        """Where it waits, the innermost frame first."""
+        coroutine = getattr(self.source, "get_coro", lambda: getattr(self.source, "coro", None))()
+        if coroutine is not None:
+            return awaiting(coroutine)
+        found, frame = [], self._thread_frame()
+        while frame is not None:
+            found.append(frame)
+            frame = frame.f_back
+        return found
+
+    def _thread_frame(self) -> FrameType | None:
+        import sys
+
+        return sys._current_frames().get(self.thread)
+
+
+class Serving:
+    """The order of one replay. Safe from any thread and task.
+
+    `explain` gives the divergence for a call, recorded as its first exchange, that came or waits before the second.
+    `loose` hands over what has been asked for where the recorded order cannot be kept, and names no one.
+    `waits` lets answers take as long as they took.
+    """
+
+    now = staticmethod(time.monotonic)  # not a name of this module: whoever freezes time replaces those
+
+    def __init__(
+        self, schedule: Schedule, crossing: Crossing, explain: Explain, *, loose: bool = False, waits: bool = False
+    ) -> None:
+        """Nothing is watched before somebody waits."""
+        self.schedule = schedule
+        self.guessed = False  # whether a loop could not be asked when it is idle
+        self._crossing = crossing
+        self._explain = explain
+        self._loose = loose
+        self._waits = waits
+        self._changed = threading.Condition(threading.RLock())
+        self._waiting: dict[int, Waiter] = {}
+        self._early: list[Waiter] = []
+        self._loops: dict[object, Idle] = {}
+        self._settling: dict[int, float] = {}
+        self._stuck: dict[Idle, tuple[object, float]] = {}
+        self._moved = self._came = self.now()
+        self._divergence: Divergence | None = None
+
+    def ask(self, start: int) -> None:
+        """The call that is recorded as `start` was made."""
+        with self._changed:
+            self.schedule.ask(start)
+            self._moved = self.now()
+
+    def has_come(self, passage: Passage, chunks: int) -> bool:
+        """Whether the answer has come so far."""
+        assert passage.exchange is not None
+        start = passage.exchange.start
+        return self.schedule.released(start) >= chunks or not self.schedule.holds(start)
+
+    def drop(self, start: int) -> None:
+        """Whoever made the call wants no more of its answer."""
+        with self._changed:
+            if self.schedule.released(start) < END:
+                self.schedule.drop(start)
+                self._changed.notify_all()
+
+    async def come(self, passage: Passage, chunks: int) -> None:
+        """Wait until the answer has come as far as `chunks`. Raises ReplayDiverged where the order cannot be kept."""
+        exchange = passage.exchange
+        assert exchange is not None
+        if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
+            return
+        if not exchange.suspended:
+            self._at_once(passage, exchange)
+            return
+        loop = lanes.running_loop()
+        idle = self._watched(loop if loop is not None else lanes.trio_run())
+        if loop is not None:
+            await self._in_loop(passage, chunks, idle, loop)
+        else:
+            await self._in_trio(passage, chunks, idle)
+
+    def come_now(self, passage: Passage, chunks: int) -> None:
+        """As `come`, for a thread; the thread of a running event loop is never held."""
+        exchange = passage.exchange
+        assert exchange is not None
+        if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
+            return
+        if lanes.in_loop():
+            self._at_once(passage, exchange)
+            return
+        waiter = Waiter(passage, chunks, None, self._changed.notify_all)
+        with self._changed:
+            self._wait(waiter)
+            try:
+                while not waiter.over:
+                    if self._crossing.ended.is_set():
+                        raise ReplayDiverged("refused: an answer is waited for after its test has ended")
+                    wait = self._consider(None)
+                    if not waiter.over:
+                        self._changed.wait(20 * LOOK if wait is None else wait)
+            finally:
+                self._leave(waiter)
+        self._raise_refused(waiter)
+
+    def refuse(self, divergence: Divergence) -> None:
+        """The gate has refused for good: nobody is handed anything any more."""
+        with self._changed:
+            self._divergence = divergence
+            for waiter in list(self._waiting.values()):
+                self._let_go(waiter, refused=True)
+
+    def stop(self) -> None:
+        """Leave all loops as they were."""
+        with self._changed:
+            for idle in self._loops.values():
+                idle.stop()
+            self._loops.clear()
+
+    # Waiting.
+
+    async def _in_loop(self, passage: Passage, chunks: int, idle: Idle, loop: asyncio.AbstractEventLoop) -> None:
+        future = loop.create_future()
+
+        def wake() -> None:
+            if threading.get_ident() == idle.thread:
+                _done(future)
+            else:
+                loop.call_soon_threadsafe(_done, future)
+
+        waiter = Waiter(passage, chunks, idle, wake)
+        waiter.future = future
+        with self._changed:
+            self._wait(waiter)
+        idle.poke()
+        try:
+            await future
+        finally:
+            self._leave_with_lock(waiter)
+        self._raise_refused(waiter)
+
+    async def _in_trio(self, passage: Passage, chunks: int, idle: Idle) -> None:
+        import trio
+
+        event, token = trio.Event(), trio.lowlevel.current_trio_token()
+
+        def wake() -> None:
+            if threading.get_ident() == idle.thread:
+                event.set()
+            else:
+                token.run_sync_soon(event.set)
+
+        waiter = Waiter(passage, chunks, idle, wake)
+        with self._changed:
+            self._wait(waiter)
+        idle.poke()
+        try:
+            await event.wait()
+        finally:
+            self._leave_with_lock(waiter)
+        self._raise_refused(waiter)
+
+    def _wait(self, waiter: Waiter) -> None:
+        if self._divergence is not None:
+            waiter.over = waiter.refused = True
+            waiter.wake()
+            return
+        self._waiting[waiter.start] = waiter
+        self._settling.pop(waiter.thread, None)
+        self._moved = self.now()
+        if waiter.idle is not None and not waiter.idle.slept and self.schedule.early(waiter.start) is not None:
+            self._early.append(waiter)
+        self._changed.notify_all()
+
+    def _leave_with_lock(self, waiter: Waiter) -> None:
+        with self._changed:
+            self._leave(waiter)
+
+    def _leave(self, waiter: Waiter) -> None:
+        """Nobody waits there any more; who leaves before the answer came wants none."""
+        if self._waiting.get(waiter.start) is waiter:
+            del self._waiting[waiter.start]
+        if not waiter.over:
+            self.schedule.drop(waiter.start)
+        self._changed.notify_all()
+
+    def _raise_refused(self, waiter: Waiter) -> None:
+        if waiter.refused:
+            raise self._refusal()
+
+    def _refusal(self) -> ReplayDiverged:
+        divergence = self._divergence
+        assert divergence is not None
+        return ReplayDiverged(f"[{divergence.kind.code}] {divergence.summary}", divergence)
+
+    def _watched(self, runs: object) -> Idle:
+        idle = self._loops.get(runs)
+        if idle is None:
+            idle = self._loops[runs] = idling.watched(self._idle)
+            self.guessed = self.guessed or isinstance(idle, idling.RoundsIdle)
+        return idle
+
+    # Handing over.
+
+    def _idle(self, idle: Idle) -> float | None:
+        with self._changed:
+            return self._consider(idle)
+
+    def _consider(self, here: Idle | None) -> float | None:
+        """Hand over what is next, if it is time. Gives the seconds until another look, 0 if `here` has work again."""
+        while self._waiting:
+            event = self.schedule.next()
+            if event is None:
+                # All has come that came when recorded, so nothing is left to keep an order with.
+                for one in list(self._waiting.values()):
+                    self._let_go(one)
+                return 0
+            if self._unquiet(here):
+                return LOOK
+            waiter = self._waiting.get(event.start)
+            awaited = self._awaited(event, waiter)
+            if awaited is not None:
+                if (wait := self._hope(awaited)) is not None:
+                    return wait
+                if waiter is None:
+                    self._stall(event)
+                    return 0
+                self.schedule.expect_no_more(awaited.start)
+                continue
+            assert waiter is not None
+            if self._waits and (left := self._left(event)) > 0:
+                return left
+            if (early := self._too_early(event, waiter)) is not None:
+                self._part(early, self.schedule.exchanges[event.start])
+                return 0
+            self._hand_over(event, waiter)
+            if waiter.over:
+                return 0 if waiter.idle is here else LOOK
+        return None
+
+    def _awaited(self, event: Event, waiter: Waiter | None) -> Event | None:
+        """What has to happen before `event` can come: a call that was made before it; None when nothing has."""
+        if waiter is None:
+            x = self.schedule.exchanges[event.start]
+            if self.schedule.asked(event.start):
+                return event
+            return Event(x.start, x.start, END, x.timing.start)
+        missing = self.schedule.to_be_asked(event.reading)
+        return None if missing is None else Event(missing.start, missing.start, END, missing.timing.start)
+
+    def _hand_over(self, event: Event, waiter: Waiter) -> None:
+        self.schedule.come(event)
+        self._came = self._moved = self.now()
+        if waiter.chunks <= event.chunks:
+            self._let_go(waiter)
+
+    def _let_go(self, waiter: Waiter, *, refused: bool = False) -> None:
+        waiter.over, waiter.refused = True, refused
+        self._waiting.pop(waiter.start, None)
+        if waiter.idle is None:
+            self._settling[waiter.thread] = self.now() + idling.SETTLE
+        else:
+            waiter.idle.slept = isinstance(waiter.idle, idling.RoundsIdle | idling.TrioIdle)
+        waiter.wake()
+
+    def _left(self, event: Event) -> float:
+        """Seconds until as much time has passed since the last answer as had when recorded."""
+        last = self.schedule.last
+        return (event.at - (last.at if last is not None else 0)) / 1e9 - (self.now() - self._came)
+
+    def _at_once(self, passage: Passage, exchange: Exchange) -> None:
+        """The answer to a call that gives way to nobody: it comes now, whatever is next."""
+        with self._changed:
+            if self._divergence is not None:
+                raise self._refusal()
+            event = self.schedule.early(exchange.start)
+            waiter = None if event is None else self._waiting.get(event.start)
+            here = waiter is not None and waiter.idle is not None and waiter.idle.thread == threading.get_ident()
+            if not self._loose and here and waiter is not None and waiter.idle is not None and not waiter.idle.slept:
+                divergence = self._explain(passage.call, exchange, self.schedule.exchanges[waiter.start])
+                self._latch(divergence, origin(self._crossing.root))
+                raise self._refusal()
+            end = exchange.timing.end or exchange.timing.start
+            self.schedule.come(Event(exchange.finish or exchange.start, exchange.start, END, end))
+            self.schedule.drop(exchange.start)
+            self._came = self._moved = self.now()
+            self._changed.notify_all()
+
+    # Quiet.
+
+    def _unquiet(self, here: Idle | None) -> bool:
+        """Whether what was handed over before has not run its course."""
+        for idle in self._loops.values():
+            if idle is not here and not idle.quiet and not self._held_up(idle):
+                return True
+        now = self.now()
+        for thread in [thread for thread, until in self._settling.items() if until <= now]:
+            del self._settling[thread]
+        return bool(self._settling)
+
+    def _held_up(self, idle: Idle) -> bool:
+        """Whether the thread of a loop waits for another thread, and has for a while: it does not go on by itself."""
+        at = joins(idle.thread)
+        before, since = self._stuck.get(idle, (None, 0.0))
+        if at is None or at != before:
+            self._stuck[idle] = at, self.now()
+            return False
+        return self.now() - since > HELD_UP
+
+    def _hope(self, awaited: Event) -> float | None:
+        """Seconds for which it is worth waiting for `awaited` until another look; None when nothing can bring it."""
+        now = self.now()
+        last = self.schedule.last
+        gap = max(0, awaited.at - (last.at if last is not None else 0)) / 1e9
+        held = {waiter.thread for waiter in self._waiting.values()} | {idle.thread for idle in self._loops.values()}
+        busy, unknown = at_work(self._crossing, held)
+        silent = now - self._moved
+        if busy and silent < WORKING + 4 * gap:
+            return LOOK
+        for runs, idle in self._loops.items():
+            if idle.timeout is not None and now - self._came + idle.timeout <= gap + GRACE:
+                return max(idle.timeout, LOOK)
+            unknown = unknown or isinstance(idle, idling.TrioIdle)
+            if isinstance(runs, asyncio.AbstractEventLoop) and runs.is_running() and not unknown:
+                unknown = unknown_waits(runs, {waiter.future for waiter in self._waiting.values()})
+        return SILENCE - silent if unknown and silent < SILENCE else None
+
+    # Parting.
+
+    def _too_early(self, event: Event, waiter: Waiter) -> Waiter | None:
+        """Who waits in the same loop as `waiter`, although it had asked only after `event` when recorded."""
+        if not self._early:
+            return None
+        self._early = [early for early in self._early if not early.over and self.schedule.early(early.start)]
+        if self._loose:
+            return None
+        return next((early for early in self._early if early.idle is waiter.idle and event.reading < early.start), None)
+
+    def _stall(self, event: Event) -> None:
+        """Nothing can bring what is next: say so, or where that is allowed go on with what was asked for."""
+        if not self._loose:
+            self._part(min(self._waiting.values(), key=lambda one: one.start), self.schedule.exchanges[event.start])
+            return
+        for other in self.schedule.events:
+            one = self._waiting.get(other.start)
+            if one is not None and self.schedule.released(other.start) < other.chunks:
+                self._hand_over(other, one)
+                if one.over:
+                    return
+
+    def _part(self, waiter: Waiter, expected: Exchange) -> None:
+        mine = self.schedule.exchanges[waiter.start]
+        self._latch(self._explain(waiter.call, mine, expected), where(waiter.frames(), self._crossing.root))
+
+    def _latch(self, divergence: Divergence, line: str) -> None:
+        kept = self._crossing.latch(divergence, line)
+        if self._divergence is None:
+            self.refuse(kept)
+
+
+def _done(future: asyncio.Future[Any]) -> None:
+    if not future.done():
+        future.set_result(None)
