@@ -8,6 +8,7 @@ left alone; nobody can tell when they are idle.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ class Holding:
     def __init__(self, gate: Gate) -> None:
         """`gate` is told how far each answer has come."""
         self._gate = gate
+        self._stopped = False
         self._queues: dict[object, tuple[Idle, deque[Callable[[], bool]]]] = {}
 
     async def come(self, passage: Passage, chunks: int) -> None:
@@ -37,6 +39,8 @@ class Holding:
         loop = lanes.running_loop()
         runs: object = loop if loop is not None else lanes.trio_run()
         queue = self._queues.get(runs)
+        if self._stopped:
+            return
         if loop is None or (queue is not None and queue[1]) or not idling.is_idle(loop):
             await self._wait(runs, queue)
         self.come_now(passage, chunks)
@@ -61,9 +65,13 @@ class Holding:
             self._gate.part(passage.ticket, chunks)
 
     def stop(self) -> None:
-        """Leave all loops as they were."""
-        for watched, _ in self._queues.values():
+        """Leave all loops as they were, and let everybody in who still waits in one that runs on."""
+        self._stopped = True
+        for watched, waiting in self._queues.values():
             watched.stop()
+            with contextlib.suppress(RuntimeError):  # the loop is closed, or the run of trio over
+                while waiting:
+                    waiting.popleft()()
         self._queues.clear()
 
     async def _wait(self, runs: object, queue: tuple[Idle, deque[Callable[[], bool]]] | None) -> None:

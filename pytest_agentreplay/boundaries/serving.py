@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     Explain = Callable[[Call, Exchange, Exchange], Divergence]
 
 SILENCE = 0.5
-"""Seconds in which nothing happens, before what waits for something unknown counts as waiting for us."""
+"""Seconds beyond twice the recorded wait in which nothing happens, before an unknown wait counts as one for us."""
 
 GRACE = 0.05
-"""Seconds beyond the recorded wait for which a timer of the program is waited for."""
+"""Seconds beyond twice the recorded wait for which a timer of the program is waited for."""
 
 WORKING = 10.0
 """Seconds beyond four times the recorded wait for which a thread at work is waited for."""
@@ -48,6 +48,9 @@ HELD_UP = 0.02
 
 LOOK = 0.002
 """Seconds between two looks at what cannot tell by itself that it has changed."""
+
+
+TOO_LATE = "refused: an answer is waited for after its test has ended"
 
 
 class Waiter:
@@ -142,6 +145,8 @@ class Serving:
         if not exchange.suspended:
             self._at_once(passage, exchange)
             return
+        if self._crossing.ended.is_set():
+            raise ReplayDiverged(TOO_LATE)
         loop = lanes.running_loop()
         idle = self._watched(loop if loop is not None else lanes.trio_run())
         if loop is not None:
@@ -164,7 +169,7 @@ class Serving:
             try:
                 while not waiter.over:
                     if self._crossing.ended.is_set():
-                        raise ReplayDiverged("refused: an answer is waited for after its test has ended")
+                        raise ReplayDiverged(TOO_LATE)
                     wait = self._consider(None)
                     if not waiter.over:
                         self._changed.wait(20 * LOOK if wait is None else wait)
@@ -387,12 +392,13 @@ class Serving:
         if busy and silent < WORKING + 4 * gap:
             return LOOK
         for runs, idle in self._loops.items():
-            if idle.timeout is not None and now - self._came + idle.timeout <= gap + GRACE:
+            if idle.timeout is not None and now - self._came + idle.timeout <= 2 * gap + GRACE:
                 return max(idle.timeout, LOOK)
             unknown = unknown or isinstance(idle, idling.TrioIdle)
             if isinstance(runs, asyncio.AbstractEventLoop) and runs.is_running() and not unknown:
                 unknown = unknown_waits(runs, {waiter.future for waiter in self._waiting.values()})
-        return SILENCE - silent if unknown and silent < SILENCE else None
+        left = SILENCE + 2 * gap - silent
+        return left if unknown and left > 0 else None
 
     # Parting.
 
