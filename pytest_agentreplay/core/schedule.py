@@ -61,8 +61,10 @@ class Schedule:
         self._dropped: set[int] = set()
 
     @property
-    def overlapping(self) -> bool:
-        """Whether any two calls were under way at once."""
+    def concurrent(self) -> bool:
+        """Whether any two calls were under way at once, or were made by different lanes."""
+        if len({x.lane for x in self.exchanges.values()}) > 1:
+            return True
         latest = -1
         for start in self._starts:
             if start < latest:

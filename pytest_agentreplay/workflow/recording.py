@@ -201,9 +201,9 @@ class Recording(Scene):
 
 
 def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...]) -> JsonObject:
-    """What a replay has to know of the order of a run whose calls overlap: whom it does not hold, what is chance."""
+    """What a replay has to know of the order of a run with several lanes: whom it does not hold, what is chance."""
     schedule = Schedule(exchanges, children)
-    if not schedule.overlapping:
+    if not schedule.concurrent:
         return {}
     racy = schedule.collisions
     return {"held": True, **({"apart": [*children]} if children else {}), **({"racy": racy} if racy else {})}

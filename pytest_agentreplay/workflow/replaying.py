@@ -66,7 +66,7 @@ class Replay(Scene):
             return None
         apart = kept.get("apart") if isinstance(kept, dict) else ()
         schedule = Schedule(run.exchanges, map(str, apart) if isinstance(apart, list) else ())
-        wanted = settings.order != "auto" or settings.waits or (isinstance(kept, dict) and schedule.overlapping)
+        wanted = settings.order != "auto" or settings.waits or (isinstance(kept, dict) and schedule.concurrent)
         if not wanted:
             return None
         loose = settings.order in {"loose", "free"}
