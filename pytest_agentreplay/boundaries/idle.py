@@ -26,7 +26,7 @@ SETTLE = 0.001
 """Seconds that pass besides; threads that cannot be asked get them too."""
 
 SPINNING = 256
-"""Rounds without rest after which a loop that never sleeps (a task that polls) is taken to be idle."""
+"""Rounds without rest after which a loop that never sleeps (a task that spins, a socket that pours) counts as idle."""
 
 
 class Idle(Protocol):
@@ -106,16 +106,17 @@ class SelectorIdle:
             del self._selector.select
 
     def _select(self, timeout: float | None = None) -> Any:
-        if timeout is not None and timeout <= 0:
-            self._rounds += 1
-            if self._rounds < SPINNING:
-                return self._real(timeout)
-        self._rounds = 0
         events = self._real(0)
-        if events:
+        busy = bool(events) or (timeout is not None and timeout <= 0)
+        self._rounds += busy
+        if busy and self._rounds < SPINNING:
             return events
+        self._rounds = 0
         self._resting, self.timeout = True, timeout
         try:
+            if busy:
+                self._then(self)
+                return events
             wait = self._then(self)
             if wait is None or (timeout is not None and timeout < wait):
                 wait = timeout
