@@ -251,6 +251,7 @@ class Crossing:
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
         self.order: Order | None = None
         self.working: dict[int, int] = {}  # by ident: threads that run something which the test has started
+        self.starting: set[int] = set()  # by ident: threads that are about to start another one
         self.refused: Divergence | None = None  # once there is one nobody needs to wait for another call any more
         self.on_latch: Callable[[Divergence], None] | None = None
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on

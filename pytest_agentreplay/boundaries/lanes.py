@@ -31,6 +31,7 @@ class Door(Protocol):
     count: Callable[[], int]
     begun: dict[str, int]
     working: dict[int, int]
+    starting: set[int]
 
     def over(self) -> bool:
         """Whether the test has ended for whoever carries its stamp."""
@@ -183,6 +184,17 @@ def carry(strand: Strand, work: Callable[..., Any]) -> Callable[..., Any]:
     return stamped
 
 
+@contextmanager
+def starting(strand: Strand) -> Iterator[None]:
+    """A block that starts a thread: whoever runs it waits until the new one is there, which nothing else tells."""
+    me, at_it = threading.get_ident(), strand.crossing.starting
+    at_it.add(me)
+    try:
+        yield
+    finally:
+        at_it.discard(me)
+
+
 def stamp_threads() -> None:
     """Wrap `Thread.start` and `ThreadPoolExecutor.submit`, once and for good; inactive they cost one look-up."""
     from concurrent.futures import ThreadPoolExecutor  # loads logging and queue, so only when a test needs it
@@ -197,7 +209,9 @@ def stamp_threads() -> None:
         if strand is not None:
             self.run = carry(strand, self.run)  # type: ignore[method-assign]
             strand.crossing.threads.add(self)
-        start(self)
+            with starting(strand):
+                return start(self)
+        return start(self)
 
     @functools.wraps(submit)  # type: ignore[arg-type]
     def stamped_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -207,8 +221,9 @@ def stamp_threads() -> None:
         # A pool outlives the test that first used it: its worker must not be stamped, only the job.
         token = STRAND.set(None)
         try:
-            job = submit(self, carry(strand, fn), *args, **kwargs)
-            strand.crossing.jobs.add(job)
+            with starting(strand):
+                job = submit(self, carry(strand, fn), *args, **kwargs)
+                strand.crossing.jobs.add(job)
             return job
         finally:
             STRAND.reset(token)

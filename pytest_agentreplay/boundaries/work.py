@@ -69,12 +69,12 @@ def at_work(crossing: Crossing, held: Collection[int]) -> tuple[bool, bool]:
     me, main = threading.get_ident(), crossing.main().thread
     others = [thread for thread in list(crossing.working) if thread not in held and thread != me]
     standing = [thread for thread in others if waits(thread)]
-    free = main != me and main not in held
-    busy = len(standing) < len(others) or (free and not waits(main))
-    begun = sum(thread.is_alive() for thread in list(crossing.threads))
-    begun += sum(not job.done() for job in list(crossing.jobs))
-    # The main thread may stand in a wait for a moment only: for a thread that it is about to start.
-    return busy, free or bool(standing) or begun > len(crossing.working)
+    busy = len(standing) < len(others) or (main != me and main not in held and not waits(main))
+    threads = [thread for thread in list(crossing.threads) if thread.is_alive()]
+    # One that is alive and not at work yet will be in a moment, or is about to end.
+    busy = busy or bool(crossing.starting) or any(thread.ident not in crossing.working for thread in threads)
+    begun = len(threads) + sum(not job.done() for job in list(crossing.jobs))
+    return busy, bool(standing) or begun > len(crossing.working)
 
 
 def unknown_waits(loop: AbstractEventLoop, ours: Collection[object]) -> bool:
