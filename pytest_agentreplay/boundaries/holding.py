@@ -2,24 +2,27 @@
 
 A replay can hand over answers in no other way that is the same each time. So a recording does it too: an answer that
 comes while the loop is at work waits, some microseconds mostly, until all that the one before it set off has run.
-What the recording says of the order is then exact, and two answers that came in one go do not blur it. Threads are
-left alone; nobody can tell when they are idle.
+What the recording says of the order is then exact, and two answers that came in one go do not blur it. Threads get
+them one at a time too, each when the others wait or are out in the world, as far as that can be seen.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, Threads
 from pytest_agentreplay.core.schedule import END
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.boundaries.crossing import Passage
+    from pytest_agentreplay.boundaries.crossing import Crossing, Passage
     from pytest_agentreplay.boundaries.idle import Idle
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Gate
@@ -28,9 +31,15 @@ if TYPE_CHECKING:
 class Holding:
     """The queues of answers that wait, one for each event loop of the test."""
 
-    def __init__(self, gate: Gate) -> None:
+    now = staticmethod(time.monotonic)  # not a name of this module: whoever freezes time replaces those
+
+    def __init__(self, gate: Gate, crossing: Crossing) -> None:
         """`gate` is told how far each answer has come."""
         self._gate = gate
+        self._crossing = crossing
+        self._threads = Threads(crossing)
+        self._turn = threading.RLock()
+        self._moved = self.now()
         self._stopped = False
         self._queues: dict[object, tuple[Idle, deque[Callable[[], bool]]]] = {}
 
@@ -41,12 +50,23 @@ class Holding:
         queue = self._queues.get(runs)
         if self._stopped:
             return
-        if loop is None or (queue is not None and queue[1]) or not idling.is_idle(loop):
+        self._moved = self.now()
+        if loop is None or (queue is not None and queue[1]) or not idling.is_idle(loop) or self._at_work():
             await self._wait(runs, queue)
         self.come_now(passage, chunks)
 
     def ask(self, start: int) -> None:
         """Nothing: a recording has no order to keep."""
+
+    def hold_now(self, passage: Passage) -> None:
+        """Wait, in a thread, until no other one is at work; then this one is."""
+        if lanes.in_loop() or self._crossing.ended.is_set():
+            return
+        with self._turn:
+            self._moved = self.now()
+            while self._at_work():
+                time.sleep(LOOK / 4)
+            passage.at_home = True
 
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Never asked: nothing is played."""
@@ -77,7 +97,7 @@ class Holding:
     async def _wait(self, runs: object, queue: tuple[Idle, deque[Callable[[], bool]]] | None) -> None:
         if queue is None:
             waiting: deque[Callable[[], bool]] = deque()
-            queue = self._queues[runs] = idling.watched(lambda _: _let_one_in(waiting)), waiting
+            queue = self._queues[runs] = idling.watched(lambda _: self._let_one_in(waiting)), waiting
         watched, waiting = queue
         moment: Any
         if lanes.running_loop() is not None:
@@ -89,12 +109,22 @@ class Holding:
         watched.poke()
         await moment
 
+    def _let_one_in(self, waiting: deque[Callable[[], bool]]) -> float | None:
+        if waiting and self._at_work():
+            return LOOK
+        while waiting:
+            if waiting.popleft()():
+                self._moved = self.now()
+                return 0
+        return None
 
-def _let_one_in(waiting: deque[Callable[[], bool]]) -> float | None:
-    while waiting:
-        if waiting.popleft()():
-            return 0
-    return None
+    def _at_work(self) -> bool:
+        """Whether another thread is at work, as far as it is worth waiting for: one out in the world is not."""
+        now = self.now()
+        if now - self._moved > PATIENCE:
+            return False
+        abroad = {passage.thread for passage in list(self._crossing.passages) if not passage.at_home}
+        return self._threads.at_work({thread for thread in abroad if isinstance(thread, int)}, now)
 
 
 class _TrioMoment:

@@ -74,6 +74,8 @@ class Take:
         """It ended: whole, broken off by `failure`, or `closed` by the agent. Later ends do nothing."""
         passage = self._passage
         if passage.forward:
+            if not closed:
+                passage.hold_now()
             passage.settle(self._reply(failure, closed=closed), suspended=self._watch.suspended)
             # The two hold each other, and the chunks with them.
             passage.partial = None

@@ -18,7 +18,7 @@ from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.origins import origin, where
 from pytest_agentreplay.boundaries.waiting import awaiting
-from pytest_agentreplay.boundaries.work import at_work, joins, unknown_waits
+from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, Threads, at_work, joins, unknown_waits
 from pytest_agentreplay.core.schedule import END, Event
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -45,9 +45,6 @@ WORKING = 10.0
 
 HELD_UP = 0.02
 """Seconds for which the thread of an event loop stands still in a wait, before it counts as held up there."""
-
-LOOK = 0.002
-"""Seconds between two looks at what cannot tell by itself that it has changed."""
 
 
 TOO_LATE = "refused: an answer is waited for after its test has ended"
@@ -113,6 +110,8 @@ class Serving:
         self._early: list[Waiter] = []
         self._loops: dict[object, Idle] = {}
         self._settling: dict[int, float] = {}
+        self._woken: set[Waiter] = set()  # they were let go, and do not run yet
+        self._threads = Threads(crossing)
         self._stuck: dict[Idle, tuple[object, float]] = {}
         self._moved = self._came = self.now()
         self._divergence: Divergence | None = None
@@ -122,6 +121,9 @@ class Serving:
         with self._changed:
             self.schedule.ask(start)
             self._moved = self.now()
+
+    def hold_now(self, passage: Passage) -> None:
+        """Nothing: a thread has waited for the answer already."""
 
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Whether the answer has come so far."""
@@ -255,6 +257,10 @@ class Serving:
             del self._waiting[waiter.start]
         if not waiter.over:
             self.schedule.drop(waiter.start)
+        elif waiter in self._woken:
+            self._woken.discard(waiter)
+            if waiter.idle is None:
+                self._settling[waiter.thread] = self.now() + idling.SETTLE
         self._changed.notify_all()
 
     def _raise_refused(self, waiter: Waiter) -> None:
@@ -330,9 +336,8 @@ class Serving:
     def _let_go(self, waiter: Waiter, *, refused: bool = False) -> None:
         waiter.over, waiter.refused = True, refused
         self._waiting.pop(waiter.start, None)
-        if waiter.idle is None:
-            self._settling[waiter.thread] = self.now() + idling.SETTLE
-        else:
+        self._woken.add(waiter)
+        if waiter.idle is not None:
             waiter.idle.slept = isinstance(waiter.idle, idling.RoundsIdle | idling.TrioIdle)
         waiter.wake()
 
@@ -369,7 +374,17 @@ class Serving:
         now = self.now()
         for thread in [thread for thread, until in self._settling.items() if until <= now]:
             del self._settling[thread]
-        return bool(self._settling)
+        if self._settling:
+            return True
+        # When this loop is idle again, all that was let go in it has run.
+        self._woken = {waiter for waiter in self._woken if waiter.idle is None or waiter.idle is not here}
+        if now - self._moved > PATIENCE:
+            return False
+        return bool(self._woken) or self._threads.at_work(self._held(), now)
+
+    def _held(self) -> set[int]:
+        """The threads that wait for an answer, or run an event loop that is watched."""
+        return {waiter.thread for waiter in self._waiting.values()} | {idle.thread for idle in self._loops.values()}
 
     def _held_up(self, idle: Idle) -> bool:
         """Whether the thread of a loop waits for another thread, and has for a while: it does not go on by itself."""
@@ -385,8 +400,7 @@ class Serving:
         now = self.now()
         last = self.schedule.last
         gap = max(0, awaited.at - (last.at if last is not None else 0)) / 1e9
-        held = {waiter.thread for waiter in self._waiting.values()} | {idle.thread for idle in self._loops.values()}
-        busy, unknown = at_work(self._crossing, held)
+        busy, unknown = at_work(self._crossing, self._held())
         silent = now - self._moved
         if busy and silent < WORKING + 4 * gap:
             return LOOK
