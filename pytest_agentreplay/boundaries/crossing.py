@@ -79,6 +79,9 @@ class Order(Protocol):
     def hold_now(self, passage: Passage) -> None:
         """Wait until a thread may have the whole answer that is there."""
 
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Whether what comes in a callback waits for its moment; `then` is called in it."""
+
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Whether the answer has come so far."""
 
@@ -205,6 +208,11 @@ class Passage:
         """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
         if (order := self._crossing.order) is not None and self._strand.inside is None:
             order.hold_now(self)
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Recording, in a callback: whether what has come waits for its moment; `then` is called in it."""
+        order = self._crossing.order
+        return order is not None and order.puts_off(then)
 
     @property
     def thread(self) -> object:

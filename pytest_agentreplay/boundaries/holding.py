@@ -20,6 +20,7 @@ from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, Threads
 from pytest_agentreplay.core.schedule import END
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
@@ -46,21 +47,30 @@ class Holding:
     async def come(self, passage: Passage, chunks: int) -> None:
         """Wait until the loop is idle; then the answer has come as far as `chunks`."""
         loop = lanes.running_loop()
-        runs: object = loop if loop is not None else lanes.trio_run()
-        queue = self._queues.get(runs)
         if self._stopped:
             return
-        self._moved = self.now()
-        if loop is None or (queue is not None and queue[1]) or not idling.is_idle(loop) or self._at_work():
-            await self._wait(runs, queue)
+        if loop is None:
+            await self._wait(self._queue(lanes.trio_run()))
+        elif not self._idle(loop):
+            await self._wait(self._queue(loop))
         self.come_now(passage, chunks)
 
     def ask(self, start: int) -> None:
         """Nothing: a recording has no order to keep."""
 
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Whether the loop is not idle; `then` is called when it is."""
+        loop = lanes.running_loop()
+        if self._stopped or loop is None or self._idle(loop):
+            return False
+        watched, waiting = self._queue(loop)
+        waiting.append(lambda: loop.call_soon(then) is not None)
+        watched.poke()
+        return True
+
     def hold_now(self, passage: Passage) -> None:
         """Wait, in a thread, until no other one is at work; then this one is."""
-        if lanes.in_loop() or self._crossing.ended.is_set():
+        if passage.at_home or lanes.in_loop() or self._crossing.ended.is_set():
             return
         with self._turn:
             self._moved = self.now()
@@ -94,10 +104,20 @@ class Holding:
                     waiting.popleft()()
         self._queues.clear()
 
-    async def _wait(self, runs: object, queue: tuple[Idle, deque[Callable[[], bool]]] | None) -> None:
+    def _idle(self, loop: AbstractEventLoop) -> bool:
+        """Whether what has come may go on at once."""
+        queue = self._queues.get(loop)
+        self._moved = self.now()
+        return not (queue is not None and queue[1]) and idling.is_idle(loop) and not self._at_work()
+
+    def _queue(self, runs: object) -> tuple[Idle, deque[Callable[[], bool]]]:
+        queue = self._queues.get(runs)
         if queue is None:
             waiting: deque[Callable[[], bool]] = deque()
             queue = self._queues[runs] = idling.watched(lambda _: self._let_one_in(waiting)), waiting
+        return queue
+
+    async def _wait(self, queue: tuple[Idle, deque[Callable[[], bool]]]) -> None:
         watched, waiting = queue
         moment: Any
         if lanes.running_loop() is not None:

@@ -64,6 +64,10 @@ class Take:
         else:
             self._passage.come_now(chunks)
 
+    def hold_now(self) -> None:
+        """Wait, in a thread, for the moment of the end."""
+        self._passage.hold_now()
+
     def add_all(self, chunks: list[bytes]) -> None:
         """Note several, leaving out empty ones."""
         for chunk in chunks:

@@ -125,6 +125,11 @@ class Serving:
     def hold_now(self, passage: Passage) -> None:
         """Nothing: a thread has waited for the answer already."""
 
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Never: what is played comes in its moment."""
+        del then
+        return False
+
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Whether the answer has come so far."""
         assert passage.exchange is not None

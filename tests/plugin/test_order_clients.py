@@ -86,12 +86,11 @@ def test_eight_threads_on_one_client(agentreplay):
     said = {}
     with OpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0) as model:
         def one(name):
-            messages = []
+            said[name] = []
             for number in range(3):
-                messages.append({"role": "user", "content": f"{name}, question {number}."})
-                reply = model.chat.completions.create(model="m-1", messages=messages)
-                messages.append({"role": "assistant", "content": reply.choices[0].message.content})
-            said[name] = messages
+                text = known(f"{name}, question {number}.")
+                reply = model.chat.completions.create(model="m-1", messages=[{"role": "user", "content": text}])
+                said[name].append(note(reply.choices[0].message.content))
         threads = [threading.Thread(target=one, args=(name,)) for name in "abcdefgh"]
         for thread in threads:
             thread.start()
