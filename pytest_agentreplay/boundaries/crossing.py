@@ -73,8 +73,8 @@ class Order(Protocol):
     async def come(self, passage: Passage, chunks: int) -> None:
         """Wait until the answer may come as far as `chunks`."""
 
-    def come_now(self, passage: Passage, chunks: int) -> None:
-        """As `come`, for a thread."""
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+        """As `come`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
 
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Whether the answer has come so far."""
@@ -190,10 +190,10 @@ class Passage:
             self.suspended = False
             await self._give_way()
 
-    def come_now(self, chunks: int = END) -> None:
-        """As `come`, for a thread."""
+    def come_now(self, chunks: int = END, *, at_once: bool = False) -> None:
+        """As `come`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
         if (order := self._crossing.order) is not None:
-            order.come_now(self, chunks)
+            order.come_now(self, chunks, at_once=at_once)
 
     def has_come(self, chunks: int) -> bool:
         """Whether `come` would not wait."""

@@ -62,7 +62,7 @@ class Take:
         if self._watch.suspended:
             await self._passage.come(chunks)
         else:
-            self._passage.come_now(chunks)
+            self._passage.come_now(chunks, at_once=True)
 
     def add_all(self, chunks: list[bytes]) -> None:
         """Note several, leaving out empty ones."""
@@ -139,7 +139,13 @@ class AsyncTee:
         while True:
             take.reading = True
             try:
-                chunk = await take.over(chunks.__anext__())
+                try:
+                    chunk = await take.over(chunks.__anext__())
+                except StopAsyncIteration:
+                    raise
+                except Exception:
+                    await take.hold(end=True)
+                    raise
                 take.add(chunk)
                 await take.hold()
             except StopAsyncIteration:
