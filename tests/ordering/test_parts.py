@@ -39,7 +39,8 @@ def test_items_that_came_at_once_come_at_once(stage):
 
         async def read():
             async for item in tokens([None, None, 0.001, None]):
-                log.append(f"read {item}")
+                said = f"read {item}"
+                log.append(said)
 
         async def beside():
             log.append("beside")
