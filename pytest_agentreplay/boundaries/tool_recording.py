@@ -136,6 +136,8 @@ class Recording:
                 # An event loop that shuts down cancels generators that were left by `break`, instead of closing them.
                 left = error is thrown and failure.cancelled
                 passage.settle(so_far(closed=True) if left else so_far(failure=failure), suspended=watch.suspended)
+                if failure.cancelled:
+                    await generator.aclose()  # given up while an item of it waited for its turn
                 raise
             try:
                 sent = yield item

@@ -11,7 +11,7 @@ from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.workflow.begin import begin
 from pytest_agentreplay.workflow.scene import Ended, Place
-from tests.ordering.programs import RUNS, TOOLS, Agent, Memory, program
+from tests.ordering.programs import RUNS, SENSITIVE, TOOLS, Agent, Memory, Structured, program
 
 TEST = "tests/test_agents.py::test_agent"
 
@@ -88,6 +88,18 @@ def agent(seed, family, url="", *, run=asyncio.run, **more):
         return memory.log
 
     return lambda: run(act(), **more)
+
+
+def structured(seed, library, run):
+    """As `agent`, order-sensitive and in nurseries; `run` runs a coroutine function."""
+    tree = program(seed, SENSITIVE)
+
+    async def act():
+        memory = Memory(sensitive=True)
+        await Structured(memory, library).run(tree)
+        return memory.log
+
+    return lambda: run(act)
 
 
 def faithful(stage, act, **settings):

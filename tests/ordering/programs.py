@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 import random
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -30,9 +31,16 @@ async def _take_time():
         case 0:
             return
         case 1:
-            await asyncio.sleep(0)
+            await _sleep(0)
         case _:
-            await asyncio.sleep(DICE.choice((0.0005, 0.001, 0.001, 0.002, 0.003, 0.005)))
+            await _sleep(DICE.choice((0.0005, 0.001, 0.001, 0.002, 0.003, 0.005)))
+
+
+async def _sleep(seconds):
+    if asyncio._get_running_loop() is not None:
+        await asyncio.sleep(seconds)
+    else:
+        await sys.modules["trio"].sleep(seconds)
 
 
 async def look(place: str, seen: str) -> str:
@@ -235,6 +243,66 @@ class Agent:
     async def nap(self, node):
         await asyncio.sleep(0.001 * node.number)
         await self.sequence(node)
+
+
+class Structured(Agent):
+    """Runs a program in nurseries; `library` is trio, or anyio."""
+
+    def __init__(self, memory, library):
+        super().__init__(memory)
+        self.library = library
+        self.nursery = getattr(library, "open_nursery", None) or library.create_task_group
+
+    async def _all(self, run, parts):
+        async with self.nursery() as nursery:
+            for part in parts:
+                nursery.start_soon(run, part)
+
+    async def gather(self, node):
+        await self._all(self.run, node.parts)
+        self.memory.saw(node.place, "all")
+
+    group = gather
+
+    async def race(self, node):
+        async with self.nursery() as nursery:
+
+            async def one(part):
+                await self.run(part)
+                self.memory.saw(node.place, part.place)
+                nursery.cancel_scope.cancel()
+
+            for part in node.parts:
+                nursery.start_soon(one, part)
+
+    async def as_completed(self, node):
+        async def one(part):
+            await self.run(part)
+            self.memory.saw(node.place, part.place)
+
+        await self._all(one, node.parts)
+
+    drop = as_completed
+
+    async def limited(self, node):
+        gate = self.library.Semaphore(node.number)
+
+        async def one(part):
+            async with gate:
+                await self.run(part)
+
+        await self._all(one, node.parts)
+
+    async def workers(self, node):
+        waiting = [*node.parts]
+
+        async def work(name):
+            while waiting:
+                part = waiting.pop(0)
+                self.memory.saw(node.place, f"{name} takes {part.place}")
+                await self.run(part)
+
+        await self._all(work, range(node.number))
 
 
 def slow_model(body, number):
