@@ -69,10 +69,12 @@ def at_work(crossing: Crossing, held: Collection[int]) -> tuple[bool, bool]:
     me, main = threading.get_ident(), crossing.main().thread
     others = [thread for thread in list(crossing.working) if thread not in held and thread != me]
     standing = [thread for thread in others if waits(thread)]
-    busy = len(standing) < len(others) or (main != me and main not in held and not waits(main))
+    free = main != me and main not in held
+    busy = len(standing) < len(others) or (free and not waits(main))
     begun = sum(thread.is_alive() for thread in list(crossing.threads))
     begun += sum(not job.done() for job in list(crossing.jobs))
-    return busy, bool(standing) or begun > len(crossing.working)
+    # The main thread may stand in a wait for a moment only: for a thread that it is about to start.
+    return busy, free or bool(standing) or begun > len(crossing.working)
 
 
 def unknown_waits(loop: AbstractEventLoop, ours: Collection[object]) -> bool:
