@@ -71,7 +71,9 @@ def count(family, programs, url):
                 same = replayed.finding is None and replayed.result == recorded.result
                 found[policy] += same
                 if not same and policy != "free":
-                    say(f"{family} {seed} under {policy}: {replayed.finding.headline if replayed.finding else 'other order'}")
+                    say(
+                        f"{family} {seed} under {policy}: {replayed.finding.headline if replayed.finding else 'other order'}"
+                    )
     return calls, found
 
 

@@ -14,7 +14,6 @@ from tests.ordering import programs
 from tests.ordering.driving import agent, faithful, structured
 from tests.ordering.programs import SENSITIVE, Agent, Memory, look, program
 
-
 KINDS = {
     "trio": (40, lambda seed: structured(seed, trio, trio.run)),
     "anyio on trio": (15, lambda seed: structured(seed, anyio, functools.partial(anyio.run, backend="trio"))),
@@ -102,7 +101,7 @@ def test_a_task_that_spins_beside_an_agent(stage):
         memory, over = Memory(sensitive=True), asyncio.Event()
 
         async def spin():
-            while not over.is_set():
+            while not over.is_set():  # noqa: ASYNC110  it is tried because people do it
                 await asyncio.sleep(0)
 
         async def work():
