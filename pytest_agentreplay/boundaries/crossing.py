@@ -73,8 +73,8 @@ class Order(Protocol):
     async def come(self, passage: Passage, chunks: int) -> None:
         """Wait until the answer may come as far as `chunks`."""
 
-    def come_now(self, passage: Passage, chunks: int) -> None:
-        """As `come`, for a thread."""
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+        """As `come`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
 
     def hold_now(self, passage: Passage) -> None:
         """Wait until a thread may have the whole answer that is there."""
@@ -199,10 +199,10 @@ class Passage:
             self.suspended = False
             await self._give_way()
 
-    def come_now(self, chunks: int = END) -> None:
-        """As `come`, for a thread."""
+    def come_now(self, chunks: int = END, *, at_once: bool = False) -> None:
+        """As `come`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
         if (order := self._crossing.order) is not None:
-            order.come_now(self, chunks)
+            order.come_now(self, chunks, at_once=at_once)
 
     def hold_now(self) -> None:
         """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""

@@ -89,10 +89,10 @@ class Holding:
     def refuse(self, divergence: Divergence) -> None:
         """Never called: a recording refuses nothing."""
 
-    def come_now(self, passage: Passage, chunks: int) -> None:
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`."""
         if chunks != END:
-            self._gate.part(passage.ticket, chunks)
+            self._gate.part(passage.ticket, chunks, at_once=at_once)
 
     def stop(self) -> None:
         """Leave all loops as they were, and let everybody in who still waits in one that runs on."""

@@ -148,8 +148,8 @@ class Serving:
         assert exchange is not None
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
-        if not exchange.suspended:
-            self._at_once(passage, exchange)
+        if not exchange.suspended or chunks <= exchange.at_once:
+            self._at_once(passage, exchange, exchange.at_once if exchange.suspended else END)
             return
         if self._crossing.ended.is_set():
             raise ReplayDiverged(TOO_LATE)
@@ -160,14 +160,15 @@ class Serving:
         else:
             await self._in_trio(passage, chunks, idle)
 
-    def come_now(self, passage: Passage, chunks: int) -> None:
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
         """As `come`, for a thread; the thread of a running event loop is never held."""
+        del at_once
         exchange = passage.exchange
         assert exchange is not None
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
         if lanes.in_loop():
-            self._at_once(passage, exchange)
+            self._at_once(passage, exchange, END)
             return
         waiter = Waiter(passage, chunks, None, self._changed.notify_all)
         with self._changed:
@@ -333,6 +334,9 @@ class Serving:
         return None if missing is None else Event(missing.start, missing.start, END, missing.timing.start)
 
     def _hand_over(self, event: Event, waiter: Waiter) -> None:
+        # A task gets its answer part by part also where nothing crossed in between: other tasks may have run.
+        if waiter.idle is not None and waiter.chunks < event.chunks:
+            event = event._replace(chunks=waiter.chunks)
         self.schedule.come(event)
         self._came = self._moved = self.now()
         if waiter.chunks <= event.chunks:
@@ -351,8 +355,8 @@ class Serving:
         last = self.schedule.last
         return (event.at - (last.at if last is not None else 0)) / 1e9 - (self.now() - self._came)
 
-    def _at_once(self, passage: Passage, exchange: Exchange) -> None:
-        """The answer to a call that gives way to nobody: it comes now, whatever is next."""
+    def _at_once(self, passage: Passage, exchange: Exchange, chunks: int) -> None:
+        """The answer to a call that has given way to nobody so far: it comes now, whatever is next."""
         with self._changed:
             if self._divergence is not None:
                 raise self._refusal()
@@ -364,8 +368,9 @@ class Serving:
                 self._latch(divergence, origin(self._crossing.root))
                 raise self._refusal()
             end = exchange.timing.end or exchange.timing.start
-            self.schedule.come(Event(exchange.finish or exchange.start, exchange.start, END, end))
-            self.schedule.drop(exchange.start)
+            self.schedule.come(Event(exchange.finish or exchange.start, exchange.start, chunks, end))
+            if chunks == END:
+                self.schedule.drop(exchange.start)
             self._came = self._moved = self.now()
             self._changed.notify_all()
 
