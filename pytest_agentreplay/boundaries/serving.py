@@ -108,7 +108,8 @@ class Serving:
         self._explain = explain
         self._loose = loose
         self._waits = waits
-        self._changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self._lookout: Waiter | None = None
         self._waiting: dict[int, Waiter] = {}
         self._early: list[Waiter] = []
         self._loops: dict[object, Idle] = {}
@@ -119,7 +120,7 @@ class Serving:
 
     def ask(self, start: int) -> None:
         """The call that is recorded as `start` was made."""
-        with self._changed:
+        with self._lock:
             self.schedule.ask(start)
             self._moved = self.now()
 
@@ -162,8 +163,9 @@ class Serving:
         if lanes.in_loop():
             self._at_once(passage, exchange)
             return
-        waiter = Waiter(passage, chunks, None, self._changed.notify_all)
-        with self._changed:
+        changed = threading.Condition(self._lock)
+        waiter = Waiter(passage, chunks, None, changed.notify)
+        with self._lock:
             self._wait(waiter)
             try:
                 while not waiter.over:
@@ -171,21 +173,23 @@ class Serving:
                         raise ReplayDiverged(TOO_LATE)
                     wait = self._consider(None)
                     if not waiter.over:
-                        self._changed.wait(20 * LOOK if wait is None else wait)
+                        # One thread looks again soon; the others trust it.
+                        self._lookout = self._lookout or waiter
+                        changed.wait(wait if wait is not None and self._lookout is waiter else 20 * LOOK)
             finally:
                 self._leave(waiter)
         self._raise_refused(waiter)
 
     def refuse(self, divergence: Divergence) -> None:
         """The gate has refused for good: nobody is handed anything any more."""
-        with self._changed:
+        with self._lock:
             self._divergence = divergence
             for waiter in list(self._waiting.values()):
                 self._let_go(waiter, refused=True)
 
     def stop(self) -> None:
         """Leave all loops as they were."""
-        with self._changed:
+        with self._lock:
             for idle in self._loops.values():
                 idle.stop()
             self._loops.clear()
@@ -203,7 +207,7 @@ class Serving:
 
         waiter = Waiter(passage, chunks, idle, wake)
         waiter.future = future
-        with self._changed:
+        with self._lock:
             self._wait(waiter)
         idle.poke()
         try:
@@ -224,7 +228,7 @@ class Serving:
                 token.run_sync_soon(event.set)
 
         waiter = Waiter(passage, chunks, idle, wake)
-        with self._changed:
+        with self._lock:
             self._wait(waiter)
         idle.poke()
         try:
@@ -243,10 +247,15 @@ class Serving:
         self._moved = self.now()
         if waiter.idle is not None and not waiter.idle.slept and self.schedule.early(waiter.start) is not None:
             self._early.append(waiter)
-        self._changed.notify_all()
+        self._look()
+
+    def _look(self) -> None:
+        """Something has changed: a thread that waits is to look again."""
+        if self._lookout is not None:
+            self._lookout.wake()
 
     def _leave_with_lock(self, waiter: Waiter) -> None:
-        with self._changed:
+        with self._lock:
             self._leave(waiter)
 
     def _leave(self, waiter: Waiter) -> None:
@@ -255,7 +264,9 @@ class Serving:
             del self._waiting[waiter.start]
         if not waiter.over:
             self.schedule.drop(waiter.start)
-        self._changed.notify_all()
+        if self._lookout is waiter:
+            self._lookout = next((one for one in self._waiting.values() if one.idle is None), None)
+        self._look()
 
     def _raise_refused(self, waiter: Waiter) -> None:
         if waiter.refused:
@@ -276,7 +287,7 @@ class Serving:
     # Handing over.
 
     def _idle(self, idle: Idle) -> float | None:
-        with self._changed:
+        with self._lock:
             return self._consider(idle)
 
     def _consider(self, here: Idle | None) -> float | None:
@@ -343,7 +354,7 @@ class Serving:
 
     def _at_once(self, passage: Passage, exchange: Exchange) -> None:
         """The answer to a call that gives way to nobody: it comes now, whatever is next."""
-        with self._changed:
+        with self._lock:
             if self._divergence is not None:
                 raise self._refusal()
             event = self.schedule.early(exchange.start)
@@ -357,7 +368,7 @@ class Serving:
             self.schedule.come(Event(exchange.finish or exchange.start, exchange.start, END, end))
             self.schedule.drop(exchange.start)
             self._came = self._moved = self.now()
-            self._changed.notify_all()
+            self._look()
 
     # Quiet.
 
@@ -366,9 +377,9 @@ class Serving:
         for idle in self._loops.values():
             if idle is not here and not idle.quiet and not self._held_up(idle):
                 return True
-        now = self.now()
-        for thread in [thread for thread, until in self._settling.items() if until <= now]:
-            del self._settling[thread]
+        if self._settling:
+            now = self.now()
+            self._settling = {thread: until for thread, until in self._settling.items() if until > now}
         return bool(self._settling)
 
     def _held_up(self, idle: Idle) -> bool:
