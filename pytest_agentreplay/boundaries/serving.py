@@ -105,11 +105,13 @@ class Serving:
         self._explain = explain
         self._loose = loose
         self._waits = waits
-        self._changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self._lookout: Waiter | None = None
         self._waiting: dict[int, Waiter] = {}
         self._early: list[Waiter] = []
         self._loops: dict[object, Idle] = {}
         self._settling: dict[int, float] = {}
+        self._parked: set[int] = set()  # threads that wait, until they run again
         self._woken: set[Waiter] = set()  # they were let go, and do not run yet
         self._threads = Threads(crossing)
         self._stuck: dict[Idle, tuple[object, float]] = {}
@@ -118,7 +120,7 @@ class Serving:
 
     def ask(self, start: int) -> None:
         """The call that is recorded as `start` was made."""
-        with self._changed:
+        with self._lock:
             self.schedule.ask(start)
             self._moved = self.now()
 
@@ -170,8 +172,9 @@ class Serving:
         if lanes.in_loop():
             self._at_once(passage, exchange, END)
             return
-        waiter = Waiter(passage, chunks, None, self._changed.notify_all)
-        with self._changed:
+        changed = threading.Condition(self._lock)
+        waiter = Waiter(passage, chunks, None, changed.notify)
+        with self._lock:
             self._wait(waiter)
             try:
                 while not waiter.over:
@@ -179,21 +182,23 @@ class Serving:
                         raise ReplayDiverged(TOO_LATE)
                     wait = self._consider(None)
                     if not waiter.over:
-                        self._changed.wait(20 * LOOK if wait is None else wait)
+                        # One thread looks again soon; the others trust it.
+                        self._lookout = self._lookout or waiter
+                        changed.wait(wait if wait is not None and self._lookout is waiter else 20 * LOOK)
             finally:
                 self._leave(waiter)
         self._raise_refused(waiter)
 
     def refuse(self, divergence: Divergence) -> None:
         """The gate has refused for good: nobody is handed anything any more."""
-        with self._changed:
+        with self._lock:
             self._divergence = divergence
             for waiter in list(self._waiting.values()):
                 self._let_go(waiter, refused=True)
 
     def stop(self) -> None:
         """Leave all loops as they were."""
-        with self._changed:
+        with self._lock:
             for idle in self._loops.values():
                 idle.stop()
             self._loops.clear()
@@ -211,7 +216,7 @@ class Serving:
 
         waiter = Waiter(passage, chunks, idle, wake)
         waiter.future = future
-        with self._changed:
+        with self._lock:
             self._wait(waiter)
         idle.poke()
         try:
@@ -232,7 +237,7 @@ class Serving:
                 token.run_sync_soon(event.set)
 
         waiter = Waiter(passage, chunks, idle, wake)
-        with self._changed:
+        with self._lock:
             self._wait(waiter)
         idle.poke()
         try:
@@ -247,14 +252,21 @@ class Serving:
             waiter.wake()
             return
         self._waiting[waiter.start] = waiter
+        if waiter.idle is None:
+            self._parked.add(waiter.thread)
         self._settling.pop(waiter.thread, None)
         self._moved = self.now()
         if waiter.idle is not None and not waiter.idle.slept and self.schedule.early(waiter.start) is not None:
             self._early.append(waiter)
-        self._changed.notify_all()
+        self._look()
+
+    def _look(self) -> None:
+        """Something has changed: a thread that waits is to look again."""
+        if self._lookout is not None:
+            self._lookout.wake()
 
     def _leave_with_lock(self, waiter: Waiter) -> None:
-        with self._changed:
+        with self._lock:
             self._leave(waiter)
 
     def _leave(self, waiter: Waiter) -> None:
@@ -267,7 +279,11 @@ class Serving:
             self._woken.discard(waiter)
             if waiter.idle is None:
                 self._settling[waiter.thread] = self.now() + idling.SETTLE
-        self._changed.notify_all()
+        if waiter.idle is None:
+            self._parked.discard(waiter.thread)
+        if self._lookout is waiter:
+            self._lookout = next((one for one in self._waiting.values() if one.idle is None), None)
+        self._look()
 
     def _raise_refused(self, waiter: Waiter) -> None:
         if waiter.refused:
@@ -288,7 +304,7 @@ class Serving:
     # Handing over.
 
     def _idle(self, idle: Idle) -> float | None:
-        with self._changed:
+        with self._lock:
             return self._consider(idle)
 
     def _consider(self, here: Idle | None) -> float | None:
@@ -357,7 +373,7 @@ class Serving:
 
     def _at_once(self, passage: Passage, exchange: Exchange, chunks: int) -> None:
         """The answer to a call that has given way to nobody so far: it comes now, whatever is next."""
-        with self._changed:
+        with self._lock:
             if self._divergence is not None:
                 raise self._refusal()
             event = self.schedule.early(exchange.start)
@@ -372,7 +388,7 @@ class Serving:
             if chunks == END:
                 self.schedule.drop(exchange.start)
             self._came = self._moved = self.now()
-            self._changed.notify_all()
+            self._look()
 
     # Quiet.
 
@@ -382,19 +398,20 @@ class Serving:
             if idle is not here and not idle.quiet and not self._held_up(idle):
                 return True
         now = self.now()
-        for thread in [thread for thread, until in self._settling.items() if until <= now]:
-            del self._settling[thread]
         if self._settling:
-            return True
+            self._settling = {thread: until for thread, until in self._settling.items() if until > now}
+            if self._settling:
+                return True
         # When this loop is idle again, all that was let go in it has run.
-        self._woken = {waiter for waiter in self._woken if waiter.idle is None or waiter.idle is not here}
+        if self._woken:
+            self._woken = {waiter for waiter in self._woken if waiter.idle is None or waiter.idle is not here}
         if now - self._moved > PATIENCE:
             return False
         return bool(self._woken) or self._threads.at_work(self._held(), now)
 
     def _held(self) -> set[int]:
         """The threads that wait for an answer, or run an event loop that is watched."""
-        return {waiter.thread for waiter in self._waiting.values()} | {idle.thread for idle in self._loops.values()}
+        return self._parked | {idle.thread for idle in self._loops.values()}
 
     def _held_up(self, idle: Idle) -> bool:
         """Whether the thread of a loop waits for another thread, and has for a while: it does not go on by itself."""

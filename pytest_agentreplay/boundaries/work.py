@@ -17,6 +17,7 @@ from pytest_agentreplay.boundaries.waiting import awaiting
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Collection
+    from types import FrameType
 
     from pytest_agentreplay.boundaries.crossing import Crossing
 
@@ -26,7 +27,6 @@ MEETS = frozenset({"threading", "queue", "concurrent.futures._base"})
 WAITS = MEETS | frozenset(
     {
         "selectors",
-        "concurrent.futures.thread",
         "trio._core._thread_cache",
         "trio._core._io_epoll",
         "trio._core._io_kqueue",
@@ -61,9 +61,25 @@ JOINS = frozenset(
 
 
 def waits(thread: int | None) -> bool:
-    """Whether the thread stands in a wait of the standard library, or is gone."""
+    """Whether the thread stands in a wait of the standard library, or is gone.
+
+    Who waits in `Thread.start`, until the other thread runs, goes on by itself: a pool starts workers as jobs come.
+    """
     frame = sys._current_frames().get(thread or 0)
-    return frame is None or frame.f_globals.get("__name__") in WAITS
+    if frame is None:
+        return True
+    where = frame.f_globals.get("__name__")
+    if where == "concurrent.futures.thread":
+        return frame.f_code.co_name == "_worker"
+    return where in WAITS and not _starts_another(frame)
+
+
+def _starts_another(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_globals.get("__name__") == "threading":
+        if frame.f_code.co_name == "start":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def joins(thread: int) -> object:
