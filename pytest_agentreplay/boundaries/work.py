@@ -67,9 +67,10 @@ def at_work(crossing: Crossing, held: Collection[int]) -> tuple[bool, bool]:
     `held` are the threads that wait for an answer of ours, or run an event loop that is watched.
     """
     me, main = threading.get_ident(), crossing.main().thread
-    others = [thread for thread in list(crossing.working) if thread not in held and thread != me]
+    # The test's own thread is one of them: it may stand in a wait until the thread that it starts has begun.
+    others = [thread for thread in {main, *list(crossing.working)} if thread not in held and thread != me]
     standing = [thread for thread in others if waits(thread)]
-    busy = len(standing) < len(others) or (main != me and main not in held and not waits(main))
+    busy = len(standing) < len(others)
     begun = sum(thread.is_alive() for thread in list(crossing.threads))
     begun += sum(not job.done() for job in list(crossing.jobs))
     return busy, bool(standing) or begun > len(crossing.working)
