@@ -201,12 +201,14 @@ class Recording(Scene):
 
 
 def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...]) -> JsonObject:
-    """What a replay has to know of the order of a run whose calls overlap: whom it does not hold, what is chance."""
+    """What a replay has to know of the order of a run: whether it is exact, whom it does not hold, what is chance."""
     schedule = Schedule(exchanges, children)
-    if not schedule.overlapping:
-        return {}
-    racy = schedule.collisions
-    return {"held": True, **({"apart": [*children]} if children else {}), **({"racy": racy} if racy else {})}
+    told: JsonObject = {"held": True} if schedule.overlapping else {}
+    if children:
+        told["apart"] = [*children]
+    if racy := schedule.collisions:
+        told["racy"] = racy
+    return told
 
 
 def seed_of(test: str) -> int:
