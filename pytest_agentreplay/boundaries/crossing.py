@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
 from pytest_agentreplay.boundaries.neighbours import sends_traces
@@ -76,6 +76,12 @@ class Order(Protocol):
     def come_now(self, passage: Passage, chunks: int) -> None:
         """As `come`, for a thread."""
 
+    async def never(self, passage: Passage) -> None:
+        """Wait to be given up: the recorded call never ended."""
+
+    def never_now(self, passage: Passage) -> None:
+        """As `never`, for a thread."""
+
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Whether the answer has come so far."""
 
@@ -94,7 +100,7 @@ class Passage:
 
     `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
     recorded answer: it takes the outcome once, by `compared`.
-    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
+    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `never`.
     `suspended` is a replayed call during which others ran.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
     """
@@ -207,6 +213,24 @@ class Passage:
             await asyncio.sleep(0)
         else:
             await sys.modules["trio"].lowlevel.checkpoint()
+
+    async def never(self) -> None:
+        """Wait until cancelled, as the recorded call was. Raises ReplayDiverged where nobody does that any more."""
+        order = self._crossing.order
+        if order is not None:
+            await order.never(self)
+        elif (loop := lanes.running_loop()) is not None:
+            await loop.create_future()
+        else:
+            await sys.modules["trio"].sleep_forever()
+
+    def never_now(self) -> NoReturn:
+        """Block a thread until the test has ended. Always raises ReplayDiverged."""
+        order = self._crossing.order
+        if order is not None:
+            order.never_now(self)
+        self._crossing.ended.wait()
+        raise ReplayDiverged(f"refused: {describe(self._call)} never ended in the recording, and now its test has")
 
     def wait_for_end(self, timeout: float | None = None) -> bool:
         """Block a thread until the test has ended; gives whether it has."""

@@ -44,6 +44,12 @@ class Holding:
     def ask(self, start: int) -> None:
         """Nothing: a recording has no order to keep."""
 
+    async def never(self, passage: Passage) -> None:
+        """Never called: nothing is played."""
+
+    def never_now(self, passage: Passage) -> None:
+        """Never called: nothing is played."""
+
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Never asked: nothing is played."""
         del passage, chunks

@@ -91,9 +91,14 @@ class Replayer:
         """Never called: a replayer forwards nothing."""
         raise AssertionError(f"arrival {ticket} was answered from the recording; chunk {chunks} is none of its own")
 
-    def stalled(self, call: Call, found: Exchange, expected: Exchange) -> Divergence:
-        """Why `call`, recorded as `found`, is not answered: what had been answered before, `expected`, was not."""
+    def stalled(self, call: Call, found: Exchange, expected: Exchange | None) -> Divergence:
+        """Why `call`, recorded as `found`, is not answered: what had been answered before, `expected`, was not.
+
+        None: its own answer never came.
+        """
         with self._lock:
+            if expected is None:
+                return explain.unanswered(self.run, self._reader, self.served.keys(), call, found)
             return explain.stalled(self.run, self._reader, self.served.keys(), call, found=found, expected=expected)
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
