@@ -179,10 +179,12 @@ class Recording(Scene):
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
+        order = order_of(exchanges, self.child_lanes())
+        self.told["racy"] = order.get("racy", 0)
         details: JsonObject = kit.surroundings(self.place.root) | {
             "models": kit.models(exchanges, READER),
             "body": now(self._body),
-            "order": order_of(exchanges, self.child_lanes()),
+            "order": order,
             "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
             "zone": zone_here(self.header.clock),
             "locale": self._locale,

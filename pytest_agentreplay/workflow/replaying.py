@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.serving import Serving
-from pytest_agentreplay.core.drift import drift, files
+from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run
@@ -98,6 +98,7 @@ class Replay(Scene):
         A test that failed by itself tells its own failure; the calls it no longer made are the consequence.
         """
         self.told["failed"] = ended.failure is not None
+        self.told["guessed"] = self.order is not None and self.order.guessed
         divergence = self.replayer.divergence
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body)
@@ -139,6 +140,8 @@ class Replay(Scene):
             "recorded": header.recorded,
             "changed": list(changed),
             "replay_tools": self.settings.replay_tools,
+            "racy": table(header.kit, "order").get("racy"),
+            "guessed": self.order is not None and self.order.guessed,
         }
 
     def _today(self) -> JsonObject:
