@@ -22,7 +22,7 @@ from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.origins import origin, where
 from pytest_agentreplay.boundaries.waiting import awaiting
-from pytest_agentreplay.boundaries.work import at_work, joins, unknown_waits
+from pytest_agentreplay.boundaries.work import at_work, joins, unknown_waits, waits
 from pytest_agentreplay.core.schedule import END, Event
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -49,6 +49,9 @@ WORKING = 10.0
 
 HELD_UP = 0.02
 """Seconds for which the thread of an event loop stands still in a wait, before it counts as held up there."""
+
+UNSETTLED = 0.02
+"""Seconds more for a thread that is at work after its answer: it may be about to ask again, on a busy machine."""
 
 NEVER = END + 1
 """What is waited for of a call that never ended."""
@@ -187,6 +190,8 @@ class Serving:
                         self._changed.wait(20 * LOOK if wait is None else wait)
             finally:
                 self._leave(waiter)
+                if waiter.thread in self._settling:
+                    self._settling[waiter.thread] = self.now() + idling.SETTLE
         self._raise_refused(waiter)
 
     def refuse(self, divergence: Divergence) -> None:
@@ -373,7 +378,7 @@ class Serving:
         self._waiting.pop(waiter.start, None)
         self._endless.pop(waiter.start, None)
         if waiter.idle is None:
-            self._settling[waiter.thread] = self.now() + idling.SETTLE
+            self._settling[waiter.thread] = self.now() + WORKING  # it has to wake up first
         else:
             waiter.idle.slept = isinstance(waiter.idle, idling.RoundsIdle | idling.TrioIdle)
         waiter.wake()
@@ -409,8 +414,9 @@ class Serving:
             if idle is not here and not idle.quiet and not self._held_up(idle):
                 return True
         now = self.now()
-        for thread in [thread for thread, until in self._settling.items() if until <= now]:
-            del self._settling[thread]
+        for thread, until in list(self._settling.items()):
+            if until <= now and (waits(thread) or until + UNSETTLED <= now):
+                del self._settling[thread]
         return bool(self._settling)
 
     def _held_up(self, idle: Idle) -> bool:
