@@ -215,10 +215,10 @@ def _chance(facts: Mapping[str, Json]) -> list[Line]:
     """What of the order was never certain: two threads answered at once, an event loop that cannot be asked."""
     lines = []
     if racy := facts.get("racy"):
-        text = f"two threads had their answers within a millisecond ({racy} x): which came first was chance"
+        text = f"two threads were answered within 1 ms ({racy} x): their order was chance"
         lines.append(Line("text", text, "racy"))
     if facts.get("guessed"):
-        text = "when the event loop was idle: it cannot be asked, so the order of answers may have been broken by us"
+        text = "when the event loop was idle, because it cannot be asked (uvloop)"
         lines.append(Line("text", text, "guessed"))
     return lines
 

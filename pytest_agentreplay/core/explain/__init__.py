@@ -100,7 +100,7 @@ def unanswered(run: Run, reader: Reader, served: Collection[int], call: Call, fo
     if found.outcome is None:
         what, cause = "had no answer when the recorded run ended", "the recorded run ended while it was under way"
     else:
-        what, cause = "was given up when recorded", "your code gave it up (a timeout, a task that it cancelled)"
+        what, cause = "was given up when recorded", "your code gave it up when recorded (a timeout, a cancelled task)"
     return standing.divergence(
         Kind.EXTRA,
         f"{name} is waited for; it {what}",
@@ -110,7 +110,7 @@ def unanswered(run: Run, reader: Reader, served: Collection[int], call: Call, fo
         differences=(
             Difference("call", f"{line(found.call, reader)}, not answered", f"{line(call, reader)}, awaited"),
         ),
-        cause=f"when recorded, {cause}, so there is no answer to give; now all that is left of your code waits for it",
+        cause=f"{cause}, so there is no answer to give; now all that is left of your code waits for it",
     )
 
 
