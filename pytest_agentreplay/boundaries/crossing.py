@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
 from pytest_agentreplay.boundaries.neighbours import sends_traces
@@ -82,6 +82,12 @@ class Order(Protocol):
     def puts_off(self, then: Callable[[], object]) -> bool:
         """Whether what comes in a callback waits for its moment; `then` is called in it."""
 
+    async def never(self, passage: Passage) -> None:
+        """Wait to be given up: the recorded call never ended."""
+
+    def never_now(self, passage: Passage) -> None:
+        """As `never`, for a thread."""
+
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Whether the answer has come so far."""
 
@@ -100,7 +106,7 @@ class Passage:
 
     `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
     recorded answer: it takes the outcome once, by `compared`.
-    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
+    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `never`.
     `suspended` is a replayed call during which others ran.
     `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
@@ -180,6 +186,8 @@ class Passage:
         if not self.forward and self.at:
             if self.exchange is not None and self._crossing.order is not None:
                 self._crossing.order.drop(self.exchange.start)
+            else:
+                self._answered()
             self._crossing.moved(self._strand, self.at)
 
     @property
@@ -196,8 +204,10 @@ class Passage:
         if order is not None:
             await order.come(self, chunks)
         elif self.suspended:
-            self.suspended = False
-            await self._give_way()
+            try:
+                await self._give_way()
+            finally:
+                self._answered()
 
     def come_now(self, chunks: int = END, *, at_once: bool = False) -> None:
         """As `come`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
@@ -224,6 +234,11 @@ class Passage:
         order = self._crossing.order
         return order is None or order.has_come(self, chunks)
 
+    def _answered(self) -> None:
+        if self.suspended and self.exchange is not None:
+            self.suspended = False
+            self._crossing.gate.answered(self.exchange)
+
     async def _give_way(self) -> None:
         import asyncio
 
@@ -231,6 +246,24 @@ class Passage:
             await asyncio.sleep(0)
         else:
             await sys.modules["trio"].lowlevel.checkpoint()
+
+    async def never(self) -> None:
+        """Wait until cancelled, as the recorded call was. Raises ReplayDiverged where nobody does that any more."""
+        order = self._crossing.order
+        if order is not None:
+            await order.never(self)
+        elif (loop := lanes.running_loop()) is not None:
+            await loop.create_future()
+        else:
+            await sys.modules["trio"].sleep_forever()
+
+    def never_now(self) -> NoReturn:
+        """Block a thread until the test has ended. Always raises ReplayDiverged."""
+        order = self._crossing.order
+        if order is not None:
+            order.never_now(self)
+        self._crossing.ended.wait()
+        raise ReplayDiverged(f"refused: {describe(self._call)} never ended in the recording, and now its test has")
 
     def wait_for_end(self, timeout: float | None = None) -> bool:
         """Block a thread until the test has ended; gives whether it has."""

@@ -64,6 +64,9 @@ class Adopter:
             self._calls[x.start] = call
             return Answer(x, len(self._calls))
 
+    def answered(self, exchange: Exchange) -> None:
+        """Nothing: no order is kept."""
+
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: nothing is forwarded."""
         del ticket, chunks, at_once
