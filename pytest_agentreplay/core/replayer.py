@@ -82,9 +82,9 @@ class Replayer:
                 served = self.served.keys()
                 return Refuse(explain.miss(self.run, self._reader, served, call, moment.lane, matching=self._matching))
             if self._precedence.early(found) and not (self.loose and only_reads(call, moment)):
-                binding = {x.start for x in self._precedence.binding(found)}
-                free = {x.start for x in self._top} - binding - {found.start}
-                return Refuse(explain.order(self.run, self._reader, self.served.keys() | free, call, found))
+                left = {x.start for x in self._precedence.binding(found) if not self._precedence.answered(x)}
+                done = {x.start for x in self._top} - left - {found.start}
+                return Refuse(explain.order(self.run, self._reader, done, call, found))
             self._serve(found, call)
             self._tickets += 1
             return Answer(found, self._tickets)
