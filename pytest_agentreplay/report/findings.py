@@ -99,6 +99,7 @@ def _finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Findin
         "turn": str(divergence.turn),
         "turns": str(divergence.turns),
         "lane": divergence.lane,
+        "agent": divergence.agent,
         "path": divergence.differences[0].path if divergence.differences else "",
         "origin": divergence.origin,
     }
@@ -106,17 +107,19 @@ def _finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Findin
 
 
 def place(divergence: Divergence) -> str:
-    """Where two runs part, as people count: "turn 4/7", "after turn 7/7", "turn 2/3 of lane main.2"."""
-    turn, turns, lane = divergence.turn, divergence.turns, divergence.lane
-    where = f" of lane {lane}" if divergence.lanes > 1 else ""
-    after = divergence.kind is Kind.EXTRA and divergence.recorded is None
+    """Where two runs part, as people count: "turn 4/7", "after turn 7/7", "researcher turn 4 (call 17 of 63)"."""
+    turn, turns, who = divergence.turn, divergence.turns, divergence.who
+    if divergence.positions == 0 and turns == 0:
+        return ""
+    after = "after " if divergence.kind is Kind.EXTRA and divergence.recorded is None else ""
+    if who:
+        number = f"turn {turn}" if turn else "before turn 1" if turns else "before any turn"
+        return f"{after}{who} {number} (call {divergence.position} of {divergence.positions})"
     if turns == 0:
-        if divergence.positions == 0:
-            return ""
-        return f"{'after ' * after}call {divergence.position}/{divergence.positions}{where}"
+        return f"{after}call {divergence.position}/{divergence.positions}"
     if turn == 0:
-        return f"before turn 1/{turns}{where}"
-    return f"{'after ' * after}turn {turn}/{turns}{where}"
+        return f"before turn 1/{turns}"
+    return f"{after}turn {turn}/{turns}"
 
 
 def _new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
@@ -160,7 +163,8 @@ def _course(divergence: Divergence) -> list[Line]:
         said.append(
             f"turn {turns} was not reached" if turn + 1 == turns else f"turns {turn + 1}-{turns} were not reached"
         )
-    lines = [Line("text", ", ".join(said))] if said else []
+    whose = divergence.who and f"{divergence.who}: "
+    lines = [Line("text", whose + ", ".join(said))] if said else []
     if divergence.origin:
         lines.append(Line("text", divergence.origin, "called from"))
     return lines

@@ -8,11 +8,11 @@ Rules of this room:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
-from pytest_agentreplay.core.turns import home
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -26,17 +26,29 @@ AHEAD = 3  # recorded model calls that a new one is held against, to see that on
 
 
 def miss(
-    run: Run, reader: Reader, served: Collection[int], call: Call, lane: str, *, matching: Matching | None = None
+    run: Run,
+    reader: Reader,
+    served: Collection[int],
+    call: Call,
+    lane: str,
+    *,
+    agent: str = "",
+    matching: Matching | None = None,
 ) -> Divergence:
-    """Why `call`, made in `lane`, has no recorded counterpart.
+    """Why `call`, made in `lane` by `agent`, has no recorded counterpart.
 
     `served` holds the `start` of each exchange that was answered. With `matching`, places that are not compared do
     not count as differences.
     """
     standing = Standing(run, reader, served, matching)
-    here = home(standing.told, lane)
-    if here not in standing.lanes and (elsewhere := standing.next_lane()):
-        here = elsewhere
+    found = _missed(standing, call, standing.lane_of(lane, agent))
+    recorded = found.recorded.agent if found.recorded is not None else ""
+    if agent and recorded and agent != recorded:
+        found = replace(found, detail=(*found.detail, f"{agent} makes this call; the recording has {recorded} here"))
+    return found
+
+
+def _missed(standing: Standing, call: Call, here: str) -> Divergence:
     pending = standing.pending(here)
     if (twin := standing.answered_before(call, here)) is not None:
         return _again(standing, call, twin, here)
@@ -90,7 +102,7 @@ def _order(standing: Standing, call: Call, found: Exchange, skipped: Exchange) -
     mine, theirs = line(call, standing.reader), line(skipped.call, standing.reader)
     sides = (Difference("call", theirs, mine),)
     turn, was = standing.turn(found), standing.turn(skipped)
-    same = "the same turn" if turn == was else f"turn {was}"
+    same = "the same turn" if turn == was else was
     return standing.divergence(
         Kind.ORDER,
         f"{standing.name(call)} came before {standing.name(skipped.call)}, which is recorded first",
@@ -121,7 +133,7 @@ def unused(run: Run, reader: Reader, served: Collection[int]) -> Divergence | No
         recorded=first,
         differences=(Difference("call", line(first.call, reader), ABSENT),),
         cause="your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit",
-        detail=tuple(f"not called either: turn {standing.turn(x)}, {standing.name(x.call)}" for x in others),
+        detail=tuple(f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others),
     )
 
 
@@ -134,7 +146,7 @@ def _again(standing: Standing, call: Call, twin: Exchange, lane: str) -> Diverge
         recorded=twin,
         now=call,
         differences=(Difference("call", ABSENT, line(call, standing.reader)),),
-        cause=f"the very same call was answered in turn {standing.turn(twin)} already: your code repeats it "
+        cause=f"the very same call was answered in {standing.turn(twin)} already: your code repeats it "
         "(a retry, a loop, a second reader of one result)",
     )
 
@@ -169,7 +181,7 @@ def _missing(
         now=call,
         differences=found,
         cause=f"the recording calls {name} here; your code went on without it",
-        detail=tuple(f"not called either: turn {standing.turn(x)}, {standing.name(x.call)}" for x in others),
+        detail=tuple(f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others),
     )
 
 
