@@ -61,7 +61,7 @@ def assert_same_run(a: Run | HoldsRun, b: Run | HoldsRun) -> None:
 
 def told(divergence: Divergence) -> list[str]:
     """A divergence between two runs in a few lines."""
-    where = f"{divergence.who} turn {divergence.turn}/{divergence.turns}".lstrip()
+    where = f"turn {divergence.turn}/{divergence.turns}{f' of {divergence.who}' if divergence.who else ''}"
     lines = [f"runs part at {where}: {divergence.summary} [{divergence.kind.code}]"]
     for difference in divergence.differences[:2]:
         if difference.note:

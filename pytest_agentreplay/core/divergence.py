@@ -102,3 +102,7 @@ class Divergence:
     cause: str = ""
     hints: tuple[str, ...] = ()
     detail: tuple[str, ...] = ()
+
+    def also(self) -> str:
+        """As it is told beside the first one of another lane: nothing fixes an order between the two."""
+        return f"also, independently, in {self.who or f'lane {self.lane}'}: [{self.kind.code}] {self.summary}"

@@ -20,7 +20,7 @@ from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
 from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.model import HttpCall, ToolCall
-from pytest_agentreplay.core.precedence import Precedence
+from pytest_agentreplay.core.precedence import Precedence, above
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import Reader
 
 Queues = dict["Hashable", list["Exchange"]]
+
+BESIDE = 16
+"""Lanes that are looked at once one has parted."""
 
 _AGENT = object()
 """Begins the names of the queues that hold one agent's own."""
@@ -59,6 +62,7 @@ class Replayer:
         self._alike: Lookalikes | None = None
         self._recorded_ids, self._live_ids = ClientIds(), ClientIds()
         self._precedence = Precedence(self._top, run.header.kit.get("lanes"))
+        self._beside: dict[str, Divergence | None] = {}
 
     def media(self, near: Near) -> None:
         """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
@@ -78,6 +82,7 @@ class Replayer:
         """Serve the recorded exchange that is this call, or refuse."""
         with self._lock:
             if self.divergence is not None:
+                self._look_beside(call, moment, self.divergence)
                 return Refuse(self.divergence)
             found = self._find(call, moment)
             if found is None:
@@ -121,7 +126,18 @@ class Replayer:
                 # Telling what is missing reads every body; a run that was made whole must not pay for it.
                 if any(x.start not in answered and not x.abandoned for x in self._top):
                     self.divergence = explain.unused(self.run, self._reader, answered)
-            return self.divergence
+        return self.parted()
+
+    def parted(self) -> Divergence | None:
+        """Where the run parted so far: of lanes that did beside each other the one recorded first tells the others."""
+        with self._lock:
+            found = [one for one in (self.divergence, *self._beside.values()) if one is not None]
+        if not found:
+            return None
+        first, *others = sorted(found, key=lambda one: one.position)
+        elsewhere = {one.lane: one for one in reversed(others) if one.lane != first.lane}
+        also = tuple(one.also() for one in reversed(elsewhere.values()))
+        return replace(first, detail=(*first.detail, *also)) if also else first
 
     def replayed(self) -> tuple[Exchange, ...]:
         """The exchanges served so far, children included, in recorded order."""
@@ -148,6 +164,15 @@ class Replayer:
                 if drift:
                     self.drift.append((found, drift))
         return found
+
+    def _look_beside(self, call: Call, moment: Moment, first: Divergence) -> None:
+        """Keep whether another lane has parted, too: its next call tells that, whatever it does then is refused."""
+        if moment.lane in self._beside or len(self._beside) == BESIDE:
+            return
+        found = self._miss(call, moment) if self._find(call, moment) is None else None
+        # What led to the lane that parted, or began in it, does what it does because of that.
+        led = found is not None and (found.lane in {first.lane, *above(first.lane)} or first.lane in above(found.lane))
+        self._beside[moment.lane] = None if led else found
 
     def _miss(self, call: Call, moment: Moment) -> Divergence:
         lane, agent, matching = moment.lane, moment.agent, self._matching

@@ -7,6 +7,7 @@ Rules of this room:
 - Where agents have names, the turns of each are counted in its lane; a turn is of the agent that asked its model.
 - People are told few lanes: a lane that asked no model (a task around one tool) counts in the lane that started it,
   and so does one whose model calls ran while nobody else's did (a task around one model call).
+- Lanes side by side in which one agent talks, one lane after the other, are one lane (a task around each of its calls).
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ class Turn:
 
     @property
     def told(self) -> str:
-        """The turn as people are told it in a sentence: "turn 4", "researcher turn 4"."""
-        return f"{self.who} turn {self.number}".lstrip()
+        """The turn as people are told it in a sentence: "turn 4", "researcher turn 4", "turn 4 of lane main.2"."""
+        if self.agent and self.who:
+            return f"{self.who} turn {self.number}"
+        return f"turn {self.number} of {self.who}" if self.who else f"turn {self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +196,7 @@ def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
         if exchange.start in models:
             talk.setdefault(exchange.lane, []).append(exchange)
     apart = _apart(talk)
-    told: dict[str, str] = {}
+    told = _joined(talk, apart)
 
     def find(lane: str) -> str:
         if lane not in told:
@@ -202,6 +205,22 @@ def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
         return told[lane]
 
     return {exchange.lane: find(exchange.lane) for exchange in exchanges}
+
+
+def _joined(talk: dict[str, list[Exchange]], apart: set[str]) -> dict[str, str]:
+    """The told lane of those in which nobody but one named agent talks, where these lanes never overlap."""
+    theirs: dict[tuple[str, str], list[str]] = {}
+    for lane, said in talk.items():
+        agent = said[0].agent
+        if agent and all(one.agent == agent for one in said):
+            theirs.setdefault((lane.rpartition(".")[0], agent), []).append(lane)
+    told: dict[str, str] = {}
+    for lanes in theirs.values():
+        ends = [max(one.finish or one.start for one in talk[lane]) for lane in lanes]
+        one_by_one = all(end < talk[lane][0].start for end, lane in zip(ends, lanes[1:], strict=False))
+        if one_by_one and not apart.isdisjoint(lanes):
+            told |= dict.fromkeys(lanes, lanes[0])
+    return told
 
 
 def _apart(talk: dict[str, list[Exchange]]) -> set[str]:

@@ -107,19 +107,22 @@ def _finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Findin
 
 
 def place(divergence: Divergence) -> str:
-    """Where two runs part, as people count: "turn 4/7", "after turn 7/7", "researcher turn 4 (call 17 of 63)"."""
+    """Where two runs part, as people count.
+
+    "turn 4/7", "after turn 7/7", "turn 2/3 of lane main.2 (call 7 of 14)", "researcher turn 4 (call 17 of 63)".
+    """
     turn, turns, who = divergence.turn, divergence.turns, divergence.who
-    if divergence.positions == 0 and turns == 0:
+    call = f"call {divergence.position}/{divergence.positions}"
+    if turns == 0 and divergence.positions == 0:
         return ""
     after = "after " if divergence.kind is Kind.EXTRA and divergence.recorded is None else ""
-    if who:
-        number = f"turn {turn}" if turn else "before turn 1" if turns else "before any turn"
-        return f"{after}{who} {number} (call {divergence.position} of {divergence.positions})"
     if turns == 0:
-        return f"{after}call {divergence.position}/{divergence.positions}"
-    if turn == 0:
-        return f"before turn 1/{turns}"
-    return f"{after}turn {turn}/{turns}"
+        return after + call + (f" of {who}" if who else "")
+    of_all = f" ({call.replace('/', ' of ')})" if who else ""
+    if divergence.agent and who:
+        return f"{after}{who} turn {turn}{of_all}" if turn else f"{who} before turn 1{of_all}"
+    where = f" of {who}" if who else ""
+    return (f"{after}turn {turn}/{turns}" if turn else f"before turn 1/{turns}") + where + of_all
 
 
 def _new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:

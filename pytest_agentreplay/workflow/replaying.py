@@ -99,7 +99,7 @@ class Replay(Scene):
         A test that failed by itself tells its own failure; the calls it no longer made are the consequence.
         """
         self.told["failed"] = ended.failure is not None
-        divergence = self.replayer.divergence
+        divergence = self.replayer.parted()
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body)
         if self.verifier is not None:

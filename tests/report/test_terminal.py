@@ -367,20 +367,20 @@ def test_a_long_finding_without_differences_is_cut_before_its_commands():
         (Divergence(Kind.EXTRA, "x", turn=7, turns=7), "after turn 7/7"),
         (Divergence(Kind.EXTRA, "x"), ""),
         (
-            Divergence(Kind.ARGS, "x", turn=4, turns=9, position=17, positions=63, who="researcher"),
+            Divergence(Kind.ARGS, "x", turn=4, turns=9, position=17, positions=63, agent="r", who="researcher"),
             "researcher turn 4 (call 17 of 63)",
         ),
         (
             Divergence(Kind.EXTRA, "x", turn=4, turns=4, position=17, positions=63, who="lane main.2"),
-            "after lane main.2 turn 4 (call 17 of 63)",
+            "after turn 4/4 of lane main.2 (call 17 of 63)",
         ),
         (
-            Divergence(Kind.ARGS, "x", turn=0, turns=4, position=2, positions=63, who="researcher"),
+            Divergence(Kind.ARGS, "x", turn=0, turns=4, position=2, positions=63, agent="r", who="researcher"),
             "researcher before turn 1 (call 2 of 63)",
         ),
         (
-            Divergence(Kind.ARGS, "x", turn=0, turns=0, position=2, positions=63, who="researcher main.1"),
-            "researcher main.1 before any turn (call 2 of 63)",
+            Divergence(Kind.ARGS, "x", turn=0, turns=0, position=2, positions=63, agent="r", who="researcher main.1"),
+            "call 2/63 of researcher main.1",
         ),
     ],
 )

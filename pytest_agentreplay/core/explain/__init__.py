@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.core.explain.ended import unused
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
+
+__all__ = ["miss", "order", "stalled", "unused"]
 
 AHEAD = 3  # recorded model calls that a new one is held against, to see that one was left out
 
@@ -112,28 +115,6 @@ def _order(standing: Standing, call: Call, found: Exchange, skipped: Exchange) -
         differences=sides,
         cause=f"the recording has {standing.name(skipped.call)} (in {same}) answered before this call began; "
         "your code now makes them the other way round, or at once",
-    )
-
-
-def unused(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:
-    """The recorded calls that were never made, now that the test has ended; None when there are none.
-
-    Calls that the agent had given up, or that never ended, need not come again.
-    """
-    standing = Standing(run, reader, served)
-    left = [x for x in standing.unserved() if not x.abandoned]
-    if not left:
-        return None
-    first, *others = left
-    more = f", and {len(others)} more" if others else ""
-    return standing.divergence(
-        Kind.MISSING,
-        f"the test ended, {standing.name(first.call)} was not called{more}",
-        first,
-        recorded=first,
-        differences=(Difference("call", line(first.call, reader), ABSENT),),
-        cause="your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit",
-        detail=tuple(f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others),
     )
 
 
