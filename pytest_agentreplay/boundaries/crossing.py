@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
+from pytest_agentreplay.boundaries.agents import agent_here
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
@@ -55,6 +56,9 @@ class Scrub(Protocol):
 
     def reveal(self, outcome: Outcome) -> Outcome:
         """A stored outcome as it is served: today's places in the marks' stead."""
+
+    def text(self, text: str) -> str:
+        """Any other text as it may be stored."""
 
 
 class Steps(Protocol):
@@ -316,6 +320,7 @@ class Crossing:
         self.on_latch: Callable[[Divergence], None] | None = None
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
         self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
+        self._agents: dict[str, str] = {}  # by name as somebody says it, the name as it may be stored
         self._counts: dict[str, int] = {}
         self._strand = lanes.Strand(self)
         self._guests: dict[object, lanes.Strand] = {}
@@ -359,6 +364,7 @@ class Crossing:
             msg = f"refused: {describe(call)} was called after its test had ended"
             raise ReplayDiverged(msg)
         self.activity += 1
+        agent = self.agent() if strand is None else ""
         strand = strand or self.strand()
         if not isinstance(call, ToolCall):
             call = replace(call, headers=self.scrub.headers(call.headers))
@@ -366,7 +372,7 @@ class Crossing:
             call = self.scrub.call(call)
         parent = strand.inside[0] if strand.inside else None
         reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.reads(call.name))
-        verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent, reads))
+        verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent, reads, agent))
         match verdict:
             case Forward(ticket):
                 self.trace = self.trace or span_here()
@@ -388,6 +394,13 @@ class Crossing:
             case Refuse(divergence):
                 raise ReplayDiverged(refusal(divergence), self.latch(divergence, origin(self.root)))
         return passage
+
+    def agent(self) -> str:
+        """The name of the agent that runs here, as it may be stored; "" when nobody says one."""
+        found = agent_here()
+        if found and found not in self._agents:
+            self._agents[found] = self.scrub.text(found)
+        return self._agents[found] if found else ""
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first divergence, which fails the test; whoever waits for a call is told that none will come."""

@@ -100,7 +100,7 @@ class Replay(Scene):
         """
         self.told["failed"] = ended.failure is not None
         self.told["guessed"] = self.order is not None and self.order.guessed
-        divergence = self.replayer.divergence
+        divergence = self.replayer.parted()
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body)
         if self.verifier is not None:

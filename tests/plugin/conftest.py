@@ -1,9 +1,16 @@
-"""Small programs: what each was when recorded and what it is now, told apart by a variable of the environment."""
+"""Small programs, as recorded and as they are now (a variable of the environment tells), and reports kept as files.
 
+`AGENTREPLAY_WRITE_GOLDEN=1 pytest ...` writes the reports anew.
+"""
+
+import os
 import re
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
+
+GOLDEN = Path(__file__).with_name("golden")
 
 CONFTEST = """
 import copy, os
@@ -73,7 +80,7 @@ class Programs:
             told[name].append(said)
         assert all(len(each) == times for each in told.values()), done.stdout
         took = re.findall(r"^(\d+\.\d+)s call ", done.stdout, re.MULTILINE)
-        assert max(map(float, took), default=0) < 10
+        assert max(map(float, took), default=0) < 20
         self.said = done.stdout
         return dict(told)
 
@@ -95,3 +102,19 @@ def programs(shared_project):
         return made
 
     return make
+
+
+@pytest.fixture
+def golden():
+    """Asserts that a report, from its headline to the line of the snapshot, is the one that is kept by this name."""
+
+    def check(name, done):
+        _, code, text = done.stdout.partition("[AR-")
+        text = code + text.partition("  snapshot ")[0]
+        file = GOLDEN / f"{name}.txt"
+        if os.environ.get("AGENTREPLAY_WRITE_GOLDEN"):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
+
+    return check

@@ -232,9 +232,9 @@ def lanes():
         turn=2,
         turns=3,
         lane="main.2",
-        lanes=3,
-        position=3,
-        positions=5,
+        who="lane main.2",
+        position=7,
+        positions=14,
         recorded=Exchange(ToolCall("search", {"q": "shoes"}), None, 4, 5),
         now=ToolCall("search", {"q": "boots"}),
         differences=(Difference("$.q", "shoes", "boots", "shoes -> boots"),),
@@ -391,7 +391,22 @@ def test_a_long_finding_without_differences_is_cut_before_its_commands():
         (Divergence(Kind.EXTRA, "x", turn=0, turns=0, position=5, positions=5), "after call 5/5"),
         (Divergence(Kind.EXTRA, "x", turn=7, turns=7), "after turn 7/7"),
         (Divergence(Kind.EXTRA, "x"), ""),
-        (Divergence(Kind.ARGS, "x", turn=2, turns=3, lane="main.2", lanes=2), "turn 2/3 of lane main.2"),
+        (
+            Divergence(Kind.ARGS, "x", turn=4, turns=9, position=17, positions=63, agent="r", who="researcher"),
+            "researcher turn 4 (call 17 of 63)",
+        ),
+        (
+            Divergence(Kind.EXTRA, "x", turn=4, turns=4, position=17, positions=63, who="lane main.2"),
+            "after turn 4/4 of lane main.2 (call 17 of 63)",
+        ),
+        (
+            Divergence(Kind.ARGS, "x", turn=0, turns=4, position=2, positions=63, agent="r", who="researcher"),
+            "researcher before turn 1 (call 2 of 63)",
+        ),
+        (
+            Divergence(Kind.ARGS, "x", turn=0, turns=0, position=2, positions=63, agent="r", who="researcher main.1"),
+            "call 2/63 of researcher main.1",
+        ),
     ],
 )
 def test_where(divergence, where):

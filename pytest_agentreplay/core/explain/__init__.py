@@ -8,12 +8,13 @@ Rules of this room:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.core.explain.ended import unused
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
-from pytest_agentreplay.core.turns import home
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,22 +24,36 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
+__all__ = ["miss", "order", "stalled", "unanswered", "unused"]
+
 SHORT = 50  # characters of a call in a sentence
 AHEAD = 3  # recorded model calls that a new one is held against, to see that one was left out
 
 
 def miss(
-    run: Run, reader: Reader, served: Collection[int], call: Call, lane: str, *, matching: Matching | None = None
+    run: Run,
+    reader: Reader,
+    served: Collection[int],
+    call: Call,
+    lane: str,
+    *,
+    agent: str = "",
+    matching: Matching | None = None,
 ) -> Divergence:
-    """Why `call`, made in `lane`, has no recorded counterpart.
+    """Why `call`, made in `lane` by `agent`, has no recorded counterpart.
 
     `served` holds the `start` of each exchange that was answered. With `matching`, places that are not compared do
     not count as differences.
     """
     standing = Standing(run, reader, served, matching)
-    here = home(standing.told, lane)
-    if here not in standing.lanes and (elsewhere := standing.next_lane()):
-        here = elsewhere
+    found = _missed(standing, call, standing.lane_of(lane, agent))
+    recorded = found.recorded.agent if found.recorded is not None else ""
+    if agent and recorded and agent != recorded:
+        found = replace(found, detail=(*found.detail, f"{agent} makes this call; the recording has {recorded} here"))
+    return found
+
+
+def _missed(standing: Standing, call: Call, here: str) -> Divergence:
     pending = standing.pending(here)
     if (twin := standing.answered_before(call, here)) is not None:
         return _again(standing, call, twin, here)
@@ -118,7 +133,7 @@ def _order(standing: Standing, call: Call, found: Exchange, skipped: Exchange) -
     mine, theirs = _both(standing, call, skipped.call)
     sides = (Difference("call", line(skipped.call, standing.reader), line(call, standing.reader)),)
     turn, was = standing.turn(found), standing.turn(skipped)
-    same = "the same turn" if turn == was else f"turn {was}"
+    same = "the same turn" if turn == was else was
     return standing.divergence(
         Kind.ORDER,
         f"{mine} came before {theirs}, which is recorded first",
@@ -139,28 +154,6 @@ def _both(standing: Standing, call: Call, other: Call) -> tuple[str, str]:
     return shorten(line(call, standing.reader), SHORT), shorten(line(other, standing.reader), SHORT)
 
 
-def unused(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:
-    """The recorded calls that were never made, now that the test has ended; None when there are none.
-
-    Calls that the agent had given up, or that never ended, need not come again.
-    """
-    standing = Standing(run, reader, served)
-    left = [x for x in standing.unserved() if not x.abandoned]
-    if not left:
-        return None
-    first, *others = left
-    more = f", and {len(others)} more" if others else ""
-    return standing.divergence(
-        Kind.MISSING,
-        f"the test ended, {standing.name(first.call)} was not called{more}",
-        first,
-        recorded=first,
-        differences=(Difference("call", line(first.call, reader), ABSENT),),
-        cause="your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit",
-        detail=tuple(f"not called either: turn {standing.turn(x)}, {standing.name(x.call)}" for x in others),
-    )
-
-
 def _again(standing: Standing, call: Call, twin: Exchange, lane: str) -> Divergence:
     """A call whose twin was answered already, and is recorded no second time."""
     return standing.divergence(
@@ -170,7 +163,7 @@ def _again(standing: Standing, call: Call, twin: Exchange, lane: str) -> Diverge
         recorded=twin,
         now=call,
         differences=(Difference("call", ABSENT, line(call, standing.reader)),),
-        cause=f"the very same call was answered in turn {standing.turn(twin)} already: your code repeats it "
+        cause=f"the very same call was answered in {standing.turn(twin)} already: your code repeats it "
         "(a retry, a loop, a second reader of one result)",
     )
 
@@ -205,7 +198,7 @@ def _missing(
         now=call,
         differences=found,
         cause=f"the recording calls {name} here; your code went on without it",
-        detail=tuple(f"not called either: turn {standing.turn(x)}, {standing.name(x.call)}" for x in others),
+        detail=tuple(f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others),
     )
 
 
