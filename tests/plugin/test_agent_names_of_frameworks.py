@@ -121,10 +121,9 @@ def team(body, number):
 
 
 @pytest.fixture(params=FRAMEWORKS, scope="module")
-def project(request, shared_project):
-    pytest.importorskip(
-        {"langgraph": "langgraph", "openai_agents": "agents", "pydantic_ai": "pydantic_ai"}[request.param]
-    )
+def project(request, shared_project, pytestconfig):
+    if (request.param, pytestconfig.getoption("env")) == ("pydantic_ai", "lastyear"):
+        pytest.skip("a year ago pydantic-ai kept nowhere which agent runs")
     made = shared_project(team)
     made.framework = request.param
     made.write(agent=AGENT, test_team=FRAMEWORKS[request.param])
