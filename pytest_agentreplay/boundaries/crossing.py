@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
 from pytest_agentreplay.boundaries.neighbours import sends_traces
@@ -73,8 +73,20 @@ class Order(Protocol):
     async def come(self, passage: Passage, chunks: int) -> None:
         """Wait until the answer may come as far as `chunks`."""
 
-    def come_now(self, passage: Passage, chunks: int) -> None:
-        """As `come`, for a thread."""
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+        """As `come`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
+
+    def hold_now(self, passage: Passage) -> None:
+        """Wait until a thread may have the whole answer that is there."""
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Whether what comes in a callback waits for its moment; `then` is called in it."""
+
+    async def never(self, passage: Passage) -> None:
+        """Wait to be given up: the recorded call never ended."""
+
+    def never_now(self, passage: Passage) -> None:
+        """As `never`, for a thread."""
 
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Whether the answer has come so far."""
@@ -94,8 +106,9 @@ class Passage:
 
     `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
     recorded answer: it takes the outcome once, by `compared`.
-    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
+    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `never`.
     `suspended` is a replayed call during which others ran.
+    `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
     """
 
@@ -105,6 +118,7 @@ class Passage:
         "_first",
         "_strand",
         "at",
+        "at_home",
         "compare",
         "exchange",
         "forward",
@@ -130,6 +144,7 @@ class Passage:
         self.partial: Callable[[], Outcome] | None = None
         self.compare: Callable[[Outcome, str, Outcome | None], None] | None = None
         self.at = 0
+        self.at_home = False
 
     @property
     def open(self) -> bool:
@@ -171,6 +186,8 @@ class Passage:
         if not self.forward and self.at:
             if self.exchange is not None and self._crossing.order is not None:
                 self._crossing.order.drop(self.exchange.start)
+            else:
+                self._answered()
             self._crossing.moved(self._strand, self.at)
 
     @property
@@ -187,18 +204,40 @@ class Passage:
         if order is not None:
             await order.come(self, chunks)
         elif self.suspended:
-            self.suspended = False
-            await self._give_way()
+            try:
+                await self._give_way()
+            finally:
+                self._answered()
 
-    def come_now(self, chunks: int = END) -> None:
-        """As `come`, for a thread."""
+    def come_now(self, chunks: int = END, *, at_once: bool = False) -> None:
+        """As `come`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
         if (order := self._crossing.order) is not None:
-            order.come_now(self, chunks)
+            order.come_now(self, chunks, at_once=at_once)
+
+    def hold_now(self) -> None:
+        """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
+        if (order := self._crossing.order) is not None and self._strand.inside is None:
+            order.hold_now(self)
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Recording, in a callback: whether what has come waits for its moment; `then` is called in it."""
+        order = self._crossing.order
+        return order is not None and order.puts_off(then)
+
+    @property
+    def thread(self) -> object:
+        """The ident of the thread that made the call; a task, where one did."""
+        return self._strand.owner
 
     def has_come(self, chunks: int) -> bool:
         """Whether `come` would not wait."""
         order = self._crossing.order
         return order is None or order.has_come(self, chunks)
+
+    def _answered(self) -> None:
+        if self.suspended and self.exchange is not None:
+            self.suspended = False
+            self._crossing.gate.answered(self.exchange)
 
     async def _give_way(self) -> None:
         import asyncio
@@ -207,6 +246,24 @@ class Passage:
             await asyncio.sleep(0)
         else:
             await sys.modules["trio"].lowlevel.checkpoint()
+
+    async def never(self) -> None:
+        """Wait until cancelled, as the recorded call was. Raises ReplayDiverged where nobody does that any more."""
+        order = self._crossing.order
+        if order is not None:
+            await order.never(self)
+        elif (loop := lanes.running_loop()) is not None:
+            await loop.create_future()
+        else:
+            await sys.modules["trio"].sleep_forever()
+
+    def never_now(self) -> NoReturn:
+        """Block a thread until the test has ended. Always raises ReplayDiverged."""
+        order = self._crossing.order
+        if order is not None:
+            order.never_now(self)
+        self._crossing.ended.wait()
+        raise ReplayDiverged(f"refused: {describe(self._call)} never ended in the recording, and now its test has")
 
     def wait_for_end(self, timeout: float | None = None) -> bool:
         """Block a thread until the test has ended; gives whether it has."""
@@ -245,12 +302,16 @@ class Crossing:
         self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
         self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
-        self.jobs: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
+        # By job, the executor that was given it, and how many it runs at once.
+        self.jobs: weakref.WeakKeyDictionary[Future[Any], tuple[int, int]] = weakref.WeakKeyDictionary()
         self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
         self.count = count
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
         self.order: Order | None = None
         self.working: dict[int, int] = {}  # by ident: threads that run something which the test has started
+        self.starting: set[int] = set()  # by ident: threads that are about to start another one
+        self.handed: set[object] = set()  # work that is on its way to a thread, or its result from there
+        self.finished = 0  # jobs that executors have done
         self.refused: Divergence | None = None  # once there is one nobody needs to wait for another call any more
         self.on_latch: Callable[[Divergence], None] | None = None
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on

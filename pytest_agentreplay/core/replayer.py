@@ -41,6 +41,8 @@ class Replayer:
         self.run = run
         self.served: dict[int, Call] = {}
         self.divergence: Divergence | None = None
+        self.gives_way = False
+        """Whether each answer to a task is told by `answered`, after others had their chance."""
         self.loose = False
         """Whether calls that only read may come in another order."""
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
@@ -87,14 +89,25 @@ class Replayer:
             self._tickets += 1
             return Answer(found, self._tickets)
 
-    def part(self, ticket: int, chunks: int) -> None:
+    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: a replayer forwards nothing."""
+        del at_once
         raise AssertionError(f"arrival {ticket} was answered from the recording; chunk {chunks} is none of its own")
 
-    def stalled(self, call: Call, found: Exchange, expected: Exchange) -> Divergence:
-        """Why `call`, recorded as `found`, is not answered: what had been answered before, `expected`, was not."""
+    def stalled(self, call: Call, found: Exchange, expected: Exchange | None) -> Divergence:
+        """Why `call`, recorded as `found`, is not answered: what had been answered before, `expected`, was not.
+
+        None: its own answer never came.
+        """
         with self._lock:
+            if expected is None:
+                return explain.unanswered(self.run, self._reader, self.served.keys(), call, found)
             return explain.stalled(self.run, self._reader, self.served.keys(), call, found=found, expected=expected)
+
+    def answered(self, exchange: Exchange) -> None:
+        """The answer has been handed over; what comes after it may be asked from now on."""
+        with self._lock:
+            self._precedence.answer(exchange)
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Never called: a replayer forwards nothing."""
@@ -172,7 +185,9 @@ class Replayer:
 
     def _serve(self, x: Exchange, call: Call) -> None:
         self.served[x.start] = call
-        self._precedence.answer(x)
+        # Who gives way to others while waiting has no answer yet when these ask.
+        if not (self.gives_way and x.suspended and isinstance(x.call, HttpCall | ToolCall)):
+            self._precedence.answer(x)
 
 
 def only_reads(call: Call, moment: Moment) -> bool:

@@ -46,7 +46,10 @@ REQUESTS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK, Kind.N
 
 
 def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
-    """The finding of a replay that parted. `facts` may hold the snapshot's "file", when "recorded", what "changed"."""
+    """The finding of a replay that parted.
+
+    `facts` may hold the snapshot's "file", when "recorded", what "changed" since, how often it is "racy".
+    """
     match divergence.kind:
         case Kind.NEW:
             return _new(divergence, test, facts)
@@ -60,6 +63,7 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
         when = str(facts.get("recorded") or "")[:10]
         lines.append(Line("text", f"{file}{when and f' (recorded {when})'}", "snapshot"))
     lines += _since(facts)
+    lines += _chance(facts)
     lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
     if divergence.kind in REQUESTS and file:
         why = '--reason "why every reply still holds"'
@@ -205,6 +209,18 @@ def _since(facts: Mapping[str, Json]) -> list[Line]:
     lines = [Line("text", one, "changed since") for one in told[:SINCE]]
     more = len(told) - SINCE
     return [*lines, Line("text", f"and {more} more", "changed since")] if more > 0 else lines
+
+
+def _chance(facts: Mapping[str, Json]) -> list[Line]:
+    """What of the order was never certain: two threads answered at once, an event loop that cannot be asked."""
+    lines = []
+    if racy := facts.get("racy"):
+        text = f"two threads were answered within 1 ms ({racy} x): their order was chance"
+        lines.append(Line("text", text, "racy"))
+    if facts.get("guessed"):
+        text = "when the event loop was idle, because it cannot be asked (uvloop)"
+        lines.append(Line("text", text, "guessed"))
+    return lines
 
 
 def _hint(text: str) -> tuple[str, str]:

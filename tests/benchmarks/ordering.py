@@ -95,7 +95,7 @@ class Crowd:
     def loaded(self):
         """Nanoseconds a call that the order takes to be made of a recording."""
         exchanges = self.project.scene("replay").snapshot.run.exchanges
-        return cpu(lambda: schedule.Schedule(exchanges).concurrent)[0] / self.calls
+        return cpu(lambda: schedule.Schedule(exchanges).matters)[0] / self.calls
 
 
 def added(without, within, rounds):

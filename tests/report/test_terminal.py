@@ -12,7 +12,7 @@ import pytest
 from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotFreeze, SnapshotUnreadable
 from pytest_agentreplay.report import findings
@@ -144,6 +144,31 @@ def another_tool():
 def order():
     found = SHOP.run.exchanges[2]
     return of(replace(explain.order(SHOP.run, READER, [0], found.call, found), origin=ORIGIN))
+
+
+def side_by_side():
+    """The look-up and the rates, asked for at once in two tasks; the rates came first."""
+    ask, lookup, rates, *rest = SHOP.run.exchanges
+    lookup, rates = replace(lookup, finish=5, lane="main.1"), replace(rates, start=3, finish=4, lane="main.2")
+    return replace(SHOP.run, exchanges=(ask, lookup, rates, *rest)), lookup, rates
+
+
+def stalled():
+    run, lookup, rates = side_by_side()
+    told = explain.stalled(run, READER, [0, 2], lookup.call, found=lookup, expected=rates)
+    return findings.of(replace(told, origin=ORIGIN), TEST, FACTS | {"racy": 3})
+
+
+def not_taken():
+    run, lookup, rates = side_by_side()
+    told = explain.stalled(run, READER, [0, 2, 3], lookup.call, found=lookup, expected=rates)
+    return findings.of(replace(told, origin=ORIGIN), TEST, FACTS | {"guessed": True})
+
+
+def unanswered():
+    run, lookup, _ = side_by_side()
+    given_up = replace(lookup, outcome=Failure("asyncio.exceptions.CancelledError", ""))
+    return of(replace(explain.unanswered(run, READER, [0, 2], lookup.call, given_up), origin=ORIGIN))
 
 
 def extra():
@@ -282,7 +307,7 @@ CASES = {
     for case in (
         *(prompt, schema, model, history, rendering, arguments, many_arguments, another_tool, order, extra, missing),
         *(unused, noise, sdk, request, a_reply, a_result, outcome, lanes, hostile, new, unreadable, network, late),
-        *(unfrozen, cannot_freeze, otherwise, mended),
+        *(unfrozen, cannot_freeze, otherwise, mended, stalled, not_taken, unanswered),
     )
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
 from pytest_agentreplay.core.turns import home
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
+SHORT = 50  # characters of a call in a sentence
 AHEAD = 3  # recorded model calls that a new one is held against, to see that one was left out
 
 
@@ -67,11 +69,17 @@ def stalled(
     standing = Standing(run, reader, served)
     if expected.finish is not None and expected.finish < found.start:
         return _order(standing, call, found, expected)
-    mine, theirs = standing.name(call), standing.name(expected.call)
+    mine, theirs = _both(standing, call, expected.call)
     if expected.start in served:
-        what, cause = f"{mine} waits, but {theirs} is answered first and nobody takes its answer", "took"
+        what = f"nobody takes the answer of {theirs}, which came before that of {mine}"
+        now = "nothing that still runs takes the recorded answer: what asked for it is gone, or waits for this call"
     else:
-        what, cause = f"{mine} waits, but {theirs} is answered first and was not called", "made"
+        what = f"{theirs} is not called, but was answered before {mine}"
+        now = (
+            "your code makes the recorded call only after this one was answered (a gather that became a sequence, a "
+            "smaller limit, fewer workers, a lock), or not at all"
+        )
+    lanes = (f"recorded in lane {expected.lane}, what waits for it in lane {found.lane}",)
     return standing.divergence(
         Kind.ORDER,
         what,
@@ -79,28 +87,56 @@ def stalled(
         recorded=expected,
         now=call,
         differences=(Difference("call", line(expected.call, reader), line(call, reader)),),
-        cause=f"when recorded both were under way at once, and {theirs} had its answer first; now nothing that "
-        f"your code does can lead to it: what {cause} it at once waits for {mine}, or is gone (fewer workers, "
-        "a smaller limit, a gather that became a sequence)",
+        cause=f"both were under way at once when recorded; now {now}",
         hints=('if the order does not matter here: @pytest.mark.agentreplay(order="loose")',),
+        detail=lanes if expected.lane != found.lane else (),
+    )
+
+
+def unanswered(run: Run, reader: Reader, served: Collection[int], call: Call, found: Exchange) -> Divergence:
+    """Why nothing comes of `call`, recorded as `found`: it was given up, or the run ended before its answer came."""
+    standing = Standing(run, reader, served)
+    name = standing.name(call)
+    if found.outcome is None:
+        what, cause = "had no answer when the recorded run ended", "the recorded run ended while it was under way"
+    else:
+        what, cause = "was given up when recorded", "your code gave it up when recorded (a timeout, a cancelled task)"
+    return standing.divergence(
+        Kind.EXTRA,
+        f"{name} is waited for; it {what}",
+        found,
+        recorded=found,
+        now=call,
+        differences=(
+            Difference("call", f"{line(found.call, reader)}, not answered", f"{line(call, reader)}, awaited"),
+        ),
+        cause=f"{cause}, so there is no answer to give; now all that is left of your code waits for it",
     )
 
 
 def _order(standing: Standing, call: Call, found: Exchange, skipped: Exchange) -> Divergence:
-    mine, theirs = line(call, standing.reader), line(skipped.call, standing.reader)
-    sides = (Difference("call", theirs, mine),)
+    mine, theirs = _both(standing, call, skipped.call)
+    sides = (Difference("call", line(skipped.call, standing.reader), line(call, standing.reader)),)
     turn, was = standing.turn(found), standing.turn(skipped)
     same = "the same turn" if turn == was else f"turn {was}"
     return standing.divergence(
         Kind.ORDER,
-        f"{standing.name(call)} came before {standing.name(skipped.call)}, which is recorded first",
+        f"{mine} came before {theirs}, which is recorded first",
         found,
         recorded=skipped,
         now=call,
         differences=sides,
-        cause=f"the recording has {standing.name(skipped.call)} (in {same}) answered before this call began; "
+        cause=f"the recording has {theirs} (in {same}) answered before this call began; "
         "your code now makes them the other way round, or at once",
     )
+
+
+def _both(standing: Standing, call: Call, other: Call) -> tuple[str, str]:
+    """Two calls as people are told them; with what they ask for where their names alone are the same."""
+    names = standing.name(call), standing.name(other)
+    if names[0] != names[1]:
+        return names
+    return shorten(line(call, standing.reader), SHORT), shorten(line(other, standing.reader), SHORT)
 
 
 def unused(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:
