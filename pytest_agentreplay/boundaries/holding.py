@@ -149,7 +149,10 @@ class Holding:
         now = self.now()
         if now - self._moved > PATIENCE:
             return False
-        abroad = {passage.thread for passage in list(self._crossing.passages) if not passage.at_home}
+        crossing = self._crossing
+        abroad: set[object] = set()
+        if crossing.working or crossing.main().thread != threading.get_ident():  # else there is no other thread to ask
+            abroad = {passage.thread for passage in list(crossing.passages) if not passage.at_home}
         return self._threads.at_work({thread for thread in abroad if isinstance(thread, int)}, now)
 
 
