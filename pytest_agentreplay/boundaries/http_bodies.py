@@ -65,6 +65,10 @@ class Take:
         else:
             self._passage.come_now(chunks, at_once=True)
 
+    def hold_now(self) -> None:
+        """Wait, in a thread, for the moment of the end."""
+        self._passage.hold_now()
+
     def add_all(self, chunks: list[bytes]) -> None:
         """Note several, leaving out empty ones."""
         for chunk in chunks:
@@ -75,6 +79,8 @@ class Take:
         """It ended: whole, broken off by `failure`, or `closed` by the agent. Later ends do nothing."""
         passage = self._passage
         if passage.forward:
+            if not closed:
+                passage.hold_now()
             passage.settle(self._reply(failure, closed=closed), suspended=self._watch.suspended)
             # The two hold each other, and the chunks with them.
             passage.partial = None

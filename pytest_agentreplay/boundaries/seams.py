@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SEAMS: dict[str, str] = {
     "aiohttp.connector": "http_aiohttp",
     "anyio": "process_anyio",
+    "anyio.to_thread": "threads_anyio",
     "http.client": "http_stdlib",
     "httpx": "http_httpx",
     "httpx2": "http_httpx",

@@ -44,6 +44,7 @@ class Recording:
         except ReplayDiverged:
             raise
         except BaseException as error:
+            self.passage.hold_now()
             self.passage.settle(self.results.failure(error))
             raise
         kind = type(result)
@@ -53,7 +54,9 @@ class Recording:
             return self.flow(result)
         if kind is AsyncGeneratorType:
             return self.async_flow(result, awaited=True)
-        self.passage.settle(ToolReply(self.results.kept(self.crossing, result)))
+        value = self.results.kept(self.crossing, result)
+        self.passage.hold_now()
+        self.passage.settle(ToolReply(value))
         return result
 
     async def wait(self, coroutine: Any, *, awaited: bool = False) -> Any:

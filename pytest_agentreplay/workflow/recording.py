@@ -69,7 +69,7 @@ class Recording(Scene):
         self.recorder = Recorder(self.journal.write)
         recorder = self.recorder
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
-        self.crossing.order = Holding(recorder)
+        self.crossing.order = Holding(recorder, self.crossing)
         self._locale = locale_here(place.environ)
         self._ended: Ended | None = None
         self._body = 0
