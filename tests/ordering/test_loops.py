@@ -11,7 +11,7 @@ import trio
 
 from pytest_agentreplay.boundaries import idle
 from tests.ordering import programs
-from tests.ordering.driving import agent, faithful, structured
+from tests.ordering.driving import agent, difference, structured
 from tests.ordering.programs import SENSITIVE, Agent, Memory, look, program
 
 KINDS = {
@@ -23,25 +23,26 @@ KINDS = {
 
 
 def unfaithful(stage, seeds, make):
-    """The seeds of the programs whose replay saw something else."""
-    return [seed for seed in range(seeds) if not faithful(stage, make(seed), order="recorded")]
+    """The programs whose replay saw something else: seed and difference."""
+    told = {seed: difference(stage, make(seed), order="recorded") for seed in range(seeds)}
+    return {seed: why for seed, why in told.items() if why}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_of_loop_is_faithful(stage, kind):
-    assert unfaithful(stage, *KINDS[kind]) == []
+    assert unfaithful(stage, *KINDS[kind]) == {}
 
 
 def test_uvloop_is_faithful_and_said_to_be_guessed(stage):
     uvloop = pytest.importorskip("uvloop", reason="uvloop is not made for this system")
-    assert unfaithful(stage, 40, lambda seed: agent(seed, SENSITIVE, run=uvloop.run)) == []
+    assert unfaithful(stage, 40, lambda seed: agent(seed, SENSITIVE, run=uvloop.run)) == {}
     assert stage.replay(agent(39, SENSITIVE, run=uvloop.run), order="recorded").scene.order.guessed
 
 
 @pytest.mark.parametrize("missing", ["hooks_work", "_has_selector"])
 def test_a_loop_that_cannot_be_asked_is_guessed(stage, monkeypatch, missing):
     monkeypatch.setattr(idle, missing, lambda *_: False)
-    assert unfaithful(stage, 15, lambda seed: agent(seed, SENSITIVE)) == []
+    assert unfaithful(stage, 15, lambda seed: agent(seed, SENSITIVE)) == {}
     assert stage.replay(agent(14, SENSITIVE), order="recorded").scene.order.guessed
 
 
@@ -67,7 +68,7 @@ def test_one_loop_after_another(stage):
         loop.close()
         return memory.log
 
-    assert faithful(stage, act)
+    assert difference(stage, act) == ""
 
 
 def test_loops_in_threads_beside_each_other(stage):
@@ -83,7 +84,7 @@ def test_loops_in_threads_beside_each_other(stage):
             thread.join()
         return [memory.log for memory in memories]
 
-    assert faithful(stage, act)
+    assert difference(stage, act) == ""
 
 
 def test_a_loop_in_a_thread_of_a_loop(stage):
@@ -93,7 +94,7 @@ def test_a_loop_in_a_thread_of_a_loop(stage):
         await asyncio.gather(seen(0, memory), asyncio.to_thread(lambda: asyncio.run(seen(1, inner))), seen(2, memory))
         return memory.log, inner.log
 
-    assert faithful(stage, lambda: asyncio.run(outer()))
+    assert difference(stage, lambda: asyncio.run(outer())) == ""
 
 
 def test_a_task_that_spins_beside_an_agent(stage):
@@ -115,7 +116,7 @@ def test_a_task_that_spins_beside_an_agent(stage):
             over.set()
         return memory.log
 
-    assert faithful(stage, lambda: asyncio.run(act()), order="recorded")
+    assert difference(stage, lambda: asyncio.run(act()), order="recorded") == ""
 
 
 def test_nothing_of_ours_runs_in_a_loop_or_stays_there(stage):
@@ -136,7 +137,7 @@ def test_nothing_of_ours_runs_in_a_loop_or_stays_there(stage):
         await watched.run(program(1, SENSITIVE))
         return memory.log
 
-    assert faithful(stage, lambda: loop.run_until_complete(act()), order="recorded")
+    assert difference(stage, lambda: loop.run_until_complete(act()), order="recorded") == ""
     assert loop._selector.select == select
     assert "select" not in vars(loop._selector)
     assert not asyncio.all_tasks(loop)
