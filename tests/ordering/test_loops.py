@@ -63,8 +63,8 @@ def test_one_loop_after_another(stage):
         for seed in range(3):
             asyncio.run(seen(seed, memory))
         loop = asyncio.new_event_loop()
-        loop.run_until_complete(seen(3, memory))
-        loop.run_until_complete(seen(4, memory))
+        for seed in (3, 4):
+            loop.run_until_complete(Agent(memory).alone(program(seed, SENSITIVE)))
         loop.close()
         return memory.log
 
@@ -134,7 +134,7 @@ def test_nothing_of_ours_runs_in_a_loop_or_stays_there(stage):
             return node.place
 
         watched.run = noting
-        await watched.run(program(1, SENSITIVE))
+        await watched.alone(program(1, SENSITIVE))
         return memory.log
 
     assert difference(stage, lambda: loop.run_until_complete(act()), order="recorded") == ""
@@ -158,7 +158,7 @@ def told(memory):
 @pytest.mark.asyncio
 async def test_asyncio(agentreplay):
     memory = programs.Memory(sensitive=True)
-    await programs.Agent(memory).run(programs.program(1, programs.SENSITIVE))
+    await programs.Agent(memory).alone(programs.program(1, programs.SENSITIVE))
     told(memory)
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
@@ -172,7 +172,7 @@ async def test_anyio(anyio_backend, agentreplay):
 @pytest.mark.asyncio(loop_scope="module")
 async def test_one_loop_for_two(number, agentreplay):
     memory = programs.Memory(sensitive=True)
-    await programs.Agent(memory).run(programs.program(number, programs.SENSITIVE))
+    await programs.Agent(memory).alone(programs.program(number, programs.SENSITIVE))
     told(memory)
 """
 
