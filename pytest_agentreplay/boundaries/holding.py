@@ -78,6 +78,12 @@ class Holding:
                 time.sleep(LOOK / 4)
             passage.at_home = True
 
+    async def never(self, passage: Passage) -> None:
+        """Never called: nothing is played."""
+
+    def never_now(self, passage: Passage) -> None:
+        """Never called: nothing is played."""
+
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Never asked: nothing is played."""
         del passage, chunks

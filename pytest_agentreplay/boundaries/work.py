@@ -96,9 +96,10 @@ def at_work(crossing: Crossing, held: Collection[int]) -> tuple[bool, bool]:
     `held` are the threads that wait for an answer of ours, or run an event loop that is watched.
     """
     me, main = threading.get_ident(), crossing.main().thread
-    others = [thread for thread in list(crossing.working) if thread not in held and thread != me]
+    # The test's own thread is one of them: it may stand in a wait until the thread that it starts has begun.
+    others = [thread for thread in {main, *list(crossing.working)} if thread not in held and thread != me]
     standing = [thread for thread in others if waits(thread)]
-    busy = len(standing) < len(others) or (main != me and main not in held and not waits(main))
+    busy = len(standing) < len(others)
     threads = [thread for thread in list(crossing.threads) if thread.is_alive()]
     # One that is alive and not at work yet will be in a moment, or is about to end.
     busy = busy or bool(crossing.starting) or any(thread.ident not in crossing.working for thread in threads)

@@ -61,9 +61,9 @@ class Schedule:
         self._dropped: set[int] = set()
 
     @property
-    def concurrent(self) -> bool:
-        """Whether any two calls were under way at once, or were made by different lanes."""
-        if len({x.lane for x in self.exchanges.values()}) > 1:
+    def matters(self) -> bool:
+        """Whether two calls were under way at once or made by different lanes, or one never ended."""
+        if len({x.lane for x in self.exchanges.values()}) > 1 or any(x.abandoned for x in self.exchanges.values()):
             return True
         latest = -1
         for start in self._starts:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.serving import Serving
-from pytest_agentreplay.core.drift import drift, files
+from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run
@@ -54,6 +54,7 @@ class Replay(Scene):
         self.clock.live_inside = self.verifier is not None
         self.replayer.loose = settings.order == "loose"
         self.crossing.order = self.order = None if self.verifier else self._order()
+        self.replayer.gives_way = self.order is None and self.verifier is None
         self._whole = False
         if edited:
             self.told["edited"] = list(edited)
@@ -66,8 +67,7 @@ class Replay(Scene):
             return None
         apart = kept.get("apart") if isinstance(kept, dict) else ()
         schedule = Schedule(run.exchanges, map(str, apart) if isinstance(apart, list) else ())
-        wanted = settings.order != "auto" or settings.waits or (isinstance(kept, dict) and schedule.concurrent)
-        if not wanted:
+        if settings.order == "auto" and not settings.waits and not (isinstance(kept, dict) and schedule.matters):
             return None
         loose = settings.order in {"loose", "free"}
         return Serving(schedule, self.crossing, self.replayer.stalled, loose=loose, waits=settings.waits)
@@ -99,7 +99,8 @@ class Replay(Scene):
         A test that failed by itself tells its own failure; the calls it no longer made are the consequence.
         """
         self.told["failed"] = ended.failure is not None
-        divergence = self.replayer.divergence
+        self.told["guessed"] = self.order is not None and self.order.guessed
+        divergence = self.replayer.parted()
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body)
         if self.verifier is not None:
@@ -140,6 +141,8 @@ class Replay(Scene):
             "recorded": header.recorded,
             "changed": list(changed),
             "replay_tools": self.settings.replay_tools,
+            "racy": table(header.kit, "order").get("racy"),
+            "guessed": self.order is not None and self.order.guessed,
         }
 
     def _today(self) -> JsonObject:
@@ -250,6 +253,9 @@ class Closed:
         """Refuse, whatever it is."""
         del moment
         return Refuse(replace(self.why, now=call))
+
+    def answered(self, exchange: Exchange) -> None:
+        """Never called: nothing is answered."""
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: nothing is forwarded."""

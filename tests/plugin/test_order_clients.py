@@ -1,5 +1,7 @@
 """Agents at once on the clients themselves: tasks that gather, streams side by side, threads. Replayed as recorded."""
 
+import itertools
+
 import pytest
 
 from tests.rehearsal import house, rehearsed
@@ -141,4 +143,4 @@ def test_all_is_replayed_as_recorded(did):
 
 def test_the_streams_did_flow_side_by_side(did):
     names = [note.partition(":")[0] for note in did["test_anthropic.py::test_two_streams_side_by_side"]["notes"]]
-    assert sum(one != other for one, other in zip(names, names[1:], strict=False)) > 2, names
+    assert sum(one != other for one, other in itertools.pairwise(names)) > 2, names
