@@ -1,10 +1,8 @@
 """Threads, jobs and child processes beside tasks: they are waited for as long as they may still bring a call."""
 
 import os
-import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest

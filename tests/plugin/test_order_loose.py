@@ -105,7 +105,7 @@ def test_in_recorded_order_none_may(loose):
     finally:
         ini.write_text(text, encoding="utf-8")
     codes = {name: said[0].partition("]")[0].lstrip("[") for name, said in told.items()}
-    assert codes == {name: "AR-ORDER" for name in {*MAY, *TOLD} - {"first_come"}} | {
+    assert codes == dict.fromkeys({*MAY, *TOLD} - {"first_come"}, "AR-ORDER") | {
         "first_come": "",
         "models": "AR-MISSING",
     }
