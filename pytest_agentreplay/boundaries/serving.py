@@ -3,8 +3,9 @@
 A task waits here for its answer as it waited for the network, a thread too. The next answer goes out when the one
 before it has run its course: its event loop is idle, its thread has asked again or had a millisecond. What is next but
 was not asked for is waited for as long as something can still bring it: a thread or an executor's job at work, a timer
-that was due by then when recorded, and half a second where a task waits for something that nobody here knows. After
-that the recorded order cannot be kept. That is the stall: the test ends with a report that names both sides.
+that was due by then when recorded, and half a second more than it took then where a task waits for something that
+nobody here knows. After that the recorded order cannot be kept. That is the stall: the test ends with a report that
+names both sides.
 
 Who waits for a call that never ended when recorded waits to be given up. Where nothing is left that could do it, the
 test ends too.
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
 
 SILENCE = 0.5
-"""Seconds beyond twice the recorded wait in which nothing happens, before an unknown wait counts as one for us."""
+"""Seconds beyond four times the recorded wait in which nothing happens, before what waits for something unknown counts
+as waiting for us."""
 
 GRACE = 0.05
 """Seconds beyond twice the recorded wait for which a timer of the program is waited for."""
@@ -373,7 +375,6 @@ class Serving:
         busy, unknown = self._at_work()
         if mine is None or any(idle.timeout not in {None, math.inf} for idle in self._loops.values()):
             return None
-        unknown = unknown or any(not isinstance(idle, idling.SelectorIdle) for idle in self._loops.values())
         # When recorded it went on so long, or the run did; what we do not know of may take its time again.
         until = max(x.timing.end or 0 for x in self.schedule.exchanges.values()) if mine.outcome is None else 0
         last = self.schedule.last
@@ -479,8 +480,8 @@ class Serving:
         for idle in self._loops.values():
             if idle.timeout is not None and now - self._came + idle.timeout <= 2 * gap + GRACE:
                 return max(idle.timeout, LOOK)
-        left = SILENCE + 2 * gap - silent
-        return left if unknown and left > 0 else None
+        silence = SILENCE + 4 * gap
+        return silence - silent if unknown and silent < silence else None
 
     def _at_work(self) -> tuple[bool, bool]:
         """Whether a thread or job is at work, and whether one, or a task, waits for what we do not know."""
@@ -488,7 +489,7 @@ class Serving:
         busy, unknown = at_work(self._crossing, self._held_threads())
         futures = {waiter.future for waiter in ours}
         for runs, idle in self._loops.items():
-            unknown = unknown or isinstance(idle, idling.TrioIdle)
+            unknown = unknown or not isinstance(idle, idling.SelectorIdle)  # its timers, or its waits, are not seen
             if isinstance(runs, asyncio.AbstractEventLoop) and runs.is_running() and not unknown:
                 unknown = unknown_waits(runs, futures)
         return busy, unknown

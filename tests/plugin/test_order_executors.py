@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 AGENT = """
-import asyncio, os, sys, threading, time
+import asyncio, os, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 
 NOW = os.environ.get("PROGRAM") == "changed"
-TAKES = {"a": 0.15, "b": 0.03, "c": 0.01}
+TAKES = {"a": 0.15, "b": 0.03, "c": 0.01, "long": 3}
 
 async def ask(name):
     await asyncio.sleep(TAKES[name])
@@ -22,13 +22,13 @@ def work(name):
     time.sleep(TAKES[name])
     return name.upper()
 
-async def beside(first):
+async def beside(first, other="a"):
     # Nobody sees what `first` does; what follows it comes while another call waits.
     async def after():
         await first
         if not NOW:
             await ask("c")
-    await asyncio.gather(after(), ask("a"))
+    await asyncio.gather(after(), ask(other))
 
 def pool():
     with ThreadPoolExecutor(1 if NOW else 3) as workers:
@@ -71,6 +71,18 @@ async def child():
         await program.wait()
     await beside(run())
 
+async def slow_child():
+    # No thread waits for it, and it takes longer than the silence after which the order counts as lost.
+    async def run():
+        loop = asyncio.get_running_loop()
+        program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.8)"], stdout=subprocess.PIPE)
+        closed = loop.create_future()
+        loop.add_reader(program.stdout, closed.set_result, None)
+        await closed
+        loop.remove_reader(program.stdout)
+        program.communicate()
+    await beside(run(), "long")
+
 async def talking_child():
     async def run():
         pipe = asyncio.subprocess.PIPE
@@ -95,6 +107,7 @@ TOLD = {
     "work_in_a_thread": DROPPED,
     "work_in_an_executor": DROPPED,
     "child": DROPPED,
+    "slow_child": DROPPED.replace(A, '{"name":"long"}'),
     "talking_child": DROPPED,
 }
 

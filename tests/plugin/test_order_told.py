@@ -13,7 +13,7 @@ NOW = os.environ.get("PROGRAM") == "changed"
 MEETING = threading.Barrier(4)
 
 async def ask(name):
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(1 if name == "long" else 0.01)
     return name.upper()
 
 def meet(name):
@@ -59,6 +59,12 @@ def at_the_same_time():
     if NOW:
         meet("once more")
 
+async def sleeps():
+    async def after():
+        await asyncio.sleep(0.3)
+        await ask("b")
+    await asyncio.gather(after(), ask("long"))
+
 async def tasks():
     await asyncio.gather(ask("a"), ask("b"))
     if NOW:
@@ -91,6 +97,7 @@ def test_answers_of_two_threads_at_once_are_told(threads):
     assert {name: bool(run.header.kit["order"].get("racy")) for name, run in runs.items()} == {
         "four_workers": False,
         "at_the_same_time": True,
+        "sleeps": False,
         "tasks": False,
     }
     grades = {name: kit_of(run, READER) for name, run in runs.items()}
@@ -102,7 +109,7 @@ def test_answers_of_two_threads_at_once_are_told(threads):
 
 def test_a_divergence_of_such_a_recording_says_so(threads):
     told = threads.replayed(changed=True)
-    assert told["four_workers"] == [""]
+    assert told["four_workers"] == told["sleeps"] == [""]
     assert all("[AR-EXTRA]" in told[name][0] for name in ("at_the_same_time", "tasks"))
     (said,) = lines(threads.said, "  racy ")
     assert "their order was chance" in said
@@ -121,7 +128,7 @@ def test_a_loop_that_cannot_be_asked_is_told(threads):
     assert not lines(threads.replayed("-k", "tasks") and threads.said, "guessed")
     conftest.write_text(text + GUESSES, encoding="utf-8")
     try:
-        assert threads.replayed("-k", "tasks", times=3) == {"tasks": [""] * 3}
+        assert threads.replayed("-k", "tasks or sleeps", times=3) == {"tasks": [""] * 3, "sleeps": [""] * 3}
         assert len(lines(threads.said, "guessed")) == 1
         threads.replayed("-k", "tasks", changed=True)
         assert len(lines(threads.said, "  guessed")) == 1
