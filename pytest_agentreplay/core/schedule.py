@@ -85,6 +85,11 @@ class Schedule:
             for (earlier, x), (later, y) in pairwise(ends)
         )
 
+    @property
+    def came(self) -> tuple[int, ...]:
+        """The exchanges whose answers have come so far, in the order in which they did."""
+        return tuple(self._released)
+
     def holds(self, start: int) -> bool:
         """Whether the exchange is one of the order."""
         return start in self.exchanges
@@ -177,8 +182,19 @@ def _when(x: Exchange, chunks: int) -> int:
     return first + (end - first) * chunks // all_chunks
 
 
-def _in_another_order(events: Iterable[Event], completion: Sequence[int]) -> list[Event]:
-    """The ends of the answers in the order of `completion`, each answer in one."""
+def _in_another_order(events: Sequence[Event], completion: Sequence[int]) -> list[Event]:
+    """The answers in the order of `completion`, each in one event, at the times at which the recorded ones came.
+
+    The reading of an event is the first of those that are still to come: no call that was made after one of these is
+    waited for.
+    """
     rank: Mapping[int, int] = {start: place for place, start in enumerate(completion)}
     ends = {event.start: event._replace(chunks=END) for event in events}
-    return sorted(ends.values(), key=lambda event: (rank.get(event.start, len(rank)), event.reading))
+    began = {event.start: event.reading for event in reversed(events)}
+    times = sorted(event.at for event in ends.values())
+    ordered = sorted(ends.values(), key=lambda event: (rank.get(event.start, len(rank)), event.reading))
+    found, ahead = [], END
+    for event, at in zip(reversed(ordered), reversed(times), strict=True):
+        ahead = min(ahead, began[event.start])
+        found.append(event._replace(reading=ahead, at=at))
+    return found[::-1]
