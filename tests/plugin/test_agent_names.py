@@ -22,11 +22,12 @@ async def aask(question):
         reply = await client.post(URL, json=body(question))
     return reply.json()["choices"][0]["message"]["content"]
 
-async def work(name, question, before, over):
+async def work(name, question, before, answered, over):
     # The second turn comes after `before`: the recording has the two agents in this order.
     with pytest_agentreplay.agent(name):
         try:
             answers = [await aask(question)]
+            answered.set()
             await before.wait()
             return [*answers, await aask(f"{LAST} {name}")] if TWICE else answers
         finally:
@@ -56,9 +57,8 @@ def test_handoff(agentreplay):
 
 def test_beside(agentreplay):
     async def both():
-        first, second, last = (asyncio.Event() for _ in range(3))
-        first.set()
-        await asyncio.gather(agent.work("reader", "Read it.", first, second), agent.work("writer", "Write it.", second, last))
+        answered, over, rest = (asyncio.Event() for _ in range(3))
+        await asyncio.gather(agent.work("reader", "Read it.", answered, rest, over), agent.work("writer", "Write it.", over, answered, rest))
     asyncio.run(both())
 """
 
