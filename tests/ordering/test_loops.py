@@ -12,7 +12,7 @@ import trio
 from pytest_agentreplay.boundaries import idle
 from tests.ordering import programs
 from tests.ordering.driving import agent, difference, structured
-from tests.ordering.programs import SENSITIVE, Agent, Memory, look, program
+from tests.ordering.programs import SENSITIVE, Agent, Memory, Node, program
 
 KINDS = {
     "trio": (40, lambda seed: structured(seed, trio, trio.run)),
@@ -103,13 +103,10 @@ def test_a_task_that_spins_beside_an_agent(stage):
 
         async def work():
             for number in range(5):
-                memory.saw("spun", await look(str(number), memory.seen))
+                await Agent(memory).look(Node("look", str(number)))
             over.set()
 
-        try:
-            await asyncio.gather(spin(), work(), return_exceptions=True)
-        finally:
-            over.set()
+        await asyncio.gather(spin(), work())
         return memory.log
 
     assert difference(stage, lambda: asyncio.run(act()), order="recorded") == ""
