@@ -3,7 +3,7 @@
 The agents keep notes together. What one of them was told stands in the next prompt of each other, so an answer that is
 handed over out of order changes a request, which is refused, or the transcript, which is compared.
 
-`ORDER_ROUNDS=50 pytest tests/plugin/test_order_clients.py` replays fifty times what is replayed five times otherwise.
+`ORDER_ROUNDS=50 pytest tests/plugin/test_order_clients.py` replays fifty times what is replayed three times otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import defaultdict
 
 from pytest_agentreplay.demo.script import Ask, fresh
 
-ROUNDS = int(os.environ.get("ORDER_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("ORDER_ROUNDS", "3"))
 """How often each test is replayed."""
 
 NOTES = '''

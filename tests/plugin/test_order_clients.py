@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.rehearsal import house, rehearsed
+from tests.rehearsal import house, rehearsed, told
 
 OPENAI = """
 import asyncio, threading
@@ -170,16 +170,27 @@ def furnish(project):
 
 
 @pytest.fixture(scope="module")
-def did(shared_project):
-    project = shared_project()
-    furnish(project)
-    return rehearsed(project)
+def project(shared_project):
+    made = shared_project()
+    furnish(made)
+    made.did = rehearsed(made)
+    return made
 
 
-def test_all_is_replayed_as_recorded(did):
-    assert len(did) == 7
+def test_all_is_replayed_as_recorded(project):
+    assert len(project.did) == 7
 
 
-def test_the_streams_did_flow_side_by_side(did):
-    names = [note.partition(":")[0] for note in did["test_anthropic.py::test_two_streams_side_by_side"]["notes"]]
+def test_all_is_replayed_as_recorded_by_two_workers(project):
+    log = project.root / "log.jsonl"
+    log.unlink()
+    done = project.offline("-p", "xdist.plugin", "-n", "2")
+    assert done.returncode == 0, done.stdout
+    assert {test: runs for test, (*runs,) in told(log).items()} == {test: [one] for test, one in project.did.items()}
+
+
+def test_the_streams_did_flow_side_by_side(project):
+    names = [
+        note.partition(":")[0] for note in project.did["test_anthropic.py::test_two_streams_side_by_side"]["notes"]
+    ]
     assert sum(one != other for one, other in itertools.pairwise(names)) > 2, names

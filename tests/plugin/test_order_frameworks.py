@@ -172,7 +172,11 @@ MODEL = OpenAIChatModel("m-1", provider=OpenAIProvider(openai_client=CLIENT))
 
 def clerk(tool):
     made = Agent(MODEL, tools=[Tool(tool, name="look")])
-    made.instructions(lambda: known("You look for keys."))
+
+    @made.instructions
+    async def what_is_known():
+        return known("You look for keys.")
+
     return made
 
 async def explore(who, name):
