@@ -12,7 +12,7 @@ import asyncio, os, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 
 NOW = os.environ.get("PROGRAM") == "changed"
-TAKES = {"a": 0.15, "b": 0.03, "c": 0.01, "long": 3}
+TAKES = {"a": 1.5, "b": 0.5, "c": 0.01, "long": 4}
 
 async def ask(name):
     await asyncio.sleep(TAKES[name])

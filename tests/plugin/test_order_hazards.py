@@ -9,7 +9,7 @@ import asyncio, os
 import httpx2, openai
 
 NOW = os.environ.get("PROGRAM") == "changed"
-TAKES = {"a": 0.06, "b": 0.02, "c": 0.04}
+TAKES = {"a": 0.4, "b": 0.05, "c": 0.2}
 URL = os.environ["MODEL_URL"] + "/v1"
 
 async def ask(name):
@@ -157,7 +157,7 @@ TOLD = {
 
 def script(body, number):
     name = body["messages"][-1]["content"]
-    time.sleep({"a": 0.2, "b": 0.01, "c": 0.1}[name])
+    time.sleep({"a": 1, "b": 0.01, "c": 0.5}[name])
     return name.upper()
 
 
