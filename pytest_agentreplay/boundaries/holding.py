@@ -77,7 +77,7 @@ class Holding:
     async def _wait(self, runs: object, queue: tuple[Idle, deque[Callable[[], bool]]] | None) -> None:
         if queue is None:
             waiting: deque[Callable[[], bool]] = deque()
-            queue = self._queues[runs] = idling.watched(lambda _: _let_one_in(waiting)), waiting
+            queue = self._queues[runs] = self._idle(runs, waiting), waiting
         watched, waiting = queue
         moment: Any
         if lanes.running_loop() is not None:
@@ -89,8 +89,14 @@ class Holding:
         watched.poke()
         await moment
 
+    def _idle(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
+        """The loop that runs here, which lets one in when it is idle."""
+        del runs
+        return idling.watched(lambda _: let_one_in(waiting))
 
-def _let_one_in(waiting: deque[Callable[[], bool]]) -> float | None:
+
+def let_one_in(waiting: deque[Callable[[], bool]]) -> float | None:
+    """Hand an answer to the first who still waits; gives 0 if somebody did."""
     while waiting:
         if waiting.popleft()():
             return 0

@@ -391,13 +391,19 @@ class Serving:
         if busy and silent < WORKING + 4 * gap:
             return LOOK
         for runs, idle in self._loops.items():
-            if idle.timeout is not None and now - self._came + idle.timeout <= 2 * gap + GRACE:
-                return max(idle.timeout, LOOK)
+            if (left := self._timer_left(idle, gap)) is not None:
+                return left
             unknown = unknown or isinstance(idle, idling.TrioIdle)
             if isinstance(runs, asyncio.AbstractEventLoop) and runs.is_running() and not unknown:
                 unknown = unknown_waits(runs, {waiter.future for waiter in self._waiting.values()})
         left = SILENCE + 2 * gap - silent
         return left if unknown and left > 0 else None
+
+    def _timer_left(self, idle: Idle, gap: float) -> float | None:
+        """Seconds until the next timer of a loop, where that was due by then when recorded."""
+        if idle.timeout is None or self.now() - self._came + idle.timeout > 2 * gap + GRACE:
+            return None
+        return max(idle.timeout, LOOK)
 
     # Parting.
 
