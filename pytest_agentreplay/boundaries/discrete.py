@@ -32,6 +32,9 @@ TIGHT = 5_000_000
 BUSY = SECOND
 """Nanoseconds of real time for which time may stand still, until somebody who reads a clock sees it go on."""
 
+STARTING = 0.01
+"""Seconds of real time that a thread has to begin with its work, since another one began or ended."""
+
 
 class Sleeper:
     """A thread that sleeps until `due`."""
@@ -71,6 +74,8 @@ class Discrete(Serving):
         self._sleepers: list[Sleeper] = []
         self._changed_at = self._shown = 0
         self._looked: int | None = None
+        self._started: tuple[int, ...] = ()
+        self._started_at = 0.0
         self._to(0)
 
     # What the test sees of it.
@@ -249,9 +254,10 @@ class Discrete(Serving):
 
     def _real_time(self, until: int) -> float:
         """Seconds until time may go on to `until`: 0, unless something is at work that takes real time."""
-        if not self._works_for_real():
+        busy = self._works_for_real()
+        if not busy:
             self._looked = None
-            return 0
+            return LOOK if self._starting() else 0
         now = _awake()
         if self._looked is not None:
             self.ns = max(self.ns, min(until, self.ns + now - self._looked))
@@ -265,9 +271,21 @@ class Discrete(Serving):
         loops = [idle for idle in self._loops.values() if isinstance(idle, StillIdle) and idle.runs]
         if any(idle.listens for idle in loops):
             return True
-        held = {one.thread for one in loops} | {one.thread for one in self._sleepers}
-        held |= {waiter.thread for waiter in self._waiting.values()}
-        return at_work(self._crossing, held)[0]
+        return at_work(self._crossing, self._held())[0]
+
+    def _starting(self) -> bool:
+        """Whether threads or jobs may be about to begin or end: some have only just, or have not yet."""
+        crossing, now = self._crossing, self.now()
+        jobs = sum(not job.done() for job in list(crossing.jobs))
+        threads = sum(thread.is_alive() for thread in list(crossing.threads))
+        if (here := (jobs, threads, *sorted(crossing.working))) != self._started:
+            self._started, self._started_at = here, now
+        return jobs + threads > 0 and now - self._started_at < STARTING
+
+    def _held(self) -> set[int]:
+        """The threads that wait for us."""
+        held = {one.thread for one in self._loops.values()} | {one.thread for one in self._sleepers}
+        return held | {waiter.thread for waiter in self._waiting.values()}
 
 
 def _awake() -> int:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.gate import Gate
 
 BUSY = SECOND
-"""Nanoseconds for which a loop may be at work until somebody who reads the wall clock sees it go on."""
+"""Nanoseconds for which nothing may happen until somebody who reads the wall clock sees it go on."""
 
 APART = 2
 """Nanoseconds between an answer and the timer that comes after it: one that is due within less fires with it."""
@@ -51,9 +51,9 @@ class Pacing(Holding):
         return self._noted(self._real() if paced is None else paced.ns)
 
     def passed(self) -> int:
-        """As `now`; a loop that is at work for long sees time go on."""
+        """When something last happened; who does nothing but look at it for long sees time go on."""
         paced = self._paced()
-        return self._real() if paced is None else max(paced.ns, self._real() - BUSY)
+        return max(self._noted() if paced is None else paced.ns, self._real() - BUSY)
 
     def sleep(self, seconds: float) -> None:
         """Sleep for real; that long is what it took."""

@@ -121,7 +121,9 @@ def test_a_replay_serves_the_refusals_again_and_fires_nothing_twice(retried):
         assert done.returncode == 0, done.stdout
         assert "20 calls served, 0 live" in done.stdout
         replayed = told(project)
-        assert {way: said for way, (said, *_) in replayed.items()} == {way: said for way, (said, *_) in recorded.items()}
+        assert {way: said for way, (said, *_) in replayed.items()} == {
+            way: said for way, (said, *_) in recorded.items()
+        }
         for way, (_, shown, _) in replayed.items():
             assert shown >= WAITED, f"{way} was not shown the time for which it has waited"
         spent.append(sum(real for _, _, real in replayed.values()))
