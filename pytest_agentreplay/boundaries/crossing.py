@@ -73,8 +73,14 @@ class Order(Protocol):
     async def come(self, passage: Passage, chunks: int) -> None:
         """Wait until the answer may come as far as `chunks`."""
 
-    def come_now(self, passage: Passage, chunks: int) -> None:
-        """As `come`, for a thread."""
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+        """As `come`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
+
+    def hold_now(self, passage: Passage) -> None:
+        """Wait until a thread may have the whole answer that is there."""
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Whether what comes in a callback waits for its moment; `then` is called in it."""
 
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Whether the answer has come so far."""
@@ -96,6 +102,7 @@ class Passage:
     recorded answer: it takes the outcome once, by `compared`.
     `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
     `suspended` is a replayed call during which others ran.
+    `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
     """
 
@@ -105,6 +112,7 @@ class Passage:
         "_first",
         "_strand",
         "at",
+        "at_home",
         "compare",
         "exchange",
         "forward",
@@ -130,6 +138,7 @@ class Passage:
         self.partial: Callable[[], Outcome] | None = None
         self.compare: Callable[[Outcome, str, Outcome | None], None] | None = None
         self.at = 0
+        self.at_home = False
 
     @property
     def open(self) -> bool:
@@ -190,10 +199,25 @@ class Passage:
             self.suspended = False
             await self._give_way()
 
-    def come_now(self, chunks: int = END) -> None:
-        """As `come`, for a thread."""
+    def come_now(self, chunks: int = END, *, at_once: bool = False) -> None:
+        """As `come`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
         if (order := self._crossing.order) is not None:
-            order.come_now(self, chunks)
+            order.come_now(self, chunks, at_once=at_once)
+
+    def hold_now(self) -> None:
+        """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
+        if (order := self._crossing.order) is not None and self._strand.inside is None:
+            order.hold_now(self)
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Recording, in a callback: whether what has come waits for its moment; `then` is called in it."""
+        order = self._crossing.order
+        return order is not None and order.puts_off(then)
+
+    @property
+    def thread(self) -> object:
+        """The ident of the thread that made the call; a task, where one did."""
+        return self._strand.owner
 
     def has_come(self, chunks: int) -> bool:
         """Whether `come` would not wait."""
@@ -245,12 +269,16 @@ class Crossing:
         self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
         self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
-        self.jobs: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
+        # By job, the executor that was given it, and how many it runs at once.
+        self.jobs: weakref.WeakKeyDictionary[Future[Any], tuple[int, int]] = weakref.WeakKeyDictionary()
         self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
         self.count = count
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
         self.order: Order | None = None
         self.working: dict[int, int] = {}  # by ident: threads that run something which the test has started
+        self.starting: set[int] = set()  # by ident: threads that are about to start another one
+        self.handed: set[object] = set()  # work that is on its way to a thread, or its result from there
+        self.finished = 0  # jobs that executors have done
         self.refused: Divergence | None = None  # once there is one nobody needs to wait for another call any more
         self.on_latch: Callable[[Divergence], None] | None = None
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.boundaries import debuggers, lanes
 from pytest_agentreplay.boundaries import idle as idling
-from pytest_agentreplay.boundaries.serving import GRACE, LOOK, Serving
+from pytest_agentreplay.boundaries.serving import GRACE, Serving
 from pytest_agentreplay.boundaries.virtual import REAL_NS, REAL_SLEEP, SECOND, StillIdle, can_stand_still
-from pytest_agentreplay.boundaries.work import at_work
+from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, at_work
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from collections.abc import Callable
 
     from pytest_agentreplay.boundaries.crossing import Crossing
     from pytest_agentreplay.boundaries.idle import Idle
@@ -32,20 +33,18 @@ TIGHT = 5_000_000
 BUSY = SECOND
 """Nanoseconds of real time for which time may stand still, until somebody who reads a clock sees it go on."""
 
-STARTING = 0.01
-"""Seconds of real time that a thread has to begin with its work, since another one began or ended."""
-
 
 class Sleeper:
     """A thread that sleeps until `due`."""
 
-    __slots__ = ("due", "over", "thread")
+    __slots__ = ("due", "over", "thread", "wake")
 
     def __init__(self, due: int) -> None:
         """Made where it sleeps."""
         self.due = due
         self.over = False
         self.thread = threading.get_ident()
+        self.wake: Callable[[], object] = int
 
 
 class Timer(NamedTuple):
@@ -72,17 +71,16 @@ class Discrete(Serving):
         self.tight: set[tuple[int, int]] = set()
         self._exact = exact
         self._sleepers: list[Sleeper] = []
+        self._waking: set[Sleeper] = set()
         self._changed_at = self._shown = 0
         self._looked: int | None = None
-        self._started: tuple[int, ...] = ()
-        self._started_at = 0.0
         self._to(0)
 
     # What the test sees of it.
 
     def watch(self, loop: AbstractEventLoop) -> None:
         """The loop is about to run for the test."""
-        with self._changed:
+        with self._lock:
             self._known(loop)
 
     def seconds(self) -> float:
@@ -100,7 +98,7 @@ class Discrete(Serving):
 
     def sleep(self, seconds: float) -> None:
         """Let so much virtual time pass. Whoever sleeps in the thread of an event loop holds up that loop."""
-        with self._changed:
+        with self._lock:
             if not self.why:
                 due = self.ns + round(seconds * SECOND)
                 if lanes.in_loop():
@@ -111,24 +109,31 @@ class Discrete(Serving):
         REAL_SLEEP(seconds)
 
     def _sleep(self, sleeper: Sleeper) -> None:
+        changed = threading.Condition(self._lock)
+        sleeper.wake = changed.notify
         self._sleepers.append(sleeper)
+        self._parked.add(sleeper.thread)
         self._settling.pop(sleeper.thread, None)
         self._moved = self.now()
+        self._look()
         try:
             while not sleeper.over and not self._crossing.ended.is_set():
                 wait = self._consider(None)
                 if not sleeper.over:
-                    self._changed.wait(20 * LOOK if wait is None else wait)
+                    changed.wait(20 * LOOK if wait is None else wait)
         finally:
-            if sleeper in self._sleepers:
-                self._sleepers.remove(sleeper)
+            self._parked.discard(sleeper.thread)
+            self._sleepers = [one for one in self._sleepers if one is not sleeper]
+            self._waking.discard(sleeper)
+            self._settling[sleeper.thread] = self.now() + idling.SETTLE
+            self._look()
 
     def ask(self, start: int) -> None:
         """The call that is recorded as `start` was made: at least as late as when recorded, but for the next timer."""
         super().ask(start)
         if not self.schedule.holds(start):
             return
-        with self._changed:
+        with self._lock:
             at, timer = self.schedule.exchanges[start].timing.start, self._timer()
             self._to(at if timer is None else min(at, timer.due - 2))
 
@@ -163,6 +168,7 @@ class Discrete(Serving):
                     waiter.idle = idle
         for sleeper in self._sleepers:
             sleeper.over = True
+            sleeper.wake()
 
     def _consider(self, here: Idle | None) -> float | None:
         if self.why:
@@ -196,6 +202,11 @@ class Discrete(Serving):
                 return None
             return self._real_time(timer.due) or self._fire(timer, here)
 
+    def _unquiet(self, here: Idle | None) -> bool:
+        if self._waking and self.now() - self._moved < PATIENCE:
+            return True
+        return super()._unquiet(here)
+
     def _answered(self, event: Event, waiter: Waiter) -> bool:
         """Hand it over, or end the test where nobody could have waited for it yet; gives whether somebody goes on."""
         self._to(event.at)
@@ -215,8 +226,8 @@ class Discrete(Serving):
         if isinstance(owner, Sleeper):
             owner.over = True
             self._sleepers.remove(owner)
-            self._settling[owner.thread] = self.now() + idling.SETTLE
-            self._changed.notify_all()
+            self._waking.add(owner)
+            owner.wake()
             return LOOK
         if owner is here:
             owner.slept = True
@@ -254,10 +265,9 @@ class Discrete(Serving):
 
     def _real_time(self, until: int) -> float:
         """Seconds until time may go on to `until`: 0, unless something is at work that takes real time."""
-        busy = self._works_for_real()
-        if not busy:
+        if not self._works_for_real():
             self._looked = None
-            return LOOK if self._starting() else 0
+            return 0
         now = _awake()
         if self._looked is not None:
             self.ns = max(self.ns, min(until, self.ns + now - self._looked))
@@ -272,20 +282,6 @@ class Discrete(Serving):
         if any(idle.listens for idle in loops):
             return True
         return at_work(self._crossing, self._held())[0]
-
-    def _starting(self) -> bool:
-        """Whether threads or jobs may be about to begin or end: some have only just, or have not yet."""
-        crossing, now = self._crossing, self.now()
-        jobs = sum(not job.done() for job in list(crossing.jobs))
-        threads = sum(thread.is_alive() for thread in list(crossing.threads))
-        if (here := (jobs, threads, *sorted(crossing.working))) != self._started:
-            self._started, self._started_at = here, now
-        return jobs + threads > 0 and now - self._started_at < STARTING
-
-    def _held(self) -> set[int]:
-        """The threads that wait for us."""
-        held = {one.thread for one in self._loops.values()} | {one.thread for one in self._sleepers}
-        return held | {waiter.thread for waiter in self._waiting.values()}
 
 
 def _awake() -> int:

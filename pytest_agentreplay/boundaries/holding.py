@@ -2,24 +2,28 @@
 
 A replay can hand over answers in no other way that is the same each time. So a recording does it too: an answer that
 comes while the loop is at work waits, some microseconds mostly, until all that the one before it set off has run.
-What the recording says of the order is then exact, and two answers that came in one go do not blur it. Threads are
-left alone; nobody can tell when they are idle.
+What the recording says of the order is then exact, and two answers that came in one go do not blur it. Threads get
+them one at a time too, each when the others wait or are out in the world, as far as that can be seen.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, Threads
 from pytest_agentreplay.core.schedule import END
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
-    from pytest_agentreplay.boundaries.crossing import Passage
+    from pytest_agentreplay.boundaries.crossing import Crossing, Passage
     from pytest_agentreplay.boundaries.idle import Idle
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Gate
@@ -28,25 +32,51 @@ if TYPE_CHECKING:
 class Holding:
     """The queues of answers that wait, one for each event loop of the test."""
 
-    def __init__(self, gate: Gate) -> None:
+    now = staticmethod(time.monotonic)  # not a name of this module: whoever freezes time replaces those
+
+    def __init__(self, gate: Gate, crossing: Crossing) -> None:
         """`gate` is told how far each answer has come."""
         self._gate = gate
+        self._crossing = crossing
+        self._threads = Threads(crossing)
+        self._turn = threading.RLock()
+        self._moved = self.now()
         self._stopped = False
         self._queues: dict[object, tuple[Idle, deque[Callable[[], bool]]]] = {}
 
     async def come(self, passage: Passage, chunks: int) -> None:
         """Wait until the loop is idle; then the answer has come as far as `chunks`."""
         loop = lanes.running_loop()
-        runs: object = loop if loop is not None else lanes.trio_run()
-        queue = self._queues.get(runs)
         if self._stopped:
             return
-        if loop is None or (queue is not None and queue[1]) or not idling.is_idle(loop):
-            await self._wait(runs, queue)
+        if loop is None:
+            await self._wait(self._queue(lanes.trio_run()))
+        elif not self._idle(loop):
+            await self._wait(self._queue(loop))
         self.come_now(passage, chunks)
 
     def ask(self, start: int) -> None:
         """Nothing: a recording has no order to keep."""
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Whether the loop is not idle; `then` is called when it is."""
+        loop = lanes.running_loop()
+        if self._stopped or loop is None or self._idle(loop):
+            return False
+        watched, waiting = self._queue(loop)
+        waiting.append(lambda: loop.call_soon(then) is not None)
+        watched.poke()
+        return True
+
+    def hold_now(self, passage: Passage) -> None:
+        """Wait, in a thread, until no other one is at work; then this one is."""
+        if passage.at_home or lanes.in_loop() or self._crossing.ended.is_set():
+            return
+        with self._turn:
+            self._moved = self.now()
+            while self._at_work():
+                time.sleep(LOOK / 4)
+            passage.at_home = True
 
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Never asked: nothing is played."""
@@ -59,10 +89,10 @@ class Holding:
     def refuse(self, divergence: Divergence) -> None:
         """Never called: a recording refuses nothing."""
 
-    def come_now(self, passage: Passage, chunks: int) -> None:
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`."""
         if chunks != END:
-            self._gate.part(passage.ticket, chunks)
+            self._gate.part(passage.ticket, chunks, at_once=at_once)
 
     def stop(self) -> None:
         """Leave all loops as they were, and let everybody in who still waits in one that runs on."""
@@ -74,10 +104,25 @@ class Holding:
                     waiting.popleft()()
         self._queues.clear()
 
-    async def _wait(self, runs: object, queue: tuple[Idle, deque[Callable[[], bool]]] | None) -> None:
+    def _idle(self, loop: AbstractEventLoop) -> bool:
+        """Whether what has come may go on at once."""
+        queue = self._queues.get(loop)
+        self._moved = self.now()
+        return not (queue is not None and queue[1]) and idling.is_idle(loop) and not self._at_work()
+
+    def _queue(self, runs: object) -> tuple[Idle, deque[Callable[[], bool]]]:
+        queue = self._queues.get(runs)
         if queue is None:
             waiting: deque[Callable[[], bool]] = deque()
-            queue = self._queues[runs] = self._idle(runs, waiting), waiting
+            queue = self._queues[runs] = self._watched(runs, waiting), waiting
+        return queue
+
+    def _watched(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
+        """The loop that runs here, which lets one in when it is idle."""
+        del runs
+        return idling.watched(lambda _: self._let_one_in(waiting))
+
+    async def _wait(self, queue: tuple[Idle, deque[Callable[[], bool]]]) -> None:
         watched, waiting = queue
         moment: Any
         if lanes.running_loop() is not None:
@@ -89,18 +134,22 @@ class Holding:
         watched.poke()
         await moment
 
-    def _idle(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
-        """The loop that runs here, which lets one in when it is idle."""
-        del runs
-        return idling.watched(lambda _: let_one_in(waiting))
+    def _let_one_in(self, waiting: deque[Callable[[], bool]]) -> float | None:
+        if waiting and self._at_work():
+            return LOOK
+        while waiting:
+            if waiting.popleft()():
+                self._moved = self.now()
+                return 0
+        return None
 
-
-def let_one_in(waiting: deque[Callable[[], bool]]) -> float | None:
-    """Hand an answer to the first who still waits; gives 0 if somebody did."""
-    while waiting:
-        if waiting.popleft()():
-            return 0
-    return None
+    def _at_work(self) -> bool:
+        """Whether another thread is at work, as far as it is worth waiting for: one out in the world is not."""
+        now = self.now()
+        if now - self._moved > PATIENCE:
+            return False
+        abroad = {passage.thread for passage in list(self._crossing.passages) if not passage.at_home}
+        return self._threads.at_work({thread for thread in abroad if isinstance(thread, int)}, now)
 
 
 class _TrioMoment:

@@ -40,14 +40,24 @@ def meet(library: ModuleType) -> None:
         wrap(library.ResponseHandler, name, functools.partial(hearing, name))
 
 
+COMES = frozenset({"data_received", "connection_lost"})
+"""What a protocol is told by the wire; the rest is the agent's doing, or aiohttp's."""
+
+
 def hearing(name: str, original: Seam) -> Seam:
-    """A method of the protocol; who listens to its wire call is told first."""
+    """A method of the protocol; who listens to its wire call is told first. What comes over the wire has its moment."""
 
     def heard(protocol: Any, *args: Any, **more: Any) -> Any:
         listener = protocol.__dict__.get(HEARD)
-        if listener is not None:
-            getattr(listener, name)(*args)
-        return original(protocol, *args, **more)
+        if listener is None:
+            return original(protocol, *args, **more)
+
+        def now() -> Any:
+            if protocol.__dict__.get(HEARD) is listener:
+                getattr(listener, name)(*args)
+            return original(protocol, *args, **more)
+
+        return None if name in COMES and listener.puts_off(now) else now()
 
     return heard
 

@@ -1,7 +1,8 @@
 """Bodies on their way: teed chunk by chunk while recording, played chunk by chunk while replaying.
 
 Written once for every HTTP library; its own boundary file makes them streams of the library at hand. A body is never
-read ahead of the agent, and nothing is awaited once an exception is under way: it may be a cancellation.
+read ahead of the agent. Once an exception is under way, which may be a cancellation, nothing is awaited but the end of
+what gave the chunks, and the turn of a failure.
 """
 
 from __future__ import annotations
@@ -62,7 +63,11 @@ class Take:
         if self._watch.suspended:
             await self._passage.come(chunks)
         else:
-            self._passage.come_now(chunks)
+            self._passage.come_now(chunks, at_once=True)
+
+    def hold_now(self) -> None:
+        """Wait, in a thread, for the moment of the end."""
+        self._passage.hold_now()
 
     def add_all(self, chunks: list[bytes]) -> None:
         """Note several, leaving out empty ones."""
@@ -74,6 +79,8 @@ class Take:
         """It ended: whole, broken off by `failure`, or `closed` by the agent. Later ends do nothing."""
         passage = self._passage
         if passage.forward:
+            if not closed:
+                passage.hold_now()
             passage.settle(self._reply(failure, closed=closed), suspended=self._watch.suspended)
             # The two hold each other, and the chunks with them.
             passage.partial = None
@@ -139,7 +146,13 @@ class AsyncTee:
         while True:
             take.reading = True
             try:
-                chunk = await take.over(chunks.__anext__())
+                try:
+                    chunk = await take.over(chunks.__anext__())
+                except StopAsyncIteration:
+                    raise
+                except Exception:
+                    await take.hold(end=True)
+                    raise
                 take.add(chunk)
                 await take.hold()
             except StopAsyncIteration:
@@ -147,14 +160,15 @@ class AsyncTee:
                 return
             except BaseException as error:
                 take.end(frozen(error))
+                if not isinstance(error, Exception):
+                    await _leave(chunks)  # given up while a chunk waited for its turn
                 raise
             take.reading = False
             try:
                 yield chunk
             except GeneratorExit:
                 take.end(closed=True)
-                if isinstance(chunks, types.AsyncGeneratorType):
-                    await chunks.aclose()
+                await _leave(chunks)
                 raise
 
     async def _end(self) -> None:
@@ -175,6 +189,11 @@ class AsyncTee:
         if not self._closed:
             self._closed = True
             await self._stream.aclose()
+
+
+async def _leave(chunks: Any) -> None:
+    if isinstance(chunks, types.AsyncGeneratorType):
+        await chunks.aclose()
 
 
 class Watch:

@@ -84,8 +84,13 @@ class Heard(io.RawIOBase):
             raise
         take.reading = False
         if data:
-            take.add_all(incoming.feed(data))
-            if incoming.whole or incoming.malformed:
+            chunks = incoming.feed(data)
+            if not (incoming.whole or incoming.malformed):
+                take.add_all(chunks)
+            else:
+                # Whoever has the last chunk of these has all.
+                take.hold_now()
+                take.add_all(chunks)
                 take.end(incoming.at_end_of_file())
         else:
             take.add_all([incoming.rest()])

@@ -77,12 +77,17 @@ class _Transport:
             return self._streams.replayed(wire)
         watch, response = Watch(), None
         try:
-            with passage.inside():
-                response = await watch.over(self._real().handle_async_request(request))
+            try:
+                with passage.inside():
+                    response = await watch.over(self._real().handle_async_request(request))
+            except Exception:
+                if watch.suspended:
+                    await passage.come()
+                raise
             if watch.suspended:
                 await passage.come(BEGUN)
             else:
-                passage.come_now(BEGUN)
+                passage.come_now(BEGUN, at_once=True)
         except BaseException as error:
             if response is not None:
                 left_behind(response)

@@ -14,7 +14,7 @@ from pytest_agentreplay.core.schedule import END
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.boundaries.crossing import Passage
     from pytest_agentreplay.boundaries.http_wire import Wire
@@ -38,6 +38,10 @@ class Heard:
         self._incoming = Incoming(chunked=False, length=0)
         self._watch = Watch()
         self._watch.suspended = True  # an answer in asyncio is always waited for
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Whether what has come waits until the event loop is idle, as what tasks wait for does; `then` is called then."""
+        return self._passage.puts_off(then)
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come: of the head, then of the body."""

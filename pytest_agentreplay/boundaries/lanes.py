@@ -20,17 +20,20 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
-    from weakref import WeakSet
+    from weakref import WeakKeyDictionary, WeakSet
 
 
 class Door(Protocol):
     """The crossing, as far as a lane knows it."""
 
     threads: WeakSet[threading.Thread]
-    jobs: WeakSet[Future[Any]]
+    jobs: WeakKeyDictionary[Future[Any], tuple[int, int]]
     count: Callable[[], int]
     begun: dict[str, int]
     working: dict[int, int]
+    starting: set[int]
+    handed: set[object]
+    finished: int
 
     def over(self) -> bool:
         """Whether the test has ended for whoever carries its stamp."""
@@ -164,23 +167,44 @@ def trio_run() -> object:
 
 def carry(strand: Strand, work: Callable[..., Any]) -> Callable[..., Any]:
     """`work` as it is to run in another thread: stamped with a child of `strand`, which begins now."""
-    working = strand.crossing.working
     child = Strand(strand.crossing, "", inside=strand.inside, begun=strand.crossing.count(), parent=strand)
 
     @functools.wraps(work)
     def stamped(*args: Any, **kwargs: Any) -> Any:
-        me = child.thread = threading.get_ident()
-        working[me] = working.get(me, 0) + 1
-        token = STRAND.set(child)
-        try:
-            return work(*args, **kwargs)
-        finally:
-            STRAND.reset(token)
-            working[me] -= 1
-            if not working[me]:
-                del working[me]
+        child.thread = threading.get_ident()
+        with working(strand):
+            token = STRAND.set(child)
+            try:
+                return work(*args, **kwargs)
+            finally:
+                STRAND.reset(token)
 
     return stamped
+
+
+@contextmanager
+def working(strand: Strand) -> Iterator[None]:
+    """A block that a thread runs for a test."""
+    me, at_it = threading.get_ident(), strand.crossing.working
+    at_it[me] = at_it.get(me, 0) + 1
+    try:
+        yield
+    finally:
+        at_it[me] -= 1
+        if not at_it[me]:
+            del at_it[me]
+        strand.crossing.finished += 1
+
+
+@contextmanager
+def starting(strand: Strand) -> Iterator[None]:
+    """A block that starts a thread: whoever runs it waits until the new one is there, which nothing else tells."""
+    me, at_it = threading.get_ident(), strand.crossing.starting
+    at_it.add(me)
+    try:
+        yield
+    finally:
+        at_it.discard(me)
 
 
 def stamp_threads() -> None:
@@ -197,7 +221,9 @@ def stamp_threads() -> None:
         if strand is not None:
             self.run = carry(strand, self.run)  # type: ignore[method-assign]
             strand.crossing.threads.add(self)
-        start(self)
+            with starting(strand):
+                return start(self)
+        return start(self)
 
     @functools.wraps(submit)  # type: ignore[arg-type]
     def stamped_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -207,8 +233,9 @@ def stamp_threads() -> None:
         # A pool outlives the test that first used it: its worker must not be stamped, only the job.
         token = STRAND.set(None)
         try:
-            job = submit(self, carry(strand, fn), *args, **kwargs)
-            strand.crossing.jobs.add(job)
+            with starting(strand):
+                job = submit(self, carry(strand, fn), *args, **kwargs)
+                strand.crossing.jobs[job] = id(self), self._max_workers
             return job
         finally:
             STRAND.reset(token)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
-from pytest_agentreplay.boundaries.holding import Holding, let_one_in
+from pytest_agentreplay.boundaries.holding import Holding
 from pytest_agentreplay.boundaries.virtual import REAL_NS, REAL_SLEEP, SECOND, StillIdle, can_stand_still
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
-    from pytest_agentreplay.boundaries.crossing import Passage
-    from pytest_agentreplay.boundaries.idle import Idle
+    from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+    from pytest_agentreplay.boundaries.idle import Idle, Then
     from pytest_agentreplay.core.gate import Gate
 
 BUSY = SECOND
@@ -33,9 +33,9 @@ APART = 2
 class Pacing(Holding):
     """Answers are held as in every recording; the clocks of the loops stand still while they work."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, crossing: Crossing) -> None:
         """The run begins."""
-        super().__init__(gate)
+        super().__init__(gate, crossing)
         self._began = REAL_NS()
         self._latest = 0
 
@@ -43,7 +43,7 @@ class Pacing(Holding):
         """The loop is about to run for the test: its clock goes on where the last one stopped."""
         if loop not in self._queues and not self._stopped and can_stand_still(loop):
             waiting: deque[Callable[[], bool]] = deque()
-            self._queues[loop] = PacedIdle(loop, waiting, self._real, self._noted()), waiting
+            self._queues[loop] = self._paced_loop(loop, waiting), waiting
 
     def now(self) -> int:
         """The virtual time in a loop, the real one elsewhere; nanoseconds since the run began."""
@@ -68,17 +68,20 @@ class Pacing(Holding):
         """As `now`."""
         return self.now() / SECOND
 
-    def come_now(self, passage: Passage, chunks: int) -> None:
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`."""
         if (paced := self._paced()) is not None:
             paced.catch_up()
-        super().come_now(passage, chunks)
+        super().come_now(passage, chunks, at_once=at_once)
 
-    def _idle(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
+    def _watched(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
         loop: Any = runs
         if lanes.running_loop() is None or not can_stand_still(loop):
-            return super()._idle(runs, waiting)
-        return PacedIdle(loop, waiting, self._real, self._noted())
+            return super()._watched(runs, waiting)
+        return self._paced_loop(loop, waiting)
+
+    def _paced_loop(self, loop: AbstractEventLoop, waiting: deque[Callable[[], bool]]) -> PacedIdle:
+        return PacedIdle(loop, lambda _: self._let_one_in(waiting), waiting, self._real, self._noted())
 
     def _paced(self) -> PacedIdle | None:
         queue = self._queues.get(lanes.running_loop())
@@ -98,13 +101,13 @@ class PacedIdle(StillIdle):
     """One loop, whose clock shows `ns`."""
 
     def __init__(
-        self, loop: AbstractEventLoop, waiting: deque[Callable[[], bool]], real: Callable[[], int], ns: int
+        self, loop: AbstractEventLoop, then: Then, waiting: Collection[object], real: Callable[[], int], ns: int
     ) -> None:
-        """`real` is the time that passes for everybody, `ns` where this loop's begins."""
+        """`then` lets one of `waiting` in. `real` is the time that passes for all, `ns` where the loop's begins."""
         self.ns = ns
         self._reality = real
         self._waiting = waiting
-        super().__init__(loop, lambda _: let_one_in(waiting), lambda: self.ns)
+        super().__init__(loop, then, lambda: self.ns)
 
     def catch_up(self) -> None:
         """Something came just now: before the next timer."""
@@ -128,14 +131,16 @@ class PacedIdle(StillIdle):
     def _moment(self, events: Any, *, busy: bool) -> Any:
         """The loop is idle: an answer comes, or time passes until a timer is due or a socket speaks."""
         due = self.due
-        at = self._before(due)
-        if self._waiting and at >= self.ns:
-            self.ns = at
-            if self._then(self) == 0:
+        wait = None
+        if self._waiting and self._before(due) >= self.ns:
+            self.catch_up()
+            if (wait := self._then(self)) == 0:
                 return events
-        left = None if due is None else due - self._reality()
+        left = None if due is None else (due - self._reality()) / SECOND
+        if left is None or (wait is not None and wait < left):
+            left = wait
         if not busy and (left is None or left > 0):
-            events = self._real(None if left is None else left / SECOND)
+            events = self._real(left)
         if due is not None and due <= self._reality() and not events:
             self.ns = max(self.ns, due)
         else:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SEAMS: dict[str, str] = {
     "aiohttp.connector": "http_aiohttp",
     "anyio": "process_anyio",
+    "anyio.to_thread": "threads_anyio",
     "http.client": "http_stdlib",
     "httpx": "http_httpx",
     "httpx2": "http_httpx",
@@ -31,6 +32,7 @@ SEAMS: dict[str, str] = {
     "mcp.shared.direct_dispatcher": "mcp_memory",
     "mcp.shared.memory": "mcp_memory",
     "numpy.random": "numpy_random",
+    "trio._core._run": "trio_order",
     "urllib3.connectionpool": "http_urllib3",
     "aiohttp.client": "websocket_aiohttp",
     "websockets.asyncio.client": "websocket_asyncio",

@@ -18,7 +18,7 @@ from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.origins import origin, where
 from pytest_agentreplay.boundaries.waiting import awaiting
-from pytest_agentreplay.boundaries.work import at_work, joins, unknown_waits
+from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, Threads, at_work, joins, unknown_waits
 from pytest_agentreplay.core.schedule import END, Event
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -45,9 +45,6 @@ WORKING = 10.0
 
 HELD_UP = 0.02
 """Seconds for which the thread of an event loop stands still in a wait, before it counts as held up there."""
-
-LOOK = 0.002
-"""Seconds between two looks at what cannot tell by itself that it has changed."""
 
 
 TOO_LATE = "refused: an answer is waited for after its test has ended"
@@ -108,20 +105,32 @@ class Serving:
         self._explain = explain
         self._loose = loose
         self._waits = waits
-        self._changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self._lookout: Waiter | None = None
         self._waiting: dict[int, Waiter] = {}
         self._early: list[Waiter] = []
         self._loops: dict[object, Idle] = {}
         self._settling: dict[int, float] = {}
+        self._parked: set[int] = set()  # threads that wait, until they run again
+        self._woken: set[Waiter] = set()  # they were let go, and do not run yet
+        self._threads = Threads(crossing)
         self._stuck: dict[Idle, tuple[object, float]] = {}
         self._moved = self._came = self.now()
         self._divergence: Divergence | None = None
 
     def ask(self, start: int) -> None:
         """The call that is recorded as `start` was made."""
-        with self._changed:
+        with self._lock:
             self.schedule.ask(start)
             self._moved = self.now()
+
+    def hold_now(self, passage: Passage) -> None:
+        """Nothing: a thread has waited for the answer already."""
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Never: what is played comes in its moment."""
+        del then
+        return False
 
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Whether the answer has come so far."""
@@ -141,8 +150,8 @@ class Serving:
         assert exchange is not None
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
-        if not exchange.suspended:
-            self._at_once(passage, exchange)
+        if not exchange.suspended or chunks <= exchange.at_once:
+            self._at_once(passage, exchange, exchange.at_once if exchange.suspended else END)
             return
         if self._crossing.ended.is_set():
             raise ReplayDiverged(TOO_LATE)
@@ -153,17 +162,19 @@ class Serving:
         else:
             await self._in_trio(passage, chunks, idle)
 
-    def come_now(self, passage: Passage, chunks: int) -> None:
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
         """As `come`, for a thread; the thread of a running event loop is never held."""
+        del at_once
         exchange = passage.exchange
         assert exchange is not None
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
         if lanes.in_loop():
-            self._at_once(passage, exchange)
+            self._at_once(passage, exchange, END)
             return
-        waiter = Waiter(passage, chunks, None, self._changed.notify_all)
-        with self._changed:
+        changed = threading.Condition(self._lock)
+        waiter = Waiter(passage, chunks, None, changed.notify)
+        with self._lock:
             self._wait(waiter)
             try:
                 while not waiter.over:
@@ -171,21 +182,23 @@ class Serving:
                         raise ReplayDiverged(TOO_LATE)
                     wait = self._consider(None)
                     if not waiter.over:
-                        self._changed.wait(20 * LOOK if wait is None else wait)
+                        # One thread looks again soon; the others trust it.
+                        self._lookout = self._lookout or waiter
+                        changed.wait(wait if wait is not None and self._lookout is waiter else 20 * LOOK)
             finally:
                 self._leave(waiter)
         self._raise_refused(waiter)
 
     def refuse(self, divergence: Divergence) -> None:
         """The gate has refused for good: nobody is handed anything any more."""
-        with self._changed:
+        with self._lock:
             self._divergence = divergence
             for waiter in list(self._waiting.values()):
                 self._let_go(waiter, refused=True)
 
     def stop(self) -> None:
         """Leave all loops as they were."""
-        with self._changed:
+        with self._lock:
             for idle in self._loops.values():
                 idle.stop()
             self._loops.clear()
@@ -203,7 +216,7 @@ class Serving:
 
         waiter = Waiter(passage, chunks, idle, wake)
         waiter.future = future
-        with self._changed:
+        with self._lock:
             self._wait(waiter)
         idle.poke()
         try:
@@ -224,7 +237,7 @@ class Serving:
                 token.run_sync_soon(event.set)
 
         waiter = Waiter(passage, chunks, idle, wake)
-        with self._changed:
+        with self._lock:
             self._wait(waiter)
         idle.poke()
         try:
@@ -239,14 +252,21 @@ class Serving:
             waiter.wake()
             return
         self._waiting[waiter.start] = waiter
+        if waiter.idle is None:
+            self._parked.add(waiter.thread)
         self._settling.pop(waiter.thread, None)
         self._moved = self.now()
         if waiter.idle is not None and not waiter.idle.slept and self.schedule.early(waiter.start) is not None:
             self._early.append(waiter)
-        self._changed.notify_all()
+        self._look()
+
+    def _look(self) -> None:
+        """Something has changed: a thread that waits is to look again."""
+        if self._lookout is not None:
+            self._lookout.wake()
 
     def _leave_with_lock(self, waiter: Waiter) -> None:
-        with self._changed:
+        with self._lock:
             self._leave(waiter)
 
     def _leave(self, waiter: Waiter) -> None:
@@ -255,7 +275,15 @@ class Serving:
             del self._waiting[waiter.start]
         if not waiter.over:
             self.schedule.drop(waiter.start)
-        self._changed.notify_all()
+        elif waiter in self._woken:
+            self._woken.discard(waiter)
+            if waiter.idle is None:
+                self._settling[waiter.thread] = self.now() + idling.SETTLE
+        if waiter.idle is None:
+            self._parked.discard(waiter.thread)
+        if self._lookout is waiter:
+            self._lookout = next((one for one in self._waiting.values() if one.idle is None), None)
+        self._look()
 
     def _raise_refused(self, waiter: Waiter) -> None:
         if waiter.refused:
@@ -276,7 +304,7 @@ class Serving:
     # Handing over.
 
     def _idle(self, idle: Idle) -> float | None:
-        with self._changed:
+        with self._lock:
             return self._consider(idle)
 
     def _consider(self, here: Idle | None) -> float | None:
@@ -322,6 +350,9 @@ class Serving:
         return None if missing is None else Event(missing.start, missing.start, END, missing.timing.start)
 
     def _hand_over(self, event: Event, waiter: Waiter) -> None:
+        # A task gets its answer part by part also where nothing crossed in between: other tasks may have run.
+        if waiter.idle is not None and waiter.chunks < event.chunks:
+            event = event._replace(chunks=waiter.chunks)
         self.schedule.come(event)
         self._came = self._moved = self.now()
         if waiter.chunks <= event.chunks:
@@ -330,9 +361,8 @@ class Serving:
     def _let_go(self, waiter: Waiter, *, refused: bool = False) -> None:
         waiter.over, waiter.refused = True, refused
         self._waiting.pop(waiter.start, None)
-        if waiter.idle is None:
-            self._settling[waiter.thread] = self.now() + idling.SETTLE
-        else:
+        self._woken.add(waiter)
+        if waiter.idle is not None:
             waiter.idle.slept = isinstance(waiter.idle, idling.RoundsIdle | idling.TrioIdle)
         waiter.wake()
 
@@ -341,9 +371,9 @@ class Serving:
         last = self.schedule.last
         return (event.at - (last.at if last is not None else 0)) / 1e9 - (self.now() - self._came)
 
-    def _at_once(self, passage: Passage, exchange: Exchange) -> None:
-        """The answer to a call that gives way to nobody: it comes now, whatever is next."""
-        with self._changed:
+    def _at_once(self, passage: Passage, exchange: Exchange, chunks: int) -> None:
+        """The answer to a call that has given way to nobody so far: it comes now, whatever is next."""
+        with self._lock:
             if self._divergence is not None:
                 raise self._refusal()
             event = self.schedule.early(exchange.start)
@@ -354,10 +384,11 @@ class Serving:
                 self._latch(divergence, origin(self._crossing.root))
                 raise self._refusal()
             end = exchange.timing.end or exchange.timing.start
-            self.schedule.come(Event(exchange.finish or exchange.start, exchange.start, END, end))
-            self.schedule.drop(exchange.start)
+            self.schedule.come(Event(exchange.finish or exchange.start, exchange.start, chunks, end))
+            if chunks == END:
+                self.schedule.drop(exchange.start)
             self._came = self._moved = self.now()
-            self._changed.notify_all()
+            self._look()
 
     # Quiet.
 
@@ -367,9 +398,20 @@ class Serving:
             if idle is not here and not idle.quiet and not self._held_up(idle):
                 return True
         now = self.now()
-        for thread in [thread for thread, until in self._settling.items() if until <= now]:
-            del self._settling[thread]
-        return bool(self._settling)
+        if self._settling:
+            self._settling = {thread: until for thread, until in self._settling.items() if until > now}
+            if self._settling:
+                return True
+        # When this loop is idle again, all that was let go in it has run.
+        if self._woken:
+            self._woken = {waiter for waiter in self._woken if waiter.idle is None or waiter.idle is not here}
+        if now - self._moved > PATIENCE:
+            return False
+        return bool(self._woken) or self._threads.at_work(self._held(), now)
+
+    def _held(self) -> set[int]:
+        """The threads that wait for an answer, or run an event loop that is watched."""
+        return self._parked | {idle.thread for idle in self._loops.values()}
 
     def _held_up(self, idle: Idle) -> bool:
         """Whether the thread of a loop waits for another thread, and has for a while: it does not go on by itself."""
@@ -385,8 +427,7 @@ class Serving:
         now = self.now()
         last = self.schedule.last
         gap = max(0, awaited.at - (last.at if last is not None else 0)) / 1e9
-        held = {waiter.thread for waiter in self._waiting.values()} | {idle.thread for idle in self._loops.values()}
-        busy, unknown = at_work(self._crossing, held)
+        busy, unknown = at_work(self._crossing, self._held())
         silent = now - self._moved
         if busy and silent < WORKING + 4 * gap:
             return LOOK

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.tool_steps import Watch, stepped
 from pytest_agentreplay.core.model import ToolReply
+from pytest_agentreplay.core.schedule import END
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Recording:
         except ReplayDiverged:
             raise
         except BaseException as error:
+            self.passage.hold_now()
             self.passage.settle(self.results.failure(error))
             raise
         kind = type(result)
@@ -52,7 +54,9 @@ class Recording:
             return self.flow(result)
         if kind is AsyncGeneratorType:
             return self.async_flow(result, awaited=True)
-        self.passage.settle(ToolReply(self.results.kept(self.crossing, result)))
+        value = self.results.kept(self.crossing, result)
+        self.passage.hold_now()
+        self.passage.settle(ToolReply(value))
         return result
 
     async def wait(self, coroutine: Any, *, awaited: bool = False) -> Any:
@@ -60,9 +64,7 @@ class Recording:
         __tracebackhide__ = True
         watch = Watch()
         try:
-            result = await stepped(self.passage, coroutine, watch)
-            if watch.suspended:
-                await self.passage.come()
+            result = await _in_turn(self.passage, coroutine, watch)
         except ReplayDiverged:
             raise
         except BaseException as error:
@@ -124,18 +126,12 @@ class Recording:
         while True:
             try:
                 try:
-                    item = await stepped(passage, step, watch)
+                    item = await _in_turn(passage, step, watch, len(items) + 1)
                 except StopAsyncIteration:
-                    if watch.suspended:
-                        await passage.come()
                     passage.settle(so_far(), suspended=watch.suspended)
                     return
                 items.append(self.results.kept_item(self.crossing, item))
                 passage.first_byte()
-                if watch.suspended:
-                    await passage.come(len(items))
-                else:
-                    passage.come_now(len(items))
             except ReplayDiverged:
                 raise
             except BaseException as error:
@@ -143,6 +139,8 @@ class Recording:
                 # An event loop that shuts down cancels generators that were left by `break`, instead of closing them.
                 left = error is thrown and failure.cancelled
                 passage.settle(so_far(closed=True) if left else so_far(failure=failure), suspended=watch.suspended)
+                if failure.cancelled:
+                    await generator.aclose()  # given up while an item of it waited for its turn
                 raise
             try:
                 sent = yield item
@@ -154,3 +152,19 @@ class Recording:
                 thrown, step = error, generator.athrow(error)
             else:
                 step = generator.asend(sent)
+
+
+async def _in_turn(passage: Passage, coroutine: Any, watch: Watch, chunks: int = END) -> Any:
+    """Await `coroutine`; what comes of it, a failure too, comes in its turn. Who gives up waits no more."""
+    __tracebackhide__ = True
+    try:
+        result = await stepped(passage, coroutine, watch)
+    except Exception:
+        if watch.suspended:
+            await passage.come()
+        raise
+    if watch.suspended:
+        await passage.come(chunks)
+    else:
+        passage.come_now(chunks, at_once=True)
+    return result

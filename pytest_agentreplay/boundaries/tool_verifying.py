@@ -53,7 +53,7 @@ class Trial:
     async def come(self, chunks: int = 0) -> None:
         """It comes when it comes."""
 
-    def come_now(self, chunks: int = 0) -> None:
+    def come_now(self, chunks: int = 0, *, at_once: bool = False) -> None:
         """It comes when it comes."""
 
     def settle(self, outcome: Outcome, *, suspended: bool = False) -> None:

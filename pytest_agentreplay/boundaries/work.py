@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.waiting import awaiting
@@ -16,6 +17,7 @@ from pytest_agentreplay.boundaries.waiting import awaiting
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Collection
+    from types import FrameType
 
     from pytest_agentreplay.boundaries.crossing import Crossing
 
@@ -25,7 +27,6 @@ MEETS = frozenset({"threading", "queue", "concurrent.futures._base"})
 WAITS = MEETS | frozenset(
     {
         "selectors",
-        "concurrent.futures.thread",
         "trio._core._thread_cache",
         "trio._core._io_epoll",
         "trio._core._io_kqueue",
@@ -33,6 +34,18 @@ WAITS = MEETS | frozenset(
     }
 )
 """Modules in which a thread waits for another one, or for an event."""
+
+LOOK = 0.002
+"""Seconds between two looks at what cannot tell by itself that it has changed."""
+
+PATIENCE = 0.5
+"""Seconds for which a thread at work is waited for before the next answer comes nevertheless."""
+
+STILL = 0.02
+"""Seconds for which a thread stays at one place before it counts as waiting for something there."""
+
+TOLD = 0.001
+"""Seconds within which an event loop is told of a job that is done."""
 
 JOINS = frozenset(
     {
@@ -48,9 +61,25 @@ JOINS = frozenset(
 
 
 def waits(thread: int | None) -> bool:
-    """Whether the thread stands in a wait of the standard library, or is gone."""
+    """Whether the thread stands in a wait of the standard library, or is gone.
+
+    Who waits in `Thread.start`, until the other thread runs, goes on by itself: a pool starts workers as jobs come.
+    """
     frame = sys._current_frames().get(thread or 0)
-    return frame is None or frame.f_globals.get("__name__") in WAITS
+    if frame is None:
+        return True
+    where = frame.f_globals.get("__name__")
+    if where == "concurrent.futures.thread":
+        return frame.f_code.co_name == "_worker"
+    return where in WAITS and not _starts_another(frame)
+
+
+def _starts_another(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_globals.get("__name__") == "threading":
+        if frame.f_code.co_name == "start":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def joins(thread: int) -> object:
@@ -70,9 +99,58 @@ def at_work(crossing: Crossing, held: Collection[int]) -> tuple[bool, bool]:
     others = [thread for thread in list(crossing.working) if thread not in held and thread != me]
     standing = [thread for thread in others if waits(thread)]
     busy = len(standing) < len(others) or (main != me and main not in held and not waits(main))
-    begun = sum(thread.is_alive() for thread in list(crossing.threads))
-    begun += sum(not job.done() for job in list(crossing.jobs))
-    return busy, bool(standing) or begun > len(crossing.working)
+    threads = [thread for thread in list(crossing.threads) if thread.is_alive()]
+    # One that is alive and not at work yet will be in a moment, or is about to end.
+    busy = busy or bool(crossing.starting) or any(thread.ident not in crossing.working for thread in threads)
+    begun = len(threads) + sum(not job.done() for job in list(crossing.jobs))
+    return busy, bool(standing or crossing.handed) or begun > len(crossing.working)
+
+
+class Threads:
+    """The other threads of a test: whether any of them is at work right now, and will be done or wait in a moment.
+
+    A thread that stays where it is (it sleeps, it waits for the world) is not; nobody knows when it will go on.
+    """
+
+    def __init__(self, crossing: Crossing) -> None:
+        """Nothing is looked at before somebody asks."""
+        self._crossing = crossing
+        self._places: dict[int, tuple[object, float]] = {}
+        self._finished, self._since = 0, 0.0
+
+    def at_work(self, held: Collection[int], now: float) -> bool:
+        """Whether one is; `held` are threads that wait for an answer, or run an event loop that is asked itself."""
+        crossing = self._crossing
+        me, main = threading.get_ident(), crossing.main().thread
+        if crossing.starting or crossing.handed or on_its_way(crossing):
+            return True
+        if self._finished != crossing.finished:
+            # Whoever waits for what was just finished is told in this moment.
+            self._finished, self._since = crossing.finished, now
+        others = {*crossing.working, main} - {me, None, *held}
+        # No look is left out: a thread has to be seen twice before it stays where it is.
+        moving = [thread for thread in others if thread is not None and self._moves(thread, now)]
+        return bool(moving) or now - self._since < TOLD
+
+    def _moves(self, thread: int, now: float) -> bool:
+        frame = sys._current_frames().get(thread)
+        if frame is None or frame.f_globals.get("__name__") in WAITS:
+            return False
+        place = id(frame), frame.f_lasti
+        before, since = self._places.get(thread, (None, 0.0))
+        if place == before:
+            return now - since < STILL
+        self._places[thread] = place, now
+        return True
+
+
+def on_its_way(crossing: Crossing) -> bool:
+    """Whether a job was given to an executor that has a thread for it, which has not taken it up yet."""
+    jobs = [job for job in list(crossing.jobs) if not job.done()]
+    if not jobs:
+        return False
+    running = Counter(crossing.jobs[job] for job in jobs if job.running())
+    return any(not job.running() and running[crossing.jobs[job]] < crossing.jobs[job][1] for job in jobs)
 
 
 def unknown_waits(loop: AbstractEventLoop, ours: Collection[object]) -> bool:

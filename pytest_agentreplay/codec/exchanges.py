@@ -63,6 +63,8 @@ def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
         found["parent"] = exchange.parent
     if exchange.parts:
         found["parts"] = [list(part) for part in exchange.parts]
+    if exchange.at_once >= 0:
+        found["at_once"] = exchange.at_once
     if exchange.agent:
         found["agent"] = protect_text(exchange.agent, bodies.blobs)
     match exchange.call:

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 _FUNCTIONS: tuple[Literal["tool", "model", "retrieval"], ...] = ("tool", "model", "retrieval")
 _CALLS = frozenset({"request", "frame", *_FUNCTIONS})
 _OUTCOMES = frozenset({"response", "result", "frames", "failure"})
-KEYS = frozenset({"order", "lane", "ms", "ns", "attempt", "suspended", "parent", "parts", "agent"}) | _CALLS | _OUTCOMES
+KEYS = (
+    frozenset({"order", "lane", "ms", "ns", "attempt", "suspended", "parent", "parts", "at_once", "agent"})
+    | _CALLS
+    | _OUTCOMES
+)
 """All keys that an exchange may have."""
 
 _NO_TIME = Timing()
@@ -68,6 +72,7 @@ def exchange_in(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Bo
         parent=None if parent is None else _integer(parent, "parent"),
         timing=_timing(stored),
         parts=_parts(stored),
+        at_once=_integer(stored["at_once"], "at_once") if "at_once" in stored else -1,
         agent=reveal_text(stored["agent"], blobs) if "agent" in stored else "",
     )
 

@@ -64,9 +64,9 @@ class Adopter:
             self._calls[x.start] = call
             return Answer(x, len(self._calls))
 
-    def part(self, ticket: int, chunks: int) -> None:
+    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: nothing is forwarded."""
-        del ticket, chunks
+        del ticket, chunks, at_once
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Never called: nothing is forwarded."""

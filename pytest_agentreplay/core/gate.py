@@ -69,8 +69,11 @@ class Gate(Protocol):
     def ask(self, call: Call, moment: Moment) -> Verdict:
         """Decide on a call that is about to happen."""
 
-    def part(self, ticket: int, chunks: int) -> None:
-        """Note how far the answer of a call that was forwarded has come, in chunks; 0: it has begun."""
+    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
+        """Note how far the answer of a call that was forwarded has come, in chunks; 0: it has begun.
+
+        `at_once` says that its caller has not given way to anybody so far.
+        """
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Take the outcome of a call that was forwarded."""

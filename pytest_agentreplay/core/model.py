@@ -291,7 +291,8 @@ class Exchange:
     inside which this one happened. `agent` is the name of the agent that made the call, where somebody named it.
 
     `parts` are pairs of a reading and a number of chunks (or items): what had come of the answer by then, 0 being its
-    beginning. They stand only where something else happened before the end of the answer.
+    beginning. They stand only where something else happened before the end of the answer. `at_once` is how much of the
+    answer to a suspended call came before its caller gave way for the first time; -1 where not even the beginning did.
     """
 
     call: Call
@@ -304,6 +305,7 @@ class Exchange:
     parent: int | None = None
     timing: Timing = Timing()
     parts: tuple[tuple[int, int], ...] = ()
+    at_once: int = -1
     agent: str = ""
 
     @property

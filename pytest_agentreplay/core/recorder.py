@@ -26,6 +26,7 @@ class Recorder:
         self._count = 0
         self._exchanges: dict[int, Exchange] = {}
         self._parts: dict[int, list[tuple[int, int]]] = {}
+        self._at_once: dict[int, int] = {}
 
     def recognise(self, call: Call) -> bool:  # noqa: ARG002  the Gate protocol: nothing is recorded yet, so nothing is known
         """Never: each call has to be scanned for secrets before it is kept."""
@@ -53,11 +54,13 @@ class Recorder:
             )
         return Forward(start)
 
-    def part(self, ticket: int, chunks: int) -> None:
+    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """The answer of `ticket` has come as far as `chunks` chunks or items (0: it has begun)."""
         with self._lock:
             self._count += 1
             self._parts.setdefault(ticket, []).append((self._count, chunks))
+            if at_once:
+                self._at_once[ticket] = chunks
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Complete the exchange `ticket`."""
@@ -65,6 +68,7 @@ class Recorder:
             self._count += 1
             begun = self._exchanges[ticket]
             timing = replace(begun.timing, first=first, end=at)
+            at_once = self._at_once.pop(ticket, -1)
             done = replace(
                 begun,
                 outcome=outcome,
@@ -72,6 +76,7 @@ class Recorder:
                 suspended=suspended,
                 timing=timing,
                 parts=tuple(self._parts.pop(ticket, ())),
+                at_once=at_once if suspended else -1,
             )
             self._exchanges[ticket] = done
         if self._note is not None:

@@ -87,8 +87,9 @@ class Replayer:
             self._tickets += 1
             return Answer(found, self._tickets)
 
-    def part(self, ticket: int, chunks: int) -> None:
+    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: a replayer forwards nothing."""
+        del at_once
         raise AssertionError(f"arrival {ticket} was answered from the recording; chunk {chunks} is none of its own")
 
     def stalled(self, call: Call, found: Exchange, expected: Exchange) -> Divergence:

@@ -95,7 +95,9 @@ class Schedule:
 
     def next(self) -> Event | None:
         """What comes next; None when all has come."""
-        while self._at < len(self.events) and self.events[self._at].start in self._dropped:
+        while (
+            self._at < len(self.events) and self.released(self.events[self._at].start) >= self.events[self._at].chunks
+        ):
             self._at += 1
         return self.events[self._at] if self._at < len(self.events) else None
 
@@ -103,8 +105,6 @@ class Schedule:
         """`event` has come. One that was not the next is passed over later."""
         self._released[event.start] = max(event.chunks, self._released.get(event.start, -1))
         self.last = event
-        if self._at < len(self.events) and self.events[self._at] is event:
-            self._at += 1
 
     def released(self, start: int) -> int:
         """How many chunks of an answer have come: -1 before it has begun, END at its end."""

@@ -70,9 +70,9 @@ class Recording(Scene):
         self.recorder = Recorder(self.journal.write)
         recorder = self.recorder
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
-        self.crossing.order = Holding(recorder)
+        self.crossing.order = Holding(recorder, self.crossing)
         if settings.clock == "virtual":
-            self.crossing.order = pacing = Pacing(recorder)
+            self.crossing.order = pacing = Pacing(recorder, self.crossing)
             self.keep_time(pacing, pacing.now, pacing.passed, clocks=False)
         self._locale = locale_here(place.environ)
         self._ended: Ended | None = None

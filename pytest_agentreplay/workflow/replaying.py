@@ -268,9 +268,9 @@ class Closed:
         del moment
         return Refuse(replace(self.why, now=call))
 
-    def part(self, ticket: int, chunks: int) -> None:
+    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: nothing is forwarded."""
-        del ticket, chunks
+        del ticket, chunks, at_once
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Never called: nothing is forwarded."""

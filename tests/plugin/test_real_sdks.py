@@ -211,9 +211,10 @@ async def alook(order_id: str) -> str:
 
 async def in_the_background(client):
     # Two tasks that nobody awaits go on while the agent has its turns.
-    turns = [client.chat.completions.create(**question(f"{n}.")) for n in range(2)]
-    calls = asyncio.create_task(turns[0]), asyncio.create_task(alook("A-1"))
-    found = [await alook("A-2"), await alook("A-3"), texts(await turns[1]), await alook("A-4"), await alook("A-5")]
+    def turn(n):
+        return client.chat.completions.create(**question(f"{n}."))
+    calls = asyncio.create_task(turn(0)), asyncio.create_task(alook("A-1"))
+    found = [await alook("A-2"), await alook("A-3"), texts(await turn(1)), await alook("A-4"), await alook("A-5")]
     return [[call.done() for call in calls], found]
 
 async def side_by_side(client):
@@ -365,6 +366,7 @@ async def test_asyncio(name, agentreplay):
 async def test_trio(name, agentreplay):
     check(agentreplay, "trio_" + name, await run(name))
 
+@pytest.mark.agentreplay(order="free")
 def test_a_job_may_come_before_what_ran_beside_it(agentreplay):
     with oai() as client:
         check(agentreplay, "job", sdks.beside_its_job(client, job_first=agentreplay.mode == "replay"))

@@ -1,7 +1,5 @@
 """The virtual clock: loops that poll, back off and time out see in a replay what they saw, and nobody sleeps."""
 
-import json
-
 import pytest
 
 RANDOM = '''

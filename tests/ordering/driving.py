@@ -1,0 +1,109 @@
+"""Agents recorded and replayed in this process, by the way that the plugin goes; only pytest is missing."""
+
+import asyncio
+import os
+from dataclasses import dataclass
+
+import httpx2
+
+from pytest_agentreplay.boundaries.places import todays_places
+from pytest_agentreplay.settings import Settings
+from pytest_agentreplay.store.snapshots import Store
+from pytest_agentreplay.workflow.begin import begin
+from pytest_agentreplay.workflow.scene import Ended, Place
+from tests.ordering.programs import RUNS, SENSITIVE, TOOLS, Agent, Memory, Structured, program
+
+TEST = "tests/test_agents.py::test_agent"
+
+
+@dataclass(frozen=True)
+class Played:
+    """What `act` gave or raised, what the plugin found, and the scene."""
+
+    result: object
+    finding: object
+    scene: object
+
+
+class Stage:
+    """A user's project in `root`, with one test that records or replays."""
+
+    def __init__(self, root, tools=TOOLS):
+        self.root = root
+        self.tools = tools
+
+    def scene(self, **settings):
+        store = Store(self.root)
+        marks = todays_places(self.root, tmp=self.root / "tmp")
+        snapshot = store.path_of(self.root / "tests/test_agents.py", TEST)
+        place = Place(TEST, snapshot, self.root, marks, {"PATH": os.defpath})
+        return begin(place, Settings(**settings), store, lambda: None)
+
+    def play(self, act, **settings):
+        """Run `act` as the body of the test."""
+        scene = self.scene(**settings)
+        scene.open()
+        result = error = None
+        try:
+            for tool in self.tools:
+                scene.meet(tool, None)
+            scene.enter_body()
+            try:
+                result = act()
+            except BaseException as raised:
+                error = raised
+            scene.leave_body()
+            finding = scene.end_body(Ended(error)) or scene.end()
+        finally:
+            scene.close()
+        if error is not None and finding is None:
+            raise error
+        return Played(result, finding, scene)
+
+    def record(self, act, **settings):
+        played = self.play(act, mode="record", **settings)
+        assert played.finding is None, played.finding
+        assert played.scene.told["verdict"] in {"created", "replaced"}, played.scene.told
+        return played
+
+    def replay(self, act, **settings):
+        """A replay; nothing of the world is reached."""
+        before = len(RUNS)
+        played = self.play(act, **settings)
+        assert len(RUNS) == before, "a replay has reached the world"
+        return played
+
+
+def agent(seed, family, url="", *, run=asyncio.run, **more):
+    """One run of a random agent, as a function: gives the log of what it saw."""
+    tree = program(seed, family, http=bool(url))
+
+    async def act():
+        memory = Memory(sensitive=family != "independent")
+        if not url:
+            await Agent(memory).run(tree)
+            return memory.log
+        async with httpx2.AsyncClient(verify=False) as client:
+            await Agent(memory, client, f"{url}/v1/chat/completions").run(tree)
+        return memory.log
+
+    return lambda: run(act(), **more)
+
+
+def structured(seed, library, run):
+    """As `agent`, order-sensitive and in nurseries; `run` runs a coroutine function."""
+    tree = program(seed, SENSITIVE)
+
+    async def act():
+        memory = Memory(sensitive=True)
+        await Structured(memory, library).run(tree)
+        return memory.log
+
+    return lambda: run(act)
+
+
+def faithful(stage, act, **settings):
+    """Record `act`, replay it: whether no divergence was found, and it saw the same in the same order."""
+    recorded = stage.record(act)
+    replayed = stage.replay(act, **settings)
+    return replayed.finding is None and replayed.result == recorded.result
