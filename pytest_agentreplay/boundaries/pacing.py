@@ -45,7 +45,7 @@ class Pacing(Holding):
             waiting: deque[Callable[[], bool]] = deque()
             self._queues[loop] = self._paced_loop(loop, waiting), waiting
 
-    def now(self) -> int:
+    def now_ns(self) -> int:
         """The virtual time in a loop, the real one elsewhere; nanoseconds since the run began."""
         paced = self._paced()
         return self._noted(self._real() if paced is None else paced.ns)
@@ -65,8 +65,8 @@ class Pacing(Holding):
             self._noted(self._latest + round(seconds * SECOND))
 
     def seconds(self) -> float:
-        """As `now`."""
-        return self.now() / SECOND
+        """As `now_ns`, in seconds."""
+        return self.now_ns() / SECOND
 
     def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`."""

@@ -73,7 +73,7 @@ class Recording(Scene):
         self.crossing.order = Holding(recorder, self.crossing)
         if settings.clock == "virtual":
             self.crossing.order = pacing = Pacing(recorder, self.crossing)
-            self.keep_time(pacing, pacing.now, pacing.passed, clocks=False)
+            self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
         self._locale = locale_here(place.environ)
         self._ended: Ended | None = None
         self._body = 0
