@@ -116,6 +116,7 @@ class Serving:
         self._threads = Threads(crossing)
         self._stuck: dict[Idle, tuple[object, float]] = {}
         self._moved = self._came = self.now()
+        self._made: dict[int, float] = {}
         self._divergence: Divergence | None = None
 
     def ask(self, start: int) -> None:
@@ -123,6 +124,8 @@ class Serving:
         with self._lock:
             self.schedule.ask(start)
             self._moved = self.now()
+            if self._waits:
+                self._made[start] = self._moved
 
     def hold_now(self, passage: Passage) -> None:
         """Nothing: a thread has waited for the answer already."""
@@ -367,9 +370,9 @@ class Serving:
         waiter.wake()
 
     def _left(self, event: Event) -> float:
-        """Seconds until as much time has passed since the last answer as had when recorded."""
-        last = self.schedule.last
-        return (event.at - (last.at if last is not None else 0)) / 1e9 - (self.now() - self._came)
+        """Seconds until the answer has taken as long as it took when recorded."""
+        took = (event.at - self.schedule.exchanges[event.start].timing.start) / 1e9
+        return took - (self.now() - self._made.get(event.start, 0.0))
 
     def _at_once(self, passage: Passage, exchange: Exchange, chunks: int) -> None:
         """The answer to a call that has given way to nobody so far: it comes now, whatever is next."""

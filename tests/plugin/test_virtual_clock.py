@@ -173,8 +173,13 @@ def several_threads():
         return sorted(pool.map(work, "abcd", (0.1, 0.15, 0.2, 0.25)))
 
 def two_loops():
+    async def polls_somehow():
+        task = asyncio.create_task(aslow("late", 0.3))
+        while not task.done():
+            await asyncio.sleep(0.04)
+        return asked("looked")
     with ThreadPoolExecutor(2) as pool:
-        return [*pool.map(asyncio.run, (polls(), gives_up()))]
+        return [*pool.map(asyncio.run, (polls_somehow(), gives_up()))]
 
 async def at_the_wall():
     import datetime
@@ -247,7 +252,6 @@ def under(shared_project):
 
     def make(clock, tools, **files):
         project = shared_project()
-        project.plugins = (*project.plugins, "pytest_asyncio.plugin", "anyio")
         project.write(**files)
         listed = "\n".join(f"    {tool}" for tool in tools)
         (project.root / "pytest.ini").write_text(INI.format(clock=clock, tools=listed), encoding="utf-8")
@@ -281,6 +285,7 @@ def test_random_programs_with_polling_timers_come_back_all_of_them(under, record
 @pytest.fixture(scope="module")
 def ways(under):
     project = under("virtual", ["ways.slow", "ways.aslow", "ways.asked"], ways=WAYS, test_ways=WAYS_TESTS)
+    project.plugins = (*project.plugins, "pytest_asyncio.plugin", "anyio")
     recorded = project.record("-W", "ignore")
     assert recorded.returncode == 0, recorded.stdout
     assert recorded.stdout.count("   replays") == 16, recorded.stdout
@@ -293,3 +298,145 @@ def test_ways_to_wait_replay_and_leave_all_as_it_was(ways):
         assert done.returncode == 0, done.stdout
         assert "17 passed" in done.stdout
         assert "clock " not in done.stdout.partition("passed")[0].partition("replayed")[2]
+
+
+NEAR = """
+import asyncio, time
+
+async def aslow(what, delay):
+    await asyncio.to_thread(time.sleep, delay)
+    return what
+
+async def looks_once():
+    task = asyncio.create_task(aslow("late", 0.1))
+    await asyncio.sleep(0.1)
+    return await task
+
+def other_waits(asked):
+    return asked
+
+async def looks_for(what):
+    task = asyncio.create_task(aslow("first", 0.05))
+    found = []
+    async def finds():
+        await asyncio.sleep(0.02)
+        if what == "it":
+            found.append(await aslow("it", 0.01))
+    finding = asyncio.create_task(finds())
+    while not found:
+        await asyncio.sleep(0.01)
+    return await task
+"""
+
+NEAR_TESTS = """
+import asyncio, os, ways
+
+def test_near(agentreplay):
+    assert asyncio.run(ways.looks_once())
+
+def test_polls(agentreplay):
+    assert asyncio.run(ways.looks_for(os.environ.get("WHAT", "it")))
+"""
+
+
+def test_an_answer_close_to_a_timer_is_told_where_the_recording_ran_in_real_time(under):
+    project = under("stepped", ["ways.aslow"], ways=NEAR, test_near=NEAR_TESTS)
+    recorded = project.record("-k", "near")
+    assert recorded.returncode == 0, recorded.stdout
+    assert "clock-tight" not in project.offline("-k", "near").stdout
+    set_clock(project, "virtual")
+    done = project.offline("-k", "near")
+    assert done.returncode == 0, done.stdout
+    assert "clock-tight test_near.py::test_near: 1 answer came within 5 ms of a timer when recorded" in done.stdout
+    recorded = project.record("-k", "near")
+    assert recorded.returncode == 0, recorded.stdout
+    assert "clock-tight" not in project.offline("-k", "near").stdout
+
+
+def test_a_poll_for_a_call_that_never_comes_is_told_and_does_not_spin_for_ever(under):
+    project = under("virtual", ["ways.aslow"], ways=NEAR, test_near=NEAR_TESTS)
+    recorded = project.record("-k", "polls")
+    assert recorded.returncode == 0, recorded.stdout
+    assert project.offline("-k", "polls").returncode == 0
+    done = project.offline("-k", "polls", WHAT="something else")
+    assert done.returncode == 1, done.stdout
+    assert "[AR-ORDER]" in done.stdout, done.stdout
+    assert "aslow" in done.stdout.partition("[AR-ORDER]")[2].partition("\n")[0]
+
+
+TRIO = """
+import trio, ways
+
+def test_trio(agentreplay):
+    async def main():
+        await trio.sleep(0.01)
+        return await ways.fetch("it")
+    assert trio.run(main) == "it"
+
+def test_calm(agentreplay):
+    assert ways.asked("it") == "it"
+"""
+
+TRIO_WAYS = """
+import trio
+
+async def fetch(what):
+    await trio.sleep(0.01)
+    return what
+
+def asked(what):
+    return what
+"""
+
+
+def test_a_loop_that_keeps_a_time_of_its_own_is_said_to_be_stepped(under):
+    project = under("virtual", ["ways.fetch", "ways.asked"], ways=TRIO_WAYS, test_trio=TRIO)
+    recorded = project.record()
+    assert recorded.returncode == 0, recorded.stdout
+    done = project.offline()
+    assert done.returncode == 0, done.stdout
+    told = [line for line in done.stdout.splitlines() if line.startswith("clock ")]
+    assert told == ["clock     stepped, not virtual, in test_trio.py::test_trio: trio keeps a time of its own"]
+
+
+WAITS = """
+import time
+from time import monotonic as real
+
+def fetch(what, delay):
+    time.sleep(delay)
+    return what
+
+async def afetch(what, delay):
+    import asyncio
+    await asyncio.sleep(delay)
+    return what
+"""
+
+WAITS_TESTS = """
+import asyncio, os, ways
+
+def test_thread(agentreplay):
+    began = ways.real()
+    assert ways.fetch("a", 0.2) + ways.fetch("b", 0.2) == "ab"
+    assert ways.real() - began >= float(os.environ.get("AT_LEAST", 0.4))
+
+def test_tasks(agentreplay):
+    async def main():
+        return await asyncio.gather(ways.afetch("a", 0.2), ways.afetch("b", 0.4))
+    began = ways.real()
+    assert asyncio.run(main()) == ["a", "b"]
+    assert ways.real() - began >= float(os.environ.get("AT_LEAST", 0.4))
+"""
+
+
+@pytest.mark.parametrize("clock", ["stepped", "real"])
+def test_answers_take_as_long_as_they_took_where_that_is_wanted(under, clock):
+    project = under(clock, ["ways.fetch", "ways.afetch"], ways=WAITS, test_waits=WAITS_TESTS)
+    recorded = project.record("--agentreplay-no-prove")
+    assert recorded.returncode == 0, recorded.stdout
+    assert " 2 failed" in project.offline().stdout, "without the setting nobody waits"
+    with (project.root / "pytest.ini").open("a", encoding="utf-8") as ini:
+        ini.write("agentreplay_waits = true\n")
+    done = project.offline(AT_LEAST="0.39")
+    assert done.returncode == 0, done.stdout
