@@ -20,7 +20,7 @@ from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, at_work
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.boundaries.crossing import Crossing
     from pytest_agentreplay.boundaries.idle import Idle
@@ -69,6 +69,7 @@ class Discrete(Serving):
         self.ns = 0
         self.why = ""
         self.tight: set[tuple[int, int]] = set()
+        schedule.events[:] = _none_late(schedule.events)
         self._exact = exact
         self._sleepers: list[Sleeper] = []
         self._waking: set[Sleeper] = set()
@@ -282,6 +283,14 @@ class Discrete(Serving):
         if any(idle.listens for idle in loops):
             return True
         return at_work(self._crossing, self._held())[0]
+
+
+def _none_late(events: Sequence[Event]) -> list[Event]:
+    """The events, none later than one that came after it: when a chunk came is only about known."""
+    found: list[Event] = []
+    for event in reversed(events):
+        found.append(event if not found else event._replace(at=min(event.at, found[-1].at)))
+    return found[::-1]
 
 
 def _awake() -> int:
