@@ -1,6 +1,10 @@
 """The virtual clock: loops that poll, back off and time out see in a replay what they saw, and nobody sleeps."""
 
+import json
+
 import pytest
+
+from pytest_agentreplay.demo.script import Raw
 
 RANDOM = '''
 """Random trees of tasks that share a memory: what each asks for depends on all that any of them has seen."""
@@ -78,6 +82,24 @@ async def answer(seed):
     await program.call(nap, 0.001)
     return program.seen()
 '''
+
+OVER_HTTP = """
+import os
+import httpx2
+
+async def fetch(what, delay):
+    async with httpx2.AsyncClient() as client:
+        asked = {"what": what, "delay": delay}
+        return (await client.post(os.environ["MODEL_URL"] + "/fetch", json=asked)).json()["what"] + "!"
+"""
+
+
+def script(body, number):
+    """What was asked, after a while."""
+    said = json.dumps(body).encode()
+    headers = [("content-type", "application/json"), ("content-length", str(len(said)))]
+    return Raw(headers=headers, chunks=(said,), delay=body["delay"])
+
 
 RANDOM_TESTS = """
 import asyncio, json, pathlib, pytest, agent
@@ -251,7 +273,7 @@ def under(shared_project):
     """Makes a project under a clock."""
 
     def make(clock, tools, **files):
-        project = shared_project()
+        project = shared_project(script)
         project.write(**files)
         listed = "\n".join(f"    {tool}" for tool in tools)
         (project.root / "pytest.ini").write_text(INI.format(clock=clock, tools=listed), encoding="utf-8")
@@ -280,6 +302,16 @@ def test_random_programs_with_polling_timers_come_back_all_of_them(under, record
             assert "clock-tight" not in done.stdout
     record_property("stepped", figures["stepped"][1].strip().splitlines()[-1])
     print(f"stepped: {figures['stepped'][1].strip().splitlines()[-1]}; virtual: 40 of 40")
+
+
+def test_so_do_random_programs_over_http(under):
+    agent = RANDOM.replace("class Program", OVER_HTTP + "class Program", 1)
+    project = under("virtual", ["agent.nap"], agent=agent, test_random=RANDOM_TESTS)
+    (project.root / "kept").mkdir()
+    recorded = project.record("-W", "ignore", "--agentreplay-no-prove")
+    assert recorded.returncode == 0, recorded.stdout
+    done = project.offline("-W", "ignore", "--tb=short")
+    assert " 40 passed" in done.stdout, done.stdout
 
 
 @pytest.fixture(scope="module")
