@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_agentreplay.boundaries.agents import agent
     from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.codec import Snapshot
@@ -74,12 +75,14 @@ __all__ = [
     "ToolCall",
     "ToolReply",
     "__version__",
+    "agent",
     "assert_same_run",
     "first_divergence",
     "load",
 ]
 
 _ROOMS = {
+    "boundaries.agents": ("agent",),
     "cases.assertions": ("assert_same_run", "first_divergence"),
     "cases.view": ("RunView",),
     "codec": ("Snapshot",),

@@ -18,9 +18,10 @@ import threading
 import time
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
+from pytest_agentreplay.boundaries.agents import agent_here
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
@@ -56,6 +57,9 @@ class Scrub(Protocol):
     def reveal(self, outcome: Outcome) -> Outcome:
         """A stored outcome as it is served: today's places in the marks' stead."""
 
+    def text(self, text: str) -> str:
+        """Any other text as it may be stored."""
+
 
 class Steps(Protocol):
     """The clock and the seeds: they move when a crossing is done, and only then."""
@@ -82,6 +86,12 @@ class Order(Protocol):
     def puts_off(self, then: Callable[[], object]) -> bool:
         """Whether what comes in a callback waits for its moment; `then` is called in it."""
 
+    async def never(self, passage: Passage) -> None:
+        """Wait to be given up: the recorded call never ended."""
+
+    def never_now(self, passage: Passage) -> None:
+        """As `never`, for a thread."""
+
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Whether the answer has come so far."""
 
@@ -100,7 +110,7 @@ class Passage:
 
     `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
     recorded answer: it takes the outcome once, by `compared`.
-    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `wait_for_end`.
+    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `never`.
     `suspended` is a replayed call during which others ran.
     `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
@@ -180,6 +190,8 @@ class Passage:
         if not self.forward and self.at:
             if self.exchange is not None and self._crossing.order is not None:
                 self._crossing.order.drop(self.exchange.start)
+            else:
+                self._answered()
             self._crossing.moved(self._strand, self.at)
 
     @property
@@ -196,8 +208,10 @@ class Passage:
         if order is not None:
             await order.come(self, chunks)
         elif self.suspended:
-            self.suspended = False
-            await self._give_way()
+            try:
+                await self._give_way()
+            finally:
+                self._answered()
 
     def come_now(self, chunks: int = END, *, at_once: bool = False) -> None:
         """As `come`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
@@ -224,6 +238,11 @@ class Passage:
         order = self._crossing.order
         return order is None or order.has_come(self, chunks)
 
+    def _answered(self) -> None:
+        if self.suspended and self.exchange is not None:
+            self.suspended = False
+            self._crossing.gate.answered(self.exchange)
+
     async def _give_way(self) -> None:
         import asyncio
 
@@ -231,6 +250,24 @@ class Passage:
             await asyncio.sleep(0)
         else:
             await sys.modules["trio"].lowlevel.checkpoint()
+
+    async def never(self) -> None:
+        """Wait until cancelled, as the recorded call was. Raises ReplayDiverged where nobody does that any more."""
+        order = self._crossing.order
+        if order is not None:
+            await order.never(self)
+        elif (loop := lanes.running_loop()) is not None:
+            await loop.create_future()
+        else:
+            await sys.modules["trio"].sleep_forever()
+
+    def never_now(self) -> NoReturn:
+        """Block a thread until the test has ended. Always raises ReplayDiverged."""
+        order = self._crossing.order
+        if order is not None:
+            order.never_now(self)
+        self._crossing.ended.wait()
+        raise ReplayDiverged(f"refused: {describe(self._call)} never ended in the recording, and now its test has")
 
     def wait_for_end(self, timeout: float | None = None) -> bool:
         """Block a thread until the test has ended; gives whether it has."""
@@ -283,6 +320,7 @@ class Crossing:
         self.on_latch: Callable[[Divergence], None] | None = None
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
         self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
+        self._agents: dict[str, str] = {}  # by name as somebody says it, the name as it may be stored
         self._counts: dict[str, int] = {}
         self._strand = lanes.Strand(self)
         self._guests: dict[object, lanes.Strand] = {}
@@ -326,6 +364,7 @@ class Crossing:
             msg = f"refused: {describe(call)} was called after its test had ended"
             raise ReplayDiverged(msg)
         self.activity += 1
+        agent = self.agent() if strand is None else ""
         strand = strand or self.strand()
         if not isinstance(call, ToolCall):
             call = replace(call, headers=self.scrub.headers(call.headers))
@@ -333,7 +372,7 @@ class Crossing:
             call = self.scrub.call(call)
         parent = strand.inside[0] if strand.inside else None
         reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.reads(call.name))
-        verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent, reads))
+        verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent, reads, agent))
         match verdict:
             case Forward(ticket):
                 self.trace = self.trace or span_here()
@@ -355,6 +394,13 @@ class Crossing:
             case Refuse(divergence):
                 raise ReplayDiverged(refusal(divergence), self.latch(divergence, origin(self.root)))
         return passage
+
+    def agent(self) -> str:
+        """The name of the agent that runs here, as it may be stored; "" when nobody says one."""
+        found = agent_here()
+        if found and found not in self._agents:
+            self._agents[found] = self.scrub.text(found)
+        return self._agents[found] if found else ""
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first divergence, which fails the test; whoever waits for a call is told that none will come."""

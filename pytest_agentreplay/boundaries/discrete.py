@@ -200,7 +200,7 @@ class Discrete(Serving):
                 self.schedule.expect_no_more(awaited.start)
                 continue
             if timer is None:
-                return None
+                return self._give_up(here) if self._endless else None
             return self._real_time(timer.due) or self._fire(timer, here)
 
     def _unquiet(self, here: Idle | None) -> bool:
@@ -282,7 +282,7 @@ class Discrete(Serving):
         loops = [idle for idle in self._loops.values() if isinstance(idle, StillIdle) and idle.runs]
         if any(idle.listens for idle in loops):
             return True
-        return at_work(self._crossing, self._held())[0]
+        return at_work(self._crossing, self._held_threads())[0]
 
 
 def _none_late(events: Sequence[Event]) -> list[Event]:

@@ -78,6 +78,12 @@ class Holding:
                 time.sleep(LOOK / 4)
             passage.at_home = True
 
+    async def never(self, passage: Passage) -> None:
+        """Never called: nothing is played."""
+
+    def never_now(self, passage: Passage) -> None:
+        """Never called: nothing is played."""
+
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Never asked: nothing is played."""
         del passage, chunks
@@ -148,7 +154,10 @@ class Holding:
         now = self.now()
         if now - self._moved > PATIENCE:
             return False
-        abroad = {passage.thread for passage in list(self._crossing.passages) if not passage.at_home}
+        crossing = self._crossing
+        abroad: set[object] = set()
+        if crossing.working or crossing.main().thread != threading.get_ident():  # else there is no other thread to ask
+            abroad = {passage.thread for passage in list(crossing.passages) if not passage.at_home}
         return self._threads.at_work({thread for thread in abroad if isinstance(thread, int)}, now)
 
 

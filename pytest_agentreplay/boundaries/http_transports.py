@@ -40,7 +40,7 @@ class Heard:
         self._watch.suspended = True  # an answer in asyncio is always waited for
 
     def puts_off(self, then: Callable[[], object]) -> bool:
-        """Whether what has come waits until the event loop is idle, as what tasks wait for does; `then` is called then."""
+        """Whether what has come waits until the event loop is idle; `then` is called when it is."""
         return self._passage.puts_off(then)
 
     def data_received(self, data: bytes) -> None:

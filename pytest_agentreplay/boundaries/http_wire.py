@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -58,16 +57,12 @@ def never(wire: Wire) -> NoReturn:
     if threading.current_thread() is threading.main_thread():
         # The thread that would have to end the test: it would wait for itself.
         refuse(wire, "no answer had come when the recorded run ended")
-    wire.passage.wait_for_end()
-    raise ReplayDiverged(f"refused: {doorstep.describe(wire.call)} never ended in the recording, and now its test has")
+    wire.passage.never_now()
 
 
 async def forever(wire: Wire) -> None:
     """Wait until cancelled, as the recorded call was."""
-    import asyncio
-
     try:
-        loop = asyncio._get_running_loop()
-        await (loop.create_future() if loop is not None else sys.modules["trio"].sleep_forever())
+        await wire.passage.never()
     finally:
         wire.passage.finish()

@@ -1,8 +1,8 @@
 """Which strand of which test is running here: every task and thread is stamped with the test that started it.
 
 asyncio and trio copy the context into a new task, so a context variable does it there. A thread begins with an empty
-context, so `Thread.start` and `ThreadPoolExecutor.submit` are wrapped to carry the one variable over. A thread that
-no test started has no stamp; it works for the test that is running (`crossing.current`).
+context, so `Thread.start` and `ThreadPoolExecutor.submit` are wrapped to carry it over, with the agent's name. A
+thread that no test started has no stamp; it works for the test that is running (`crossing.current`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_agentreplay.boundaries.agents import AGENT
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -166,17 +168,19 @@ def trio_run() -> object:
 
 
 def carry(strand: Strand, work: Callable[..., Any]) -> Callable[..., Any]:
-    """`work` as it is to run in another thread: stamped with a child of `strand`, which begins now."""
+    """`work` as it is to run in another thread for the same agent: stamped with a child of `strand`, begun now."""
+    agent = AGENT.get()
     child = Strand(strand.crossing, "", inside=strand.inside, begun=strand.crossing.count(), parent=strand)
 
     @functools.wraps(work)
     def stamped(*args: Any, **kwargs: Any) -> Any:
         child.thread = threading.get_ident()
         with working(strand):
-            token = STRAND.set(child)
+            token, named = STRAND.set(child), AGENT.set(agent)
             try:
                 return work(*args, **kwargs)
             finally:
+                AGENT.reset(named)
                 STRAND.reset(token)
 
     return stamped

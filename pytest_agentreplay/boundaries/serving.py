@@ -3,13 +3,18 @@
 A task waits here for its answer as it waited for the network, a thread too. The next answer goes out when the one
 before it has run its course: its event loop is idle, its thread has asked again or had a millisecond. What is next but
 was not asked for is waited for as long as something can still bring it: a thread or an executor's job at work, a timer
-that was due by then when recorded, and half a second where a task waits for something that nobody here knows. After
-that the recorded order cannot be kept. That is the stall: the test ends with a report that names both sides.
+that was due by then when recorded, and half a second more than it took then where a task waits for something that
+nobody here knows. After that the recorded order cannot be kept. That is the stall: the test ends with a report that
+names both sides.
+
+Who waits for a call that never ended when recorded waits to be given up. Where nothing is left that could do it, the
+test ends too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -32,10 +37,11 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange
     from pytest_agentreplay.core.schedule import Schedule
 
-    Explain = Callable[[Call, Exchange, Exchange], Divergence]
+    Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
 
 SILENCE = 0.5
-"""Seconds beyond twice the recorded wait in which nothing happens, before an unknown wait counts as one for us."""
+"""Seconds beyond four times the recorded wait in which nothing happens, before what waits for something unknown counts
+as waiting for us."""
 
 GRACE = 0.05
 """Seconds beyond twice the recorded wait for which a timer of the program is waited for."""
@@ -46,6 +52,8 @@ WORKING = 10.0
 HELD_UP = 0.02
 """Seconds for which the thread of an event loop stands still in a wait, before it counts as held up there."""
 
+NEVER = END + 1
+"""What is waited for of a call that never ended."""
 
 TOO_LATE = "refused: an answer is waited for after its test has ended"
 
@@ -88,7 +96,8 @@ class Waiter:
 class Serving:
     """The order of one replay. Safe from any thread and task.
 
-    `explain` gives the divergence for a call, recorded as its first exchange, that came or waits before the second.
+    `explain` gives the divergence for a call, recorded as its first exchange, that came or waits before the second;
+    without a second it waits for an answer that never came.
     `loose` hands over what has been asked for where the recorded order cannot be kept, and names no one.
     `waits` lets answers take as long as they took.
     """
@@ -108,6 +117,7 @@ class Serving:
         self._lock = threading.RLock()
         self._lookout: Waiter | None = None
         self._waiting: dict[int, Waiter] = {}
+        self._endless: dict[int, Waiter] = {}  # those that wait to be given up
         self._early: list[Waiter] = []
         self._loops: dict[object, Idle] = {}
         self._settling: dict[int, float] = {}
@@ -158,12 +168,7 @@ class Serving:
             return
         if self._crossing.ended.is_set():
             raise ReplayDiverged(TOO_LATE)
-        loop = lanes.running_loop()
-        idle = self._watched(loop if loop is not None else lanes.trio_run())
-        if loop is not None:
-            await self._in_loop(passage, chunks, idle, loop)
-        else:
-            await self._in_trio(passage, chunks, idle)
+        await self._held(passage, chunks)
 
     def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
         """As `come`, for a thread; the thread of a running event loop is never held."""
@@ -175,6 +180,17 @@ class Serving:
         if lanes.in_loop():
             self._at_once(passage, exchange, END)
             return
+        self._held_now(passage, chunks)
+
+    async def never(self, passage: Passage) -> None:
+        """Wait to be given up, as the recorded call was. Raises ReplayDiverged where nothing can do that any more."""
+        await self._held(passage, NEVER)
+
+    def never_now(self, passage: Passage) -> None:
+        """As `never`, for a thread; it is given up at the end of the test."""
+        self._held_now(passage, NEVER)
+
+    def _held_now(self, passage: Passage, chunks: int) -> None:
         changed = threading.Condition(self._lock)
         waiter = Waiter(passage, chunks, None, changed.notify)
         with self._lock:
@@ -182,6 +198,8 @@ class Serving:
             try:
                 while not waiter.over:
                     if self._crossing.ended.is_set():
+                        if chunks == NEVER:
+                            return
                         raise ReplayDiverged(TOO_LATE)
                     wait = self._consider(None)
                     if not waiter.over:
@@ -196,7 +214,7 @@ class Serving:
         """The gate has refused for good: nobody is handed anything any more."""
         with self._lock:
             self._divergence = divergence
-            for waiter in list(self._waiting.values()):
+            for waiter in [*self._waiting.values(), *self._endless.values()]:
                 self._let_go(waiter, refused=True)
 
     def stop(self) -> None:
@@ -207,6 +225,14 @@ class Serving:
             self._loops.clear()
 
     # Waiting.
+
+    async def _held(self, passage: Passage, chunks: int) -> None:
+        loop = lanes.running_loop()
+        idle = self._watched(loop if loop is not None else lanes.trio_run())
+        if loop is not None:
+            await self._in_loop(passage, chunks, idle, loop)
+        else:
+            await self._in_trio(passage, chunks, idle)
 
     async def _in_loop(self, passage: Passage, chunks: int, idle: Idle, loop: asyncio.AbstractEventLoop) -> None:
         future = loop.create_future()
@@ -254,7 +280,7 @@ class Serving:
             waiter.over = waiter.refused = True
             waiter.wake()
             return
-        self._waiting[waiter.start] = waiter
+        (self._waiting if waiter.chunks < NEVER else self._endless)[waiter.start] = waiter
         if waiter.idle is None:
             self._parked.add(waiter.thread)
         self._settling.pop(waiter.thread, None)
@@ -274,8 +300,9 @@ class Serving:
 
     def _leave(self, waiter: Waiter) -> None:
         """Nobody waits there any more; who leaves before the answer came wants none."""
-        if self._waiting.get(waiter.start) is waiter:
-            del self._waiting[waiter.start]
+        for kept in (self._waiting, self._endless):
+            if kept.get(waiter.start) is waiter:
+                del kept[waiter.start]
         if not waiter.over:
             self.schedule.drop(waiter.start)
         elif waiter in self._woken:
@@ -340,7 +367,25 @@ class Serving:
             self._hand_over(event, waiter)
             if waiter.over:
                 return 0 if waiter.idle is here else LOOK
-        return None
+        return self._give_up(here) if self._endless else None
+
+    def _give_up(self, here: Idle | None) -> float | None:
+        """End the test if nothing but calls that never ended is waited for. Gives what `_consider` gives."""
+        if self._unquiet(here):
+            return LOOK
+        waiter = min(self._endless.values(), key=lambda one: one.start)
+        mine = self.schedule.exchanges.get(waiter.start)
+        busy, unknown = self._at_work()
+        if mine is None or any(idle.timeout not in {None, math.inf} for idle in self._loops.values()):
+            return None
+        # When recorded it went on so long, or the run did; what we do not know of may take its time again.
+        until = max(x.timing.end or 0 for x in self.schedule.exchanges.values()) if mine.outcome is None else 0
+        last = self.schedule.last
+        gap = max(0, (mine.timing.end or until) - (last.at if last is not None else 0)) / 1e9
+        if busy or (unknown and self.now() - self._moved < SILENCE + 4 * gap):
+            return 20 * LOOK
+        self._latch(self._explain(waiter.call, mine, None), where(waiter.frames(), self._crossing.root))
+        return 0
 
     def _awaited(self, event: Event, waiter: Waiter | None) -> Event | None:
         """What has to happen before `event` can come: a call that was made before it; None when nothing has."""
@@ -364,6 +409,7 @@ class Serving:
     def _let_go(self, waiter: Waiter, *, refused: bool = False) -> None:
         waiter.over, waiter.refused = True, refused
         self._waiting.pop(waiter.start, None)
+        self._endless.pop(waiter.start, None)
         self._woken.add(waiter)
         if waiter.idle is not None:
             waiter.idle.slept = isinstance(waiter.idle, idling.RoundsIdle | idling.TrioIdle)
@@ -410,9 +456,9 @@ class Serving:
             self._woken = {waiter for waiter in self._woken if waiter.idle is None or waiter.idle is not here}
         if now - self._moved > PATIENCE:
             return False
-        return bool(self._woken) or self._threads.at_work(self._held(), now)
+        return bool(self._woken) or self._threads.at_work(self._held_threads(), now)
 
-    def _held(self) -> set[int]:
+    def _held_threads(self) -> set[int]:
         """The threads that wait for an answer, or run an event loop that is watched."""
         return self._parked | {idle.thread for idle in self._loops.values()}
 
@@ -430,18 +476,26 @@ class Serving:
         now = self.now()
         last = self.schedule.last
         gap = max(0, awaited.at - (last.at if last is not None else 0)) / 1e9
-        busy, unknown = at_work(self._crossing, self._held())
+        busy, unknown = self._at_work()
         silent = now - self._moved
         if busy and silent < WORKING + 4 * gap:
             return LOOK
-        for runs, idle in self._loops.items():
+        for idle in self._loops.values():
             if (left := self._timer_left(idle, gap)) is not None:
                 return left
-            unknown = unknown or isinstance(idle, idling.TrioIdle)
+        silence = SILENCE + 4 * gap
+        return silence - silent if unknown and silent < silence else None
+
+    def _at_work(self) -> tuple[bool, bool]:
+        """Whether a thread or job is at work, and whether one, or a task, waits for what we do not know."""
+        ours = [*self._waiting.values(), *self._endless.values()]
+        busy, unknown = at_work(self._crossing, self._held_threads())
+        futures = {waiter.future for waiter in ours}
+        for runs, idle in self._loops.items():
+            unknown = unknown or not isinstance(idle, idling.SelectorIdle)  # its timers, or its waits, are not seen
             if isinstance(runs, asyncio.AbstractEventLoop) and runs.is_running() and not unknown:
-                unknown = unknown_waits(runs, {waiter.future for waiter in self._waiting.values()})
-        left = SILENCE + 2 * gap - silent
-        return left if unknown and left > 0 else None
+                unknown = unknown_waits(runs, futures)
+        return busy, unknown
 
     def _timer_left(self, idle: Idle, gap: float) -> float | None:
         """Seconds until the next timer of a loop, where that was due by then when recorded."""

@@ -35,13 +35,13 @@ def running(original: Seam) -> Seam:
         errand, handed, wanted = object(), strand.crossing.handed, True
 
         def run(*args: Any) -> Any:
-            handed.discard(errand)
-            try:
-                with lanes.working(strand):
+            with lanes.working(strand):
+                handed.discard(errand)
+                try:
                     return func(*args)
-            finally:
-                if wanted:
-                    handed.add(errand)
+                finally:
+                    if wanted:
+                        handed.add(errand)
 
         handed.add(errand)
         try:

@@ -9,7 +9,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.tool_steps import Watch, stepped
-from pytest_agentreplay.core.model import ToolReply
+from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.core.schedule import END
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
     from pytest_agentreplay.boundaries.tool_results import Results
-    from pytest_agentreplay.core.model import Failure, Json
+    from pytest_agentreplay.core.model import Json
 
 AWAITED = "$awaited"
 """Key of the value of a plain function that gave a coroutine or an async generator: {"$awaited": value}."""
@@ -120,7 +120,8 @@ class Recording:
         def so_far(*, failure: Failure | None = None, closed: bool = False) -> ToolReply:
             return ToolReply({AWAITED: None} if awaited else None, tuple(items), failure, closed)
 
-        passage.partial = lambda: so_far(closed=True)
+        waiting = True
+        passage.partial = lambda: so_far(failure=Failure("builtins.GeneratorExit")) if waiting else so_far(closed=True)
         thrown: BaseException | None = None
         step = generator.asend(None)
         while True:
@@ -132,6 +133,7 @@ class Recording:
                     return
                 items.append(self.results.kept_item(self.crossing, item))
                 passage.first_byte()
+                waiting = False
             except ReplayDiverged:
                 raise
             except BaseException as error:
@@ -152,6 +154,7 @@ class Recording:
                 thrown, step = error, generator.athrow(error)
             else:
                 step = generator.asend(sent)
+            waiting = True
 
 
 async def _in_turn(passage: Passage, coroutine: Any, watch: Watch, chunks: int = END) -> Any:

@@ -5,7 +5,6 @@ Nothing here can reach an original. A call that never ended, or that its caller 
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -107,7 +106,7 @@ class Replaying:
                     if number == len(reply.items) and reply.failure is None:
                         raise
             if reply.failure is not None and reply.failure.cancelled:
-                await _for_ever()
+                await self.passage.never()
             await self.passage.come(_last(reply))
             self._end(reply)
         finally:
@@ -157,13 +156,13 @@ class Replaying:
     def _block(self) -> NoReturn:
         """Hold a thread until the test ends, as the recorded call did; the test's own thread cannot wait for that."""
         if threading.current_thread() is not threading.main_thread():
-            self.passage.wait_for_end()
+            self.passage.never_now()
         self._part("it never ended when it was recorded, so there is nothing to give back")
 
-    async def _for_ever(self) -> NoReturn:
+    async def _for_ever(self) -> None:
         """Wait to be given up again."""
         try:
-            await _for_ever()
+            await self.passage.never()
         finally:
             self.passage.finish()
 
@@ -176,13 +175,3 @@ class Replaying:
 def _last(reply: ToolReply) -> int:
     """How far a generator came: to its end, or as far as its consumer took it."""
     return len(reply.items or ()) if reply.closed else END
-
-
-async def _for_ever() -> NoReturn:
-    """Wait until cancelled, in whichever event loop this is."""
-    asyncio, trio = sys.modules.get("asyncio"), sys.modules.get("trio")
-    if asyncio is not None and (loop := asyncio._get_running_loop()) is not None:
-        await loop.create_future()
-    elif trio is not None:
-        await trio.sleep_forever()
-    raise ReplayDiverged("a call that never ended when it was recorded cannot be waited for outside an event loop")

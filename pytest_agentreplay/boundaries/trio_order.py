@@ -30,4 +30,4 @@ def meet(module: ModuleType) -> None:
     """Take the dice of `trio._core._run`. Where a version has none nothing happens; done twice it is done once."""
     if hasattr(module, _SORTED) and type(module._r) is random.Random:
         setattr(module, _SORTED, True)
-        module._r = Dice()
+        vars(module)["_r"] = Dice()

@@ -38,11 +38,11 @@ WAITS = MEETS | frozenset(
 LOOK = 0.002
 """Seconds between two looks at what cannot tell by itself that it has changed."""
 
-PATIENCE = 0.5
+PATIENCE = 1.0
 """Seconds for which a thread at work is waited for before the next answer comes nevertheless."""
 
-STILL = 0.02
-"""Seconds for which a thread stays at one place before it counts as waiting for something there."""
+STILL = 20
+"""Looks for which a thread stays at one place before it counts as waiting there: a busy machine delays those too."""
 
 TOLD = 0.001
 """Seconds within which an event loop is told of a job that is done."""
@@ -96,9 +96,10 @@ def at_work(crossing: Crossing, held: Collection[int]) -> tuple[bool, bool]:
     `held` are the threads that wait for an answer of ours, or run an event loop that is watched.
     """
     me, main = threading.get_ident(), crossing.main().thread
-    others = [thread for thread in list(crossing.working) if thread not in held and thread != me]
+    # The test's own thread is one of them: it may stand in a wait until the thread that it starts has begun.
+    others = [thread for thread in {main, *list(crossing.working)} if thread not in held and thread != me]
     standing = [thread for thread in others if waits(thread)]
-    busy = len(standing) < len(others) or (main != me and main not in held and not waits(main))
+    busy = len(standing) < len(others)
     threads = [thread for thread in list(crossing.threads) if thread.is_alive()]
     # One that is alive and not at work yet will be in a moment, or is about to end.
     busy = busy or bool(crossing.starting) or any(thread.ident not in crossing.working for thread in threads)
@@ -115,7 +116,7 @@ class Threads:
     def __init__(self, crossing: Crossing) -> None:
         """Nothing is looked at before somebody asks."""
         self._crossing = crossing
-        self._places: dict[int, tuple[object, float]] = {}
+        self._places: dict[int, tuple[object, int, float]] = {}
         self._finished, self._since = 0, 0.0
 
     def at_work(self, held: Collection[int], now: float) -> bool:
@@ -128,7 +129,7 @@ class Threads:
             # Whoever waits for what was just finished is told in this moment.
             self._finished, self._since = crossing.finished, now
         others = {*crossing.working, main} - {me, None, *held}
-        # No look is left out: a thread has to be seen twice before it stays where it is.
+        # No look is left out: a thread has to be seen often before it counts as staying where it is.
         moving = [thread for thread in others if thread is not None and self._moves(thread, now)]
         return bool(moving) or now - self._since < TOLD
 
@@ -137,11 +138,13 @@ class Threads:
         if frame is None or frame.f_globals.get("__name__") in WAITS:
             return False
         place = id(frame), frame.f_lasti
-        before, since = self._places.get(thread, (None, 0.0))
-        if place == before:
-            return now - since < STILL
-        self._places[thread] = place, now
-        return True
+        before, looks, last = self._places.get(thread, (None, 0, 0.0))
+        if place != before:
+            looks = 0
+        elif now - last < LOOK / 2:
+            return looks < STILL
+        self._places[thread] = place, looks + 1, now
+        return looks < STILL
 
 
 def on_its_way(crossing: Crossing) -> bool:
@@ -150,6 +153,8 @@ def on_its_way(crossing: Crossing) -> bool:
     if not jobs:
         return False
     running = Counter(crossing.jobs[job] for job in jobs if job.running())
+    if running.total() + sum(thread.is_alive() for thread in list(crossing.threads)) > len(crossing.working):
+        return True  # a thread has taken it up and not begun it, or has done it and not said so
     return any(not job.running() and running[crossing.jobs[job]] < crossing.jobs[job][1] for job in jobs)
 
 

@@ -61,8 +61,7 @@ def assert_same_run(a: Run | HoldsRun, b: Run | HoldsRun) -> None:
 
 def told(divergence: Divergence) -> list[str]:
     """A divergence between two runs in a few lines."""
-    lane = "" if divergence.lanes < 2 else f" of lane {divergence.lane}"
-    where = f"turn {divergence.turn}/{divergence.turns}{lane}"
+    where = f"turn {divergence.turn}/{divergence.turns}{f' of {divergence.who}' if divergence.who else ''}"
     lines = [f"runs part at {where}: {divergence.summary} [{divergence.kind.code}]"]
     for difference in divergence.differences[:2]:
         if difference.note:
@@ -104,6 +103,7 @@ def assert_turn(
     number: int,
     *,
     lane: str,
+    agent: str,
     conditions: Mapping[str, Any],
     jsonpath: str | None = None,
     equals: object = UNSAID,
@@ -113,7 +113,7 @@ def assert_turn(
     if jsonpath is None and equals is not UNSAID:
         msg = "equals= says what jsonpath= finds; use them together"
         raise TypeError(msg)
-    turn = pick(turns, number, lane)
+    turn = pick(turns, number, lane, agent)
     found = [line for name, wanted in conditions.items() if wanted is not None for line in unmet(turn, name, wanted)]
     if not found and jsonpath is not None:
         found = elsewhere(turn, jsonpath, equals)
@@ -121,23 +121,31 @@ def assert_turn(
         raise AssertionError("\n".join(found))
 
 
-def pick(turns: Sequence[TurnView], number: int, lane: str) -> TurnView:
-    """Turn `number` of `lane`; negative numbers count from the end. Raises AssertionError when there is none."""
+def pick(turns: Sequence[TurnView], number: int, lane: str, agent: str = "") -> TurnView:
+    """Turn `number` of `lane`, or of what `agent` did; negative numbers count from the end.
+
+    Without an agent the turns of a lane are counted through, whoever they are of. Raises AssertionError when there is
+    none.
+    """
     __tracebackhide__ = True
-    mine = [turn for turn in turns if turn.lane == lane]
+    lane = lane or ("" if agent else "main")
+    mine = [turn for turn in turns if lane in {"", turn.lane} and agent in {"", turn.agent}]
     if -len(mine) <= number < 0:
         return mine[number]
-    for turn in mine:
-        if turn.number == number:
-            return turn
+    first = 0 if mine and mine[0].exchange is None else 1
+    if first <= number < first + len(mine):
+        return mine[number - first]
     lanes = ", ".join(dict.fromkeys(turn.lane for turn in turns)) or "none"
-    there = f"turns {mine[0].number}-{mine[-1].number}" if mine else "no turn"
+    there = f"turns {first}-{first + len(mine) - 1}" if mine else "no turn"
+    whose = " ".join([*([f"of {agent}"] if agent else []), *([f"in lane {lane}"] if lane else [])])
     lines = [
-        f"there is no turn {number} in lane {lane}",
+        f"there is no turn {number} {whose}",
         f"  expected  turn {number}",
         f"  there     {there}",
         f"  lanes     {lanes}",
     ]
+    if agents := ", ".join(dict.fromkeys(turn.agent for turn in turns if turn.agent)):
+        lines.append(f"  agents    {agents}")
     raise AssertionError("\n".join(lines))
 
 

@@ -74,7 +74,8 @@ class RetrievalView:
 class TurnView:
     """One model call and the tool calls that it set off.
 
-    `number` counts from 1 in each lane; turn 0 holds the tools that ran before any model call, and has no model.
+    `number` counts from 1 in each lane, and there for each `agent` that somebody named; turn 0 holds the tools that ran
+    before any model call, and has no model.
     `text` is the reply's text, `tool_uses` what the model asked for, `tool_calls` what ran, `retrievals` what was
     looked up, `usage` the tokens as the provider counts them. `request` and `reply` are all that was read of both.
     """
@@ -91,13 +92,15 @@ class TurnView:
     exchange: Exchange | None = None
     request: CallReading | None = None
     reply: ReplyReading | None = None
+    agent: str = ""
 
     def __repr__(self) -> str:
         called = ", ".join(use.name for use in self.tool_uses) or ", ".join(call.name for call in self.tool_calls)
         said = f" {short(self.text)}" if self.text else ""
         lane = "" if self.lane == "main" else f" [{self.lane}]"
         model = f" {self.model}" if self.model else ""
-        return f"<turn {self.number}{lane}{model}{said}{f' -> {called}' if called else ''}>"
+        agent = f"{self.agent} " if self.agent else ""
+        return f"<{agent}turn {self.number}{lane}{model}{said}{f' -> {called}' if called else ''}>"
 
 
 def read(run: Run, reader: Reader) -> tuple[TurnView, ...]:
@@ -118,7 +121,7 @@ def view(turn: Turn, reader: Reader, answers: Mapping[int, JsonObject]) -> TurnV
     retrieved = [(x.call, x) for x in mine if isinstance(x.call, ToolCall) and x.call.boundary == "retrieval"]
     found = tuple(retrieval(call, x, number, reader) for call, x in retrieved)
     if model is None:
-        return TurnView(number, lane, tool_calls=called, retrievals=found)
+        return TurnView(number, lane, tool_calls=called, retrievals=found, agent=turn.agent)
     request, reply = reader.read_call(model.call), reader.read_reply(model.call, model.outcome)
     return TurnView(
         number,
@@ -133,6 +136,7 @@ def view(turn: Turn, reader: Reader, answers: Mapping[int, JsonObject]) -> TurnV
         exchange=model,
         request=request,
         reply=reply,
+        agent=turn.agent,
     )
 
 

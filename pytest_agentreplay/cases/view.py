@@ -103,7 +103,8 @@ class RunView:
         self,
         number: int,
         *,
-        lane: str = "main",
+        lane: str = "",
+        agent: str = "",
         tool: ToolSpec | None = None,
         model: str | None = None,
         text: str | None = None,
@@ -113,6 +114,7 @@ class RunView:
     ) -> None:
         """Assert something of one turn; negative numbers count from the end.
 
+        It is one of `lane` ("main" unless said), or of all that `agent` did where that name is given, too.
         `tool` was asked for or called in it (a name, or name and arguments), `model` was asked, `text` is the reply's
         text and `text_contains` a part of it. `jsonpath` looks into the request's body and must find something, with
         `equals` that value (a list of them when it finds several). Raises AssertionError, TypeError for `equals`
@@ -120,4 +122,6 @@ class RunView:
         """
         __tracebackhide__ = True
         conditions: Mapping[str, object] = {"tool": tool, "model": model, "text": text, "text_contains": text_contains}
-        assertions.assert_turn(self.turns, number, lane=lane, conditions=conditions, jsonpath=jsonpath, equals=equals)
+        assertions.assert_turn(
+            self.turns, number, lane=lane, agent=agent, conditions=conditions, jsonpath=jsonpath, equals=equals
+        )

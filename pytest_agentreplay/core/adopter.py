@@ -58,11 +58,15 @@ class Adopter:
                 return Refuse(self.divergence)
             queue = self._queues[moment.lane, endpoint(call)]
             if not queue:
-                served, lane = self._calls.keys(), moment.lane
-                return Refuse(explain.miss(self.run, self._reader, served, call, lane, matching=self._matching))
+                served, lane, agent = self._calls.keys(), moment.lane, moment.agent
+                missed = explain.miss(self.run, self._reader, served, call, lane, agent=agent, matching=self._matching)
+                return Refuse(missed)
             x = queue.popleft()
             self._calls[x.start] = call
             return Answer(x, len(self._calls))
+
+    def answered(self, exchange: Exchange) -> None:
+        """Nothing: no order is kept."""
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: nothing is forwarded."""

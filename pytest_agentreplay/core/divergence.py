@@ -23,6 +23,7 @@ class Kind(Enum):
     EXTRA = ("AR-EXTRA", "loop", "one call more than recorded")
     MISSING = ("AR-MISSING", "loop", "a recorded call was not made")
     ORDER = ("AR-ORDER", "loop", "calls came in another order")
+    RACE = ("AR-RACE", "loop", "another order of answers changes the run")
     REQUEST = ("AR-REQUEST", "loop", "request changed")
     REPLY = ("AR-REPLY", "model", "model reply changed")
     OUTCOME = ("AR-OUTCOME", "loop", "the test ended otherwise")
@@ -79,8 +80,9 @@ class Difference:
 class Divergence:
     """The first place where two runs part.
 
-    `turn` of `turns` (turn 0 is what came before any model call), `position` of `positions` counts exchanges, both
-    in `lane`. `summary` is what parted in a few words, without code and place. `recorded` and `now` are the two sides
+    `turn` of `turns` (turn 0 is what came before any model call) counts the turns of `agent` in `lane`; `who` tells
+    people whose turn it is, "" in a run that has nobody else. `position` of `positions` counts the calls of the whole
+    run. `summary` is what parted in a few words, without code and place. `recorded` and `now` are the two sides
     where there are two. `origin` is the line of the agent that made the call, "shop/agent.py:88 in find_orders".
     `cause` says why it likely parted, `hints` are commands or settings to type next, `detail` further lines.
     """
@@ -90,9 +92,10 @@ class Divergence:
     turn: int = 0
     turns: int = 0
     lane: str = "main"
-    lanes: int = 1
     position: int = 0
     positions: int = 0
+    agent: str = ""
+    who: str = ""
     recorded: Exchange | None = None
     now: Call | None = None
     differences: tuple[Difference, ...] = ()
@@ -100,3 +103,7 @@ class Divergence:
     cause: str = ""
     hints: tuple[str, ...] = ()
     detail: tuple[str, ...] = ()
+
+    def also(self) -> str:
+        """As it is told beside the first one of another lane: nothing fixes an order between the two."""
+        return f"also, independently, in {self.who or f'lane {self.lane}'}: [{self.kind.code}] {self.summary}"

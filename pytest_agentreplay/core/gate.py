@@ -75,6 +75,9 @@ class Gate(Protocol):
         `at_once` says that its caller has not given way to anybody so far.
         """
 
+    def answered(self, exchange: Exchange) -> None:
+        """The recorded answer has been handed over, where others had their chance before."""
+
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Take the outcome of a call that was forwarded."""
 

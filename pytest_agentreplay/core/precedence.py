@@ -45,6 +45,10 @@ class Precedence:
         if x.lane in self._lanes:
             self._lanes[x.lane].answer(x)
 
+    def answered(self, x: Exchange) -> bool:
+        """Whether `x` was answered."""
+        return x.lane in self._lanes and self._lanes[x.lane].answered(x)
+
     def early(self, x: Exchange) -> bool:
         """Whether a call that must come before `x` was not answered yet."""
         for lane, moment in self._bounds(x):
@@ -116,6 +120,10 @@ class _Lane:
             self._done[rank] = True
             while self._front < len(self._done) and self._done[self._front]:
                 self._front += 1
+
+    def answered(self, x: Exchange) -> bool:
+        rank = self._rank.get(x.start)
+        return rank is not None and self._done[rank]
 
     def answered_until(self, moment: int) -> bool:
         return self._front >= bisect_left(self._finishes, moment)

@@ -2,7 +2,8 @@
 
 A call is looked up three times at most: by its exact bytes in its lane, by them in any lane, and by its canonical key
 (what the rules drop removed, client-made ids renumbered); where the test says which pictures are near enough, a fourth
-time without them. Queues are first in, first out by `start`; each exchange is
+time without them. Of several that are the same, one of the same lane goes first, and then one of the same agent: both
+are preferences, no call is refused for them. Queues are first in, first out by `start`; each exchange is
 served once. A call that is recorded but comes before one that must precede it (`precedence`) is out of order.
 """
 
@@ -14,12 +15,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import explain
+from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
 from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.model import HttpCall, ToolCall
-from pytest_agentreplay.core.precedence import Precedence
+from pytest_agentreplay.core.precedence import Precedence, above
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
 
 Queues = dict["Hashable", list["Exchange"]]
 
+BESIDE = 16
+"""Lanes that are looked at once one has parted."""
+
+_AGENT = object()
+"""Begins the names of the queues that hold one agent's own."""
+
 
 class Replayer:
     """Serves the exchanges of `run`. Once refused it stays refused; `divergence` tells the first one."""
@@ -41,8 +49,12 @@ class Replayer:
         self.run = run
         self.served: dict[int, Call] = {}
         self.divergence: Divergence | None = None
+        self.gives_way = False
+        """Whether each answer to a task is told by `answered`, after others had their chance."""
         self.loose = False
         """Whether calls that only read may come in another order."""
+        self.any_order = False
+        """Whether all may: for a run whose answers come in another order than recorded."""
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
         self._matching = matching
         self._reader = reader
@@ -55,6 +67,7 @@ class Replayer:
         self._alike: Lookalikes | None = None
         self._recorded_ids, self._live_ids = ClientIds(), ClientIds()
         self._precedence = Precedence(self._top, run.header.kit.get("lanes"))
+        self._beside: dict[str, Divergence | None] = {}
 
     def media(self, near: Near) -> None:
         """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
@@ -74,15 +87,16 @@ class Replayer:
         """Serve the recorded exchange that is this call, or refuse."""
         with self._lock:
             if self.divergence is not None:
+                self._look_beside(call, moment, self.divergence)
                 return Refuse(self.divergence)
-            found = self._find(call, moment.lane)
+            found = self._find(call, moment)
             if found is None:
-                served = self.served.keys()
-                return Refuse(explain.miss(self.run, self._reader, served, call, moment.lane, matching=self._matching))
-            if self._precedence.early(found) and not (self.loose and only_reads(call, moment)):
-                binding = {x.start for x in self._precedence.binding(found)}
-                free = {x.start for x in self._top} - binding - {found.start}
-                return Refuse(explain.order(self.run, self._reader, self.served.keys() | free, call, found))
+                return Refuse(self._miss(call, moment))
+            free = self.any_order or (self.loose and only_reads(call, moment))
+            if self._precedence.early(found) and not free:
+                left = {x.start for x in self._precedence.binding(found) if not self._precedence.answered(x)}
+                done = {x.start for x in self._top} - left - {found.start}
+                return Refuse(explain.order(self.run, self._reader, done, call, found))
             self._serve(found, call)
             self._tickets += 1
             return Answer(found, self._tickets)
@@ -92,10 +106,20 @@ class Replayer:
         del at_once
         raise AssertionError(f"arrival {ticket} was answered from the recording; chunk {chunks} is none of its own")
 
-    def stalled(self, call: Call, found: Exchange, expected: Exchange) -> Divergence:
-        """Why `call`, recorded as `found`, is not answered: what had been answered before, `expected`, was not."""
+    def stalled(self, call: Call, found: Exchange, expected: Exchange | None) -> Divergence:
+        """Why `call`, recorded as `found`, is not answered: what had been answered before, `expected`, was not.
+
+        None: its own answer never came.
+        """
         with self._lock:
+            if expected is None:
+                return explain.unanswered(self.run, self._reader, self.served.keys(), call, found)
             return explain.stalled(self.run, self._reader, self.served.keys(), call, found=found, expected=expected)
+
+    def answered(self, exchange: Exchange) -> None:
+        """The answer has been handed over; what comes after it may be asked from now on."""
+        with self._lock:
+            self._precedence.answer(exchange)
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Never called: a replayer forwards nothing."""
@@ -119,7 +143,18 @@ class Replayer:
                 # Telling what is missing reads every body; a run that was made whole must not pay for it.
                 if any(x.start not in answered and not x.abandoned for x in self._top):
                     self.divergence = explain.unused(self.run, self._reader, answered)
-            return self.divergence
+        return self.parted()
+
+    def parted(self) -> Divergence | None:
+        """Where the run parted so far: of lanes that did beside each other the one recorded first tells the others."""
+        with self._lock:
+            found = [one for one in (self.divergence, *self._beside.values()) if one is not None]
+        if not found:
+            return None
+        first, *others = sorted(found, key=lambda one: one.position)
+        elsewhere = {one.lane: one for one in reversed(others) if one.lane != first.lane}
+        also = tuple(one.also() for one in reversed(elsewhere.values()))
+        return replace(first, detail=(*first.detail, *also)) if also else first
 
     def replayed(self) -> tuple[Exchange, ...]:
         """The exchanges served so far, children included, in recorded order."""
@@ -131,21 +166,34 @@ class Replayer:
         with self._lock:
             return tuple(replace(x, call=self.served[x.start]) for x in self._top if x.start in self.served)
 
-    def _find(self, call: Call, lane: str) -> Exchange | None:
+    def _find(self, call: Call, moment: Moment) -> Exchange | None:
         exact = self._matching.fingerprint(call)
         if self._keyed is None:
-            if (found := self._take(self._exact, exact, lane)) is not None:
+            if (found := self._take(self._exact, exact, moment)) is not None:
                 return found
             self._index_keys()
         key = self._matching.key(call, self._live_ids)
-        found = self._take(self._exact, exact, lane)
+        found = self._take(self._exact, exact, moment)
         if found is None and self._keyed is not None:
-            found = self._take(self._keyed, key, lane) or self._lookalike(call, lane)
+            found = self._take(self._keyed, key, moment) or self._lookalike(call, moment.lane)
             if found is not None:
                 drift = self._matching.drift(found.call, call)
                 if drift:
                     self.drift.append((found, drift))
         return found
+
+    def _look_beside(self, call: Call, moment: Moment, first: Divergence) -> None:
+        """Keep whether another lane has parted, too: its next call tells that, whatever it does then is refused."""
+        if moment.lane in self._beside or len(self._beside) == BESIDE:
+            return
+        found = self._miss(call, moment) if self._find(call, moment) is None else None
+        # What led to the lane that parted, or began in it, does what it does because of that.
+        led = found is not None and (found.lane in {first.lane, *above(first.lane)} or first.lane in above(found.lane))
+        self._beside[moment.lane] = None if led else found
+
+    def _miss(self, call: Call, moment: Moment) -> Divergence:
+        lane, agent, matching = moment.lane, moment.agent, self._matching
+        return explain.miss(self.run, self._reader, self.served.keys(), call, lane, agent=agent, matching=matching)
 
     def _lookalike(self, call: Call, lane: str) -> Exchange | None:
         """The first exchange that differs in media alone, where the test says that they are near enough."""
@@ -161,32 +209,47 @@ class Replayer:
         for call in self.served.values():
             self._matching.key(call, self._live_ids)
 
-    def _take(self, queues: Queues, identity: Hashable, lane: str) -> Exchange | None:
-        """The first unserved exchange of the lane's queue, else of the queue of all lanes; each is popped once."""
-        for name in ((lane, identity), identity):
-            queue = queues.get(name)
-            while queue:
-                x = queue.pop()
-                if x.start not in self.served:
-                    return x
+    def _take(self, queues: Queues, identity: Hashable, moment: Moment) -> Exchange | None:
+        """The first unserved exchange of the lane, else of any; of each the agent's own first, unless it is early."""
+        for name in ((moment.lane, identity), identity):
+            first = self._first(queues, name)
+            if first is None:
+                continue
+            if moment.agent and moment.agent != first.agent:
+                own = self._first(queues, (_AGENT, moment.agent, name))
+                # What must come before it may be its twin under another name: a name alone refuses nothing.
+                if own is not None and not self._precedence.early(own):
+                    return own
+            return first
         return None
+
+    def _first(self, queues: Queues, name: Hashable) -> Exchange | None:
+        """The first unserved exchange of a queue; what was served by another one's name is dropped, each once."""
+        queue = queues.get(name)
+        while queue and queue[-1].start in self.served:
+            queue.pop()
+        return queue[-1] if queue else None
 
     def _serve(self, x: Exchange, call: Call) -> None:
         self.served[x.start] = call
-        self._precedence.answer(x)
+        # Who gives way to others while waiting has no answer yet when these ask.
+        if not (self.gives_way and x.suspended and isinstance(x.call, HttpCall | ToolCall)):
+            self._precedence.answer(x)
 
 
 def only_reads(call: Call, moment: Moment) -> bool:
     """Whether a call is known to change nothing."""
     if isinstance(call, ToolCall):
         return moment.reads or call.boundary == "retrieval"
-    return isinstance(call, HttpCall) and call.method in {"GET", "HEAD", "OPTIONS"}
+    return isinstance(call, HttpCall) and call.method in SAFE_METHODS
 
 
 def queued(named: Sequence[tuple[Hashable, Exchange]]) -> Queues:
-    """Queues by identity and by lane and identity; the first of each stands at its end, ready to be popped."""
+    """Queues by identity, and by lane and identity, each for single agents too; the first of each stands at its end."""
     queues: Queues = defaultdict(list)
     for identity, x in reversed(named):
-        queues[identity].append(x)
-        queues[x.lane, identity].append(x)
+        for name in (identity, (x.lane, identity)):
+            queues[name].append(x)
+            if x.agent:
+                queues[_AGENT, x.agent, name].append(x)
     return queues

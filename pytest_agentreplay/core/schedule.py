@@ -61,9 +61,9 @@ class Schedule:
         self._dropped: set[int] = set()
 
     @property
-    def concurrent(self) -> bool:
-        """Whether any two calls were under way at once, or were made by different lanes."""
-        if len({x.lane for x in self.exchanges.values()}) > 1:
+    def matters(self) -> bool:
+        """Whether two calls were under way at once or made by different lanes, or one never ended."""
+        if len({x.lane for x in self.exchanges.values()}) > 1 or any(x.abandoned for x in self.exchanges.values()):
             return True
         latest = -1
         for start in self._starts:
@@ -84,6 +84,11 @@ class Schedule:
             later - earlier < COLLISION and x.lane != y.lane and x.start < (y.finish or 0) and y.start < (x.finish or 0)
             for (earlier, x), (later, y) in pairwise(ends)
         )
+
+    @property
+    def came(self) -> tuple[int, ...]:
+        """The exchanges whose answers have come so far, in the order in which they did."""
+        return tuple(self._released)
 
     def holds(self, start: int) -> bool:
         """Whether the exchange is one of the order."""
@@ -177,8 +182,19 @@ def _when(x: Exchange, chunks: int) -> int:
     return first + (end - first) * chunks // all_chunks
 
 
-def _in_another_order(events: Iterable[Event], completion: Sequence[int]) -> list[Event]:
-    """The ends of the answers in the order of `completion`, each answer in one."""
+def _in_another_order(events: Sequence[Event], completion: Sequence[int]) -> list[Event]:
+    """The answers in the order of `completion`, each in one event, at the times at which the recorded ones came.
+
+    The reading of an event is the first of those that are still to come: no call that was made after one of these is
+    waited for.
+    """
     rank: Mapping[int, int] = {start: place for place, start in enumerate(completion)}
     ends = {event.start: event._replace(chunks=END) for event in events}
-    return sorted(ends.values(), key=lambda event: (rank.get(event.start, len(rank)), event.reading))
+    began = {event.start: event.reading for event in reversed(events)}
+    times = sorted(event.at for event in ends.values())
+    ordered = sorted(ends.values(), key=lambda event: (rank.get(event.start, len(rank)), event.reading))
+    found, ahead = [], END
+    for event, at in zip(reversed(ordered), reversed(times), strict=True):
+        ahead = min(ahead, began[event.start])
+        found.append(event._replace(reading=ahead, at=at))
+    return found[::-1]

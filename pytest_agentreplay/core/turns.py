@@ -4,14 +4,17 @@ Rules of this room:
 - A turn is a model exchange and all that follows it in its lane until the next one; turn 0 came before any of them.
   An SDK's retries of one request are one turn.
 - Only top-level exchanges count; what happened inside another exchange belongs to it.
+- Where agents have names, the turns of each are counted in its lane; a turn is of the agent that asked its model.
 - People are told few lanes: a lane that asked no model (a task around one tool) counts in the lane that started it,
   and so does one whose model calls ran while nobody else's did (a task around one model call).
+- Lanes side by side in which one agent talks, one lane after the other, are one lane (a task around each of its calls).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.model import Exchange, Run, ToolCall
@@ -25,15 +28,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn: `number` counts from 1 within `lane` (0: before any model call); `model` is None in turn 0 only.
+    """One turn: `number` counts from 1 for `agent` in `lane` (0: before any model call); `model` is None in turn 0.
 
-    `exchanges` are all top-level ones in order of start, `model` among them (its last attempt).
+    `exchanges` are all top-level ones in order of start, `model` among them (its last attempt). `who` tells people
+    whose turn it is: "researcher", "researcher main.2" where that name has several lanes, "lane main.2" without a
+    name, and "" in a run that has nobody else.
     """
 
     number: int
     lane: str
     model: Exchange | None
     exchanges: tuple[Exchange, ...]
+    agent: str = ""
+    who: str = ""
+
+    @property
+    def told(self) -> str:
+        """The turn as people are told it in a sentence: "turn 4", "researcher turn 4", "turn 4 of lane main.2"."""
+        if self.agent and self.who:
+            return f"{self.who} turn {self.number}"
+        return f"turn {self.number} of {self.who}" if self.who else f"turn {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where an exchange stands: its turn, of how many in its strand, and which call of how many in the whole run."""
+
+    turn: Turn
+    turns: int
+    position: int
+    positions: int
 
 
 def is_model(call: Call, reader: Reader) -> bool:
@@ -88,16 +112,17 @@ def divide(exchanges: Iterable[Exchange], reader: Reader) -> tuple[tuple[Turn, .
     strands: dict[str, list[Exchange]] = {}
     for exchange in exchanges:
         strands.setdefault(told[exchange.lane], []).append(exchange)
-    return tuple(turn for lane, strand in strands.items() for turn in _split(lane, strand, models)), told
+    return _named([turn for lane, strand in strands.items() for turn in _split(lane, strand, models)]), told
 
 
 def place(run: Run, reader: Reader, exchange: Exchange) -> tuple[int, int, int, int]:
-    """Where an exchange stands in its lane: (turn, turns, position, positions); see `Divergence`.
+    """Where an exchange stands: (turn, turns, position, positions); see `Divergence`.
 
     An exchange that happened inside another one stands where the outermost one does. Raises ValueError for one
     that is not of this run.
     """
-    return seat(turns(run, reader), outermost(run, exchange))
+    found = seat(turns(run, reader), outermost(run, exchange))
+    return found.turn.number, found.turns, found.position, found.positions
 
 
 def outermost(run: Run, exchange: Exchange) -> Exchange:
@@ -112,13 +137,13 @@ def outermost(run: Run, exchange: Exchange) -> Exchange:
     return exchange
 
 
-def seat(told: tuple[Turn, ...], exchange: Exchange) -> tuple[int, int, int, int]:
+def seat(told: tuple[Turn, ...], exchange: Exchange) -> Seat:
     """Like `place`, over turns that are at hand."""
     for turn in told:
         if any(exchange.start == other.start for other in turn.exchanges):
-            mine = [other for other in told if other.lane == turn.lane]
-            starts = sorted(other.start for each in mine for other in each.exchanges)
-            return turn.number, mine[-1].number, starts.index(exchange.start) + 1, len(starts)
+            last = max(other.number for other in told if (other.lane, other.agent) == (turn.lane, turn.agent))
+            starts = [other.start for each in told for other in each.exchanges]
+            return Seat(turn, last, sum(start <= exchange.start for start in starts), len(starts))
     msg = f"exchange {exchange.start} is not of this run"
     raise ValueError(msg)
 
@@ -141,9 +166,27 @@ def _split(lane: str, strand: list[Exchange], models: set[int]) -> list[Turn]:
             else:
                 cuts.append((exchange, []))
         cuts[-1][1].append(exchange)
-    return [
-        Turn(number, lane, model, tuple(found)) for number, (model, found) in enumerate(cuts) if found or number > 0
-    ]
+    begun = [(model.agent if model else "", found) for model, found in cuts]
+    # What came before any model call is of the agent that asks first, or of whom the calls are.
+    begun[0] = begun[1][0] if len(begun) > 1 else next((x.agent for x in strand if x.agent), ""), begun[0][1]
+    numbers = Counter({begun[0][0]: -1})
+    told = []
+    for (model, found), (agent, _) in zip(cuts, begun, strict=True):
+        numbers[agent] += 1
+        told.append(Turn(numbers[agent], lane, model, tuple(found), agent))
+    return told if cuts[0][1] else told[1:]
+
+
+def _named(found: list[Turn]) -> tuple[Turn, ...]:
+    """The turns, each with the words for whose it is."""
+    strands = {(turn.lane, turn.agent) for turn in found}
+    if len(strands) < 2:
+        return tuple(found)
+    lanes = Counter(agent for _, agent in strands)
+    said = {
+        (lane, agent): agent if agent and lanes[agent] == 1 else f"{agent or 'lane'} {lane}" for lane, agent in strands
+    }
+    return tuple(replace(turn, who=said[turn.lane, turn.agent]) for turn in found)
 
 
 def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
@@ -153,7 +196,7 @@ def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
         if exchange.start in models:
             talk.setdefault(exchange.lane, []).append(exchange)
     apart = _apart(talk)
-    told: dict[str, str] = {}
+    told = _joined(talk, apart)
 
     def find(lane: str) -> str:
         if lane not in told:
@@ -162,6 +205,22 @@ def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
         return told[lane]
 
     return {exchange.lane: find(exchange.lane) for exchange in exchanges}
+
+
+def _joined(talk: dict[str, list[Exchange]], apart: set[str]) -> dict[str, str]:
+    """The told lane of those in which nobody but one named agent talks, where these lanes never overlap."""
+    theirs: dict[tuple[str, str], list[str]] = {}
+    for lane, said in talk.items():
+        agent = said[0].agent
+        if agent and all(one.agent == agent for one in said):
+            theirs.setdefault((lane.rpartition(".")[0], agent), []).append(lane)
+    told: dict[str, str] = {}
+    for lanes in theirs.values():
+        ends = [max(one.finish or one.start for one in talk[lane]) for lane in lanes]
+        one_by_one = all(end < talk[lane][0].start for end, lane in zip(ends, lanes[1:], strict=False))
+        if one_by_one and not apart.isdisjoint(lanes):
+            told |= dict.fromkeys(lanes, lanes[0])
+    return told
 
 
 def _apart(talk: dict[str, list[Exchange]]) -> set[str]:

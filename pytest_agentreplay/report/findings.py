@@ -29,6 +29,7 @@ __all__ = [
     "Line",
     "cannot_freeze",
     "compared",
+    "differences",
     "finding_of",
     "late",
     "network",
@@ -46,7 +47,10 @@ REQUESTS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK, Kind.N
 
 
 def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
-    """The finding of a replay that parted. `facts` may hold the snapshot's "file", when "recorded", what "changed"."""
+    """The finding of a replay that parted.
+
+    `facts` may hold the snapshot's "file", when "recorded", what "changed" since, how often it is "racy".
+    """
     match divergence.kind:
         case Kind.NEW:
             return _new(divergence, test, facts)
@@ -54,12 +58,13 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
             return _unreadable(divergence, test, facts)
         case _:
             pass
-    lines = [*_differences(divergence), *_why(divergence), *_course(divergence)]
+    lines = [*differences(divergence), *_why(divergence), *_course(divergence)]
     file = file_of(facts)
     if file:
         when = str(facts.get("recorded") or "")[:10]
         lines.append(Line("text", f"{file}{when and f' (recorded {when})'}", "snapshot"))
     lines += _since(facts)
+    lines += _chance(facts)
     lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
     if divergence.kind in REQUESTS and file:
         why = '--reason "why every reply still holds"'
@@ -79,7 +84,7 @@ def still_waiting(found: Finding, line: str) -> Finding:
 
 def compared(divergence: Divergence, first: str, second: str) -> Finding:
     """The finding of two snapshot files that part; `first` is told as recorded, `second` as now."""
-    lines = [*_differences(divergence), *_why(divergence)]
+    lines = [*differences(divergence), *_why(divergence)]
     turn = f" --turn {divergence.turn}" if divergence.turn else ""
     lines += [
         Line("next", f"agentreplay show {quoted(file)}{turn}", f"see {name}")
@@ -99,6 +104,7 @@ def _finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Findin
         "turn": str(divergence.turn),
         "turns": str(divergence.turns),
         "lane": divergence.lane,
+        "agent": divergence.agent,
         "path": divergence.differences[0].path if divergence.differences else "",
         "origin": divergence.origin,
     }
@@ -106,17 +112,22 @@ def _finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Findin
 
 
 def place(divergence: Divergence) -> str:
-    """Where two runs part, as people count: "turn 4/7", "after turn 7/7", "turn 2/3 of lane main.2"."""
-    turn, turns, lane = divergence.turn, divergence.turns, divergence.lane
-    where = f" of lane {lane}" if divergence.lanes > 1 else ""
-    after = divergence.kind is Kind.EXTRA and divergence.recorded is None
+    """Where two runs part, as people count.
+
+    "turn 4/7", "after turn 7/7", "turn 2/3 of lane main.2 (call 7 of 14)", "researcher turn 4 (call 17 of 63)".
+    """
+    turn, turns, who = divergence.turn, divergence.turns, divergence.who
+    call = f"call {divergence.position}/{divergence.positions}"
+    if turns == 0 and divergence.positions == 0:
+        return ""
+    after = "after " if divergence.kind is Kind.EXTRA and divergence.recorded is None else ""
     if turns == 0:
-        if divergence.positions == 0:
-            return ""
-        return f"{'after ' * after}call {divergence.position}/{divergence.positions}{where}"
-    if turn == 0:
-        return f"before turn 1/{turns}{where}"
-    return f"{'after ' * after}turn {turn}/{turns}{where}"
+        return after + call + (f" of {who}" if who else "")
+    of_all = f" ({call.replace('/', ' of ')})" if who else ""
+    if divergence.agent and who:
+        return f"{after}{who} turn {turn}{of_all}" if turn else f"{who} before turn 1{of_all}"
+    where = f" of {who}" if who else ""
+    return (f"{after}turn {turn}/{turns}" if turn else f"before turn 1/{turns}") + where + of_all
 
 
 def _new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
@@ -160,13 +171,15 @@ def _course(divergence: Divergence) -> list[Line]:
         said.append(
             f"turn {turns} was not reached" if turn + 1 == turns else f"turns {turn + 1}-{turns} were not reached"
         )
-    lines = [Line("text", ", ".join(said))] if said else []
+    whose = divergence.who and f"{divergence.who}: "
+    lines = [Line("text", whose + ", ".join(said))] if said else []
     if divergence.origin:
         lines.append(Line("text", divergence.origin, "called from"))
     return lines
 
 
-def _differences(divergence: Divergence) -> list[Line]:
+def differences(divergence: Divergence) -> list[Line]:
+    """Where both sides of a divergence differ."""
     return [Line("difference", one.path, one.note, *_sides(one)) for one in divergence.differences]
 
 
@@ -205,6 +218,18 @@ def _since(facts: Mapping[str, Json]) -> list[Line]:
     lines = [Line("text", one, "changed since") for one in told[:SINCE]]
     more = len(told) - SINCE
     return [*lines, Line("text", f"and {more} more", "changed since")] if more > 0 else lines
+
+
+def _chance(facts: Mapping[str, Json]) -> list[Line]:
+    """What of the order was never certain: two threads answered at once, an event loop that cannot be asked."""
+    lines = []
+    if racy := facts.get("racy"):
+        text = f"two threads were answered within 1 ms ({racy} x): their order was chance"
+        lines.append(Line("text", text, "racy"))
+    if facts.get("guessed"):
+        text = "when the event loop was idle, because it cannot be asked (uvloop)"
+        lines.append(Line("text", text, "guessed"))
+    return lines
 
 
 def _hint(text: str) -> tuple[str, str]:

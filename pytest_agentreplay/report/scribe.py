@@ -57,14 +57,15 @@ class Scribe:
         return map(shown, self._turn(turn))
 
     def _turn(self, turn: Turn) -> Iterator[str]:
+        whose = f"{turn.agent} " if turn.agent and turn.who else ""
         if turn.model is None:
-            yield f"turn {turn.number}  before the first model call"
+            yield f"{whose}turn {turn.number}  before the first model call"
         for x in settled(turn.exchanges):
             if turn.model is None or x.start != turn.model.start:
                 yield from indented(self.exchange(x))
                 continue
             reading = self._reader.read_call(x.call)
-            yield f"turn {turn.number}  {reading.name}{self._note(x)}"
+            yield f"{whose}turn {turn.number}  {reading.name}{self._note(x)}"
             yield from indented(self.model(x, reading, self._lanes.setdefault(turn.lane, Told())))
 
     def model(self, x: Exchange, reading: CallReading, told: Told) -> Iterator[str]:

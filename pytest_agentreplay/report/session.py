@@ -60,6 +60,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines += clock_lines(one)
     for one in everything:
         lines += stray_lines(one)
+    lines += guessed_lines(everything) if verbosity >= 0 else []
     calm = [one for one in recorded if verbosity < 0 and went_well(one)]
     if calm and verbosity == -1:
         lines.append(recording_count(calm))
@@ -96,9 +97,21 @@ def stray_lines(one: Told) -> list[str]:
     ]
 
 
+def guessed_lines(everything: list[Told]) -> list[str]:
+    """Tests whose event loop does not say when it has nothing left to do."""
+    tests = plural(len({one["test"] for one in everything if one.get("guessed")}), "test")
+    if tests.startswith("0"):
+        return []
+    return [
+        f"guessed   when the event loop of {tests} was idle: it cannot be asked (uvloop), so it got 30 rounds and 1 ms",
+    ]
+
+
 def went_well(one: Told) -> bool:
     """Whether a recording leaves nothing for a person to do."""
-    if any(one.get(what) for what in ("gaps", "unfrozen", "large")) or one.get("verdict") in {"pending", "not written"}:
+    if one.get("verdict") in {"pending", "not written"}:
+        return False
+    if any(one.get(what) for what in ("gaps", "unfrozen", "large", "racy")):
         return False
     proof = one.get("proof") or {}
     return bool(proof.get("replays", True)) and not proof.get("skipped")
@@ -226,6 +239,10 @@ def recording_lines(one: Told, here: Path) -> list[str]:
     if one.get("large"):
         lines.append(f"large     {file} holds {one['large']:,} bytes, more than agentreplay_max_bytes")
         lines.append("          give the test smaller inputs, or keep such files in git-lfs")
+    if racy := one.get("racy"):
+        times = "once" if racy == 1 else f"{racy} times"
+        lines.append(f"racy      {file}: two threads had their answers within a millisecond, {times}")
+        lines.append("          which came first was chance, so a replay may part where your code depends on it")
     lines += [f"not recorded: {gap}" for gap in one.get("gaps", ())]
     for tool in one.get("unfrozen", ()):
         where = "unseen" if tool["path"] else "in a child process"

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from os import PathLike
 
+    from pytest_agentreplay.boundaries.agents import Named
     from pytest_agentreplay.boundaries.gateway import Gateway, NoGateway
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -118,6 +119,16 @@ class AgentReplay:
             return function
         facts = said(embedding_model=embedding_model)
         return self._scene.meet(function, name, effects=effects, returns=returns, boundary="retrieval", facts=facts)
+
+    def agent(self, name: str) -> Named:
+        """Name the agent that makes the calls of a `with` block, or of a function that this decorates (async ones too).
+
+        It holds in every mode, and for the tasks and threads that are begun in the block. Reports count the turns of
+        each agent and tell them by its name. In code without the fixture: `pytest_agentreplay.agent(name)`.
+        """
+        from pytest_agentreplay.boundaries.agents import agent
+
+        return agent(name)
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """Say how values of `kind` become JSON and come back; for classes whose annotation is not enough."""

@@ -183,10 +183,12 @@ class Recording(Scene):
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
+        order = order_of(exchanges, self.child_lanes())
+        self.told["racy"] = order.get("racy", 0)
         details: JsonObject = kit.surroundings(self.place.root) | {
             "models": kit.models(exchanges, READER),
             "body": now(self._body),
-            "order": order_of(exchanges, self.child_lanes()),
+            "order": order,
             "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
             "zone": zone_here(self.header.clock),
             "locale": self._locale,
@@ -205,12 +207,14 @@ class Recording(Scene):
 
 
 def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...]) -> JsonObject:
-    """What a replay has to know of the order of a run with several lanes: whom it does not hold, what is chance."""
+    """What a replay has to know of the order of a run: whether it is exact, whom it does not hold, what is chance."""
     schedule = Schedule(exchanges, children)
-    if not schedule.concurrent:
-        return {}
-    racy = schedule.collisions
-    return {"held": True, **({"apart": [*children]} if children else {}), **({"racy": racy} if racy else {})}
+    told: JsonObject = {"held": True} if schedule.matters else {}
+    if children:
+        told["apart"] = [*children]
+    if racy := schedule.collisions:
+        told["racy"] = racy
+    return told
 
 
 def seed_of(test: str) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.boundaries.discrete import Discrete
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.serving import Serving
-from pytest_agentreplay.core.drift import drift, files
+from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run
@@ -55,6 +55,7 @@ class Replay(Scene):
         self.clock.live_inside = self.verifier is not None
         self.replayer.loose = settings.order == "loose"
         self.crossing.order = self.order = None if self.verifier else self._order()
+        self.replayer.gives_way = self.order is None and self.verifier is None
         self._whole = False
         if edited:
             self.told["edited"] = list(edited)
@@ -62,14 +63,11 @@ class Replay(Scene):
     def _order(self) -> Serving | None:
         """Who hands the answers over; None where they come at once."""
         settings, run = self.settings, self.snapshot.run
-        kept = run.header.kit.get("order")
         virtual = settings.clock == "virtual"
         if settings.order == "free" and not settings.waits and not virtual:
             return None
-        apart = kept.get("apart") if isinstance(kept, dict) else ()
-        schedule = Schedule(run.exchanges, map(str, apart) if isinstance(apart, list) else ())
-        wanted = settings.order != "auto" or settings.waits or (isinstance(kept, dict) and schedule.concurrent)
-        if not wanted and not virtual:
+        schedule, held = schedule_of(run), isinstance(run.header.kit.get("order"), dict)
+        if settings.order == "auto" and not (settings.waits or virtual) and not (held and schedule.matters):
             return None
         loose = settings.order in {"loose", "free"}
         if virtual:
@@ -107,7 +105,8 @@ class Replay(Scene):
         A test that failed by itself tells its own failure; the calls it no longer made are the consequence.
         """
         self.told["failed"] = ended.failure is not None
-        divergence = self.replayer.divergence
+        self.told["guessed"] = self.order is not None and self.order.guessed
+        divergence = self.replayer.parted()
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body)
         if self.verifier is not None:
@@ -157,6 +156,8 @@ class Replay(Scene):
             "recorded": header.recorded,
             "changed": list(changed),
             "replay_tools": self.settings.replay_tools,
+            "racy": table(header.kit, "order").get("racy"),
+            "guessed": self.order is not None and self.order.guessed,
         }
 
     def _today(self) -> JsonObject:
@@ -171,8 +172,11 @@ class Replay(Scene):
         """Whether the test keeps its recorded failure, and failed by it again."""
         if self.settings.expect != "reproduces" or ended.failure is None:
             return False
-        now = replace(self.snapshot.run.header, outcome=ended.outcome())
-        return self.snapshot.run.header.outcome == self.redaction.header(now).outcome
+        return self.snapshot.run.header.outcome == self.outcome(ended)
+
+    def outcome(self, ended: Ended) -> JsonObject:
+        """How the test has ended, as a header keeps it."""
+        return self.redaction.header(replace(self.snapshot.run.header, outcome=ended.outcome())).outcome
 
     def _expected(self, ended: Ended) -> Finding | None:
         if self.settings.expect != "reproduces":
@@ -185,6 +189,13 @@ class Replay(Scene):
         found = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())
         self.told["code"] = found.code
         return found
+
+
+def schedule_of(run: Run, completion: Sequence[int] | None = None) -> Schedule:
+    """In which order the answers of `run` came, or come now, as `Schedule` takes it."""
+    kept = run.header.kit.get("order")
+    apart = kept.get("apart") if isinstance(kept, dict) else ()
+    return Schedule(run.exchanges, map(str, apart) if isinstance(apart, list) else (), completion)
 
 
 def verifier(run: Run, matching: Matching, settings: Settings) -> Verifier:
@@ -267,6 +278,9 @@ class Closed:
         """Refuse, whatever it is."""
         del moment
         return Refuse(replace(self.why, now=call))
+
+    def answered(self, exchange: Exchange) -> None:
+        """Never called: nothing is answered."""
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: nothing is forwarded."""

@@ -29,8 +29,9 @@ def nobody_else():
 class Project:
     """A user's project in `root`, with one test that records or replays."""
 
-    def __init__(self, root):
+    def __init__(self, root, **settings):
         self.root = Path(root)
+        self.settings = settings
         self.environ = {"PATH": os.defpath, "LANG": "C.UTF-8"} | SECRETS
 
     def scene(self, mode):
@@ -39,7 +40,7 @@ class Project:
         module = self.root / "tests/test_orders.py"
         marks = todays_places(self.root, tmp=self.root / "tmp")
         place = Place(TEST, store.path_of(module, TEST), self.root, marks, self.environ)
-        return begin(place, Settings(mode=mode), store, nobody_else)
+        return begin(place, Settings(mode=mode, **self.settings), store, nobody_else)
 
     @property
     def snapshot(self):

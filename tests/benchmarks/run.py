@@ -9,6 +9,7 @@ import time
 
 import calls
 import files
+import ordering
 import startup
 import streams
 from measuring import say, table
@@ -21,6 +22,9 @@ FIGURES = {
     "diff": files.diff,
     "start": startup.plugin,
     "stream": streams.teed,
+    "order": ordering.calls,
+    "threads": ordering.threads,
+    "lines": ordering.lines,
 }
 
 

@@ -51,6 +51,9 @@ class Plain:
     def reveal(self, outcome):
         return outcome
 
+    def text(self, text):
+        return text
+
 
 class Gate(Recorder):
     """Records, and latches."""

@@ -42,6 +42,9 @@ class Plain:
     def reveal(self, outcome):
         return outcome
 
+    def text(self, text):
+        return text
+
 
 class Player:
     """Answers each lane in its recorded order, whatever is asked, and keeps what was asked."""

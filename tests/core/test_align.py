@@ -326,7 +326,7 @@ def test_lanes_that_got_each_others_number_are_the_same(writing):
 def test_divergences_of_other_lanes_are_told_with_the_first(writing):
     first, second = divergences(lanes(writing), lanes(writing, words=("boots", "caps")), READER)[:2]
     assert {first.lane, second.lane} == {"main.1", "main.2"}
-    assert first.lanes == 2
+    assert {first.who, second.who} == {"lane main.1", "lane main.2"}
     assert any("also, independently, in lane main.2" in line for line in first.detail)
 
 

@@ -375,7 +375,7 @@ def test_an_empty_recording(writing):
 
 def test_a_lane_that_the_recording_does_not_know(shop, writing):
     found = shop.miss(writing.chat(shop.opening("else")), lane="main.4")
-    assert (found.kind, found.lane, found.lanes) == (Kind.PROMPT, "main", 1)
+    assert (found.kind, found.lane, found.who) == (Kind.PROMPT, "main", "")
 
 
 def test_tools_in_another_order(shop):
@@ -399,7 +399,7 @@ def test_a_call_of_another_lane_that_should_have_come_first(writing):
     late = book.model([{"role": "user", "content": "both"}])
     late = book.exchanges[-1] = replace(late, start=40, finish=41)
     found = explain.order(book.run(), READER, (), late.call, late)
-    assert (found.kind, found.lanes) == (Kind.ORDER, 3)
+    assert (found.kind, found.who) == (Kind.ORDER, "lane main")
 
 
 def test_calls_that_never_came(shop):

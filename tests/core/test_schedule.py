@@ -238,7 +238,7 @@ def test_what_stands_outside_of_the_order():
     ],
 )
 def test_a_run_is_concurrent_where_calls_overlap_or_lanes_differ(exchanges, concurrent):
-    assert Schedule(exchanges).concurrent is concurrent
+    assert Schedule(exchanges).matters is concurrent
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "plugin": (*PURE, "workflow", *WINGS_OF_THE_HALL, "collect", "hookspec", "settings", "transcript"),
     "cli": (*PURE, "workflow", *WINGS_OF_THE_HALL, "demo", "settings"),
     "__main__": ("cli",),
-    "__init__": (*PURE, "cases", "store"),
+    "__init__": (*PURE, "boundaries", "cases", "store"),
 }
 """Room -> the other rooms it may import. A room may always import itself. `__init__` is the face: its row is its table of names."""
 

@@ -18,7 +18,7 @@ NAMES = [
     "AgentReplayError", "CannotFreeze", "CannotRedirect", "CannotWrite", "Closed", "Codec", "Difference", "Divergence", "Exchange",
     "Failure", "Frame", "FrameCall", "FramesReply", "HttpCall", "HttpReply", "Kind", "Leak", "ReplayDiverged", "Run", "RunView", "SettingsError",
     "Snapshot", "SnapshotEdited", "SnapshotError", "SnapshotMisplaced", "SnapshotMissing", "SnapshotTooNew", "SnapshotUnreadable",
-    "ToolCall", "ToolReply", "__version__", "assert_same_run", "first_divergence",
+    "ToolCall", "ToolReply", "__version__", "agent", "assert_same_run", "first_divergence",
     "load",
 ]  # fmt: skip
 """A name that is here stays for good; a new one is added on purpose."""

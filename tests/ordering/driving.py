@@ -102,8 +102,20 @@ def structured(seed, library, run):
     return lambda: run(act)
 
 
-def faithful(stage, act, **settings):
-    """Record `act`, replay it: whether no divergence was found, and it saw the same in the same order."""
+def difference(stage, act, **settings):
+    """Record `act`, replay it: what was found, or where it saw something else, and "" where nothing differs."""
     recorded = stage.record(act)
     replayed = stage.replay(act, **settings)
-    return replayed.finding is None and replayed.result == recorded.result
+    if replayed.finding is not None:
+        return replayed.finding.headline
+    if replayed.result == recorded.result:
+        return ""
+    at = next(
+        (
+            at
+            for at, both in enumerate(zip(recorded.result, replayed.result, strict=False))
+            if len({*map(str, both)}) > 1
+        ),
+        -1,
+    )
+    return f"{recorded.result[at:][:3]} when recorded, now {replayed.result[at:][:3]}"

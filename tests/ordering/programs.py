@@ -137,6 +137,14 @@ class Agent:
         await getattr(self, node.kind)(node)
         return node.place
 
+    async def alone(self, node):
+        """Run it in a loop that goes on afterwards: whom a cancelled parent has left behind is cancelled, too."""
+        await self.run(node)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
     # Calls.
 
     async def look(self, node):

@@ -1,5 +1,7 @@
 """Agents at once on the clients themselves: tasks that gather, streams side by side, threads. Replayed as recorded."""
 
+import itertools
+
 import pytest
 
 from tests.rehearsal import house, rehearsed
@@ -121,11 +123,50 @@ def test_two_streams_side_by_side(agentreplay):
     done(agentreplay, asyncio.run(both()))
 """
 
-pytestmark = pytest.mark.env("main", "clients", "frameworks")
+CHILD = """
+import json, os, sys, urllib.request
+
+for number in range(3):
+    body = json.dumps({"model": "m-1", "messages": [{"role": "user", "content": f"{sys.argv[1]}, {number}"}]}).encode()
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    with urllib.request.urlopen(urllib.request.Request(url, body, {"content-type": "application/json"})) as reply:
+        print(json.load(reply)["choices"][0]["message"]["content"])
+"""
+
+CHILDREN = """
+import asyncio, os, subprocess, sys
+from openai import AsyncOpenAI
+
+from notes import KEY, URL, done, known, note
+
+async def child(agentreplay, name):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "child.py", name, env={**os.environ, **agentreplay.gateway.env}, stdout=subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return out.decode().splitlines()
+
+async def ask(model, name):
+    for number in range(6):
+        text = known(f"{name}, question {number}.")
+        reply = await model.chat.completions.create(model="m-1", messages=[{"role": "user", "content": text}])
+        note(reply.choices[0].message.content)
+
+def test_children_beside_the_test(agentreplay):
+    async def all_of_them():
+        async with AsyncOpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0) as model:
+            children = [child(agentreplay, name) for name in "ab"]
+            return (await asyncio.gather(*children, *[ask(model, name) for name in "xyz"]))[:2]
+    done(agentreplay, asyncio.run(all_of_them()))
+"""
+
+pytestmark = pytest.mark.env("main")
 
 
 def furnish(project):
-    house(project, test_openai=OPENAI, test_anthropic=ANTHROPIC)
+    project.environ |= {"OPENAI_BASE_URL": project.server.url + "/v1"}
+    house(project, child=CHILD, test_openai=OPENAI, test_anthropic=ANTHROPIC, test_children=CHILDREN)
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +177,9 @@ def did(shared_project):
 
 
 def test_all_is_replayed_as_recorded(did):
-    assert len(did) == 6
+    assert len(did) == 7
 
 
 def test_the_streams_did_flow_side_by_side(did):
     names = [note.partition(":")[0] for note in did["test_anthropic.py::test_two_streams_side_by_side"]["notes"]]
-    assert sum(one != other for one, other in zip(names, names[1:], strict=False)) > 2, names
+    assert sum(one != other for one, other in itertools.pairwise(names)) > 2, names

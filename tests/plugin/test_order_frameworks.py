@@ -182,12 +182,6 @@ async def explore(who, name):
             said.append(note(f"{name}: {type(step).__name__}"))
     return [said, note(steps.result.output)]
 
-async def watch(who, name):
-    async with who.run_stream(known(f"I am {name}. Use your tools.")) as stream:
-        async for text in stream.stream_text(delta=True, debounce_by=None):
-            note(f"{name}: {text}")
-    return await stream.get_output()
-
 def test_parallel_tools(agentreplay):
     done(agentreplay, run(explore(clerk(look), "a")))
 
@@ -200,11 +194,59 @@ def test_plain_tools_in_threads(agentreplay):
     async def all_of_them():
         return await asyncio.gather(*[explore(clerk(look_there), name) for name in "abc"])
     done(agentreplay, run(all_of_them()))
+"""
 
-def test_streamed_side_by_side(agentreplay):
+SERVER = """
+import random
+import anyio
+
+try:
+    from mcp.server.mcpserver import MCPServer as Server
+except ImportError:
+    from mcp.server.fastmcp import FastMCP as Server
+
+app = Server("places")
+
+@app.tool()
+async def look(place: str) -> str:
+    await anyio.sleep(random.uniform(0, 0.02))
+    return f"found {random.randrange(10**9)} keys in the {place}"
+
+if __name__ == "__main__":
+    app.run()
+"""
+
+MCP = """
+import asyncio, os, pathlib, sys
+import openai
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from notes import KEY, URL, done, note
+
+SERVER = StdioServerParameters(
+    command=sys.executable, args=[str(pathlib.Path(__file__).with_name("places.py"))], env={"PATH": os.environ["PATH"]}
+)
+
+async def explore(session, model, name):
+    found = []
+    for place in ("attic", "cellar", "garden"):
+        result = await session.call_tool("look", {"place": f"{name}'s {place}"})
+        found.append(result.content[0].text)
+        question = [{"role": "user", "content": f"{name} {found}"}]
+        reply = await model.chat.completions.create(model="m-1", messages=question)
+        found.append(reply.choices[0].message.content)
+    return found
+
+def test_tools_called_side_by_side(agentreplay):
     async def all_of_them():
-        return await asyncio.gather(*[watch(clerk(look), name) for name in "abc"])
-    done(agentreplay, run(all_of_them()))
+        async with (
+            stdio_client(SERVER) as (read, write), ClientSession(read, write) as session,
+            openai.AsyncOpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0) as model,
+        ):
+            await session.initialize()
+            return await asyncio.gather(*[explore(session, model, name) for name in "abcde"])
+    done(agentreplay, asyncio.run(all_of_them()))
 """
 
 THEIRS = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -213,7 +255,8 @@ THEIRS = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisabl
 
 def furnish(project):
     project.environ |= {"OPENAI_API_KEY": "none"}
-    house(project, tools=TOOLS, test_langgraph=LANGGRAPH, test_agents=OPENAI_AGENTS, test_pydantic=PYDANTIC_AI)
+    tests = {"test_langgraph": LANGGRAPH, "test_agents": OPENAI_AGENTS, "test_pydantic": PYDANTIC_AI, "test_mcp": MCP}
+    house(project, tools=TOOLS, places=SERVER, **tests)
 
 
 def test_all_is_replayed_as_recorded(shared_project):

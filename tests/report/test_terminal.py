@@ -12,7 +12,7 @@ import pytest
 from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotFreeze, SnapshotUnreadable
 from pytest_agentreplay.report import findings
@@ -146,6 +146,31 @@ def order():
     return of(replace(explain.order(SHOP.run, READER, [0], found.call, found), origin=ORIGIN))
 
 
+def side_by_side():
+    """The look-up and the rates, asked for at once in two tasks; the rates came first."""
+    ask, lookup, rates, *rest = SHOP.run.exchanges
+    lookup, rates = replace(lookup, finish=5, lane="main.1"), replace(rates, start=3, finish=4, lane="main.2")
+    return replace(SHOP.run, exchanges=(ask, lookup, rates, *rest)), lookup, rates
+
+
+def stalled():
+    run, lookup, rates = side_by_side()
+    told = explain.stalled(run, READER, [0, 2], lookup.call, found=lookup, expected=rates)
+    return findings.of(replace(told, origin=ORIGIN), TEST, FACTS | {"racy": 3})
+
+
+def not_taken():
+    run, lookup, rates = side_by_side()
+    told = explain.stalled(run, READER, [0, 2, 3], lookup.call, found=lookup, expected=rates)
+    return findings.of(replace(told, origin=ORIGIN), TEST, FACTS | {"guessed": True})
+
+
+def unanswered():
+    run, lookup, _ = side_by_side()
+    given_up = replace(lookup, outcome=Failure("asyncio.exceptions.CancelledError", ""))
+    return of(replace(explain.unanswered(run, READER, [0, 2], lookup.call, given_up), origin=ORIGIN))
+
+
 def extra():
     more = [*SHOP.messages[2], {"role": "assistant", "content": "Your refund is on its way."}]
     return of(SHOP.miss(chat([*more, {"role": "user", "content": "Could you clarify what you mean?"}]), 6))
@@ -207,9 +232,9 @@ def lanes():
         turn=2,
         turns=3,
         lane="main.2",
-        lanes=3,
-        position=3,
-        positions=5,
+        who="lane main.2",
+        position=7,
+        positions=14,
         recorded=Exchange(ToolCall("search", {"q": "shoes"}), None, 4, 5),
         now=ToolCall("search", {"q": "boots"}),
         differences=(Difference("$.q", "shoes", "boots", "shoes -> boots"),),
@@ -282,7 +307,7 @@ CASES = {
     for case in (
         *(prompt, schema, model, history, rendering, arguments, many_arguments, another_tool, order, extra, missing),
         *(unused, noise, sdk, request, a_reply, a_result, outcome, lanes, hostile, new, unreadable, network, late),
-        *(unfrozen, cannot_freeze, otherwise, mended),
+        *(unfrozen, cannot_freeze, otherwise, mended, stalled, not_taken, unanswered),
     )
 }
 
@@ -366,7 +391,22 @@ def test_a_long_finding_without_differences_is_cut_before_its_commands():
         (Divergence(Kind.EXTRA, "x", turn=0, turns=0, position=5, positions=5), "after call 5/5"),
         (Divergence(Kind.EXTRA, "x", turn=7, turns=7), "after turn 7/7"),
         (Divergence(Kind.EXTRA, "x"), ""),
-        (Divergence(Kind.ARGS, "x", turn=2, turns=3, lane="main.2", lanes=2), "turn 2/3 of lane main.2"),
+        (
+            Divergence(Kind.ARGS, "x", turn=4, turns=9, position=17, positions=63, agent="r", who="researcher"),
+            "researcher turn 4 (call 17 of 63)",
+        ),
+        (
+            Divergence(Kind.EXTRA, "x", turn=4, turns=4, position=17, positions=63, who="lane main.2"),
+            "after turn 4/4 of lane main.2 (call 17 of 63)",
+        ),
+        (
+            Divergence(Kind.ARGS, "x", turn=0, turns=4, position=2, positions=63, agent="r", who="researcher"),
+            "researcher before turn 1 (call 2 of 63)",
+        ),
+        (
+            Divergence(Kind.ARGS, "x", turn=0, turns=0, position=2, positions=63, agent="r", who="researcher main.1"),
+            "call 2/63 of researcher main.1",
+        ),
     ],
 )
 def test_where(divergence, where):

@@ -322,8 +322,8 @@ def _with_others(told: list[Divergence]) -> list[Divergence]:
         return told
     first = told[0]
     elsewhere = {one.lane: one for one in reversed(told) if one.lane != first.lane}
-    lines = [f"also, independently, in lane {one.lane}: [{one.kind.code}] {one.summary}" for one in elsewhere.values()]
-    return [replace(first, detail=(*first.detail, *sorted(lines))), *told[1:]]
+    lines = sorted(one.also() for one in elsewhere.values())
+    return [replace(first, detail=(*first.detail, *lines)), *told[1:]]
 
 
 def _outcome(a: Run, b: Run) -> Iterator[Divergence]:

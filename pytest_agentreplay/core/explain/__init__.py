@@ -8,11 +8,13 @@ Rules of this room:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.core.explain.ended import unused
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
-from pytest_agentreplay.core.turns import home
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,21 +24,36 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
+__all__ = ["miss", "order", "stalled", "unanswered", "unused"]
+
+SHORT = 50  # characters of a call in a sentence
 AHEAD = 3  # recorded model calls that a new one is held against, to see that one was left out
 
 
 def miss(
-    run: Run, reader: Reader, served: Collection[int], call: Call, lane: str, *, matching: Matching | None = None
+    run: Run,
+    reader: Reader,
+    served: Collection[int],
+    call: Call,
+    lane: str,
+    *,
+    agent: str = "",
+    matching: Matching | None = None,
 ) -> Divergence:
-    """Why `call`, made in `lane`, has no recorded counterpart.
+    """Why `call`, made in `lane` by `agent`, has no recorded counterpart.
 
     `served` holds the `start` of each exchange that was answered. With `matching`, places that are not compared do
     not count as differences.
     """
     standing = Standing(run, reader, served, matching)
-    here = home(standing.told, lane)
-    if here not in standing.lanes and (elsewhere := standing.next_lane()):
-        here = elsewhere
+    found = _missed(standing, call, standing.lane_of(lane, agent))
+    recorded = found.recorded.agent if found.recorded is not None else ""
+    if agent and recorded and agent != recorded:
+        found = replace(found, detail=(*found.detail, f"{agent} makes this call; the recording has {recorded} here"))
+    return found
+
+
+def _missed(standing: Standing, call: Call, here: str) -> Divergence:
     pending = standing.pending(here)
     if (twin := standing.answered_before(call, here)) is not None:
         return _again(standing, call, twin, here)
@@ -67,11 +84,17 @@ def stalled(
     standing = Standing(run, reader, served)
     if expected.finish is not None and expected.finish < found.start:
         return _order(standing, call, found, expected)
-    mine, theirs = standing.name(call), standing.name(expected.call)
+    mine, theirs = _both(standing, call, expected.call)
     if expected.start in served:
-        what, cause = f"{mine} waits, but {theirs} is answered first and nobody takes its answer", "took"
+        what = f"nobody takes the answer of {theirs}, which came before that of {mine}"
+        now = "nothing that still runs takes the recorded answer: what asked for it is gone, or waits for this call"
     else:
-        what, cause = f"{mine} waits, but {theirs} is answered first and was not called", "made"
+        what = f"{theirs} is not called, but was answered before {mine}"
+        now = (
+            "your code makes the recorded call only after this one was answered (a gather that became a sequence, a "
+            "smaller limit, fewer workers, a lock), or not at all"
+        )
+    lanes = (f"recorded in lane {expected.lane}, what waits for it in lane {found.lane}",)
     return standing.divergence(
         Kind.ORDER,
         what,
@@ -79,50 +102,56 @@ def stalled(
         recorded=expected,
         now=call,
         differences=(Difference("call", line(expected.call, reader), line(call, reader)),),
-        cause=f"when recorded both were under way at once, and {theirs} had its answer first; now nothing that "
-        f"your code does can lead to it: what {cause} it at once waits for {mine}, or is gone (fewer workers, "
-        "a smaller limit, a gather that became a sequence)",
+        cause=f"both were under way at once when recorded; now {now}",
         hints=('if the order does not matter here: @pytest.mark.agentreplay(order="loose")',),
+        detail=lanes if expected.lane != found.lane else (),
+    )
+
+
+def unanswered(run: Run, reader: Reader, served: Collection[int], call: Call, found: Exchange) -> Divergence:
+    """Why nothing comes of `call`, recorded as `found`: it was given up, or the run ended before its answer came."""
+    standing = Standing(run, reader, served)
+    name = standing.name(call)
+    if found.outcome is None:
+        what, cause = "had no answer when the recorded run ended", "the recorded run ended while it was under way"
+    else:
+        what, cause = "was given up when recorded", "your code gave it up when recorded (a timeout, a cancelled task)"
+    return standing.divergence(
+        Kind.EXTRA,
+        f"{name} is waited for; it {what}",
+        found,
+        recorded=found,
+        now=call,
+        differences=(
+            Difference("call", f"{line(found.call, reader)}, not answered", f"{line(call, reader)}, awaited"),
+        ),
+        cause=f"{cause}, so there is no answer to give; now all that is left of your code waits for it",
     )
 
 
 def _order(standing: Standing, call: Call, found: Exchange, skipped: Exchange) -> Divergence:
-    mine, theirs = line(call, standing.reader), line(skipped.call, standing.reader)
-    sides = (Difference("call", theirs, mine),)
+    mine, theirs = _both(standing, call, skipped.call)
+    sides = (Difference("call", line(skipped.call, standing.reader), line(call, standing.reader)),)
     turn, was = standing.turn(found), standing.turn(skipped)
-    same = "the same turn" if turn == was else f"turn {was}"
+    same = "the same turn" if turn == was else was
     return standing.divergence(
         Kind.ORDER,
-        f"{standing.name(call)} came before {standing.name(skipped.call)}, which is recorded first",
+        f"{mine} came before {theirs}, which is recorded first",
         found,
         recorded=skipped,
         now=call,
         differences=sides,
-        cause=f"the recording has {standing.name(skipped.call)} (in {same}) answered before this call began; "
+        cause=f"the recording has {theirs} (in {same}) answered before this call began; "
         "your code now makes them the other way round, or at once",
     )
 
 
-def unused(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:
-    """The recorded calls that were never made, now that the test has ended; None when there are none.
-
-    Calls that the agent had given up, or that never ended, need not come again.
-    """
-    standing = Standing(run, reader, served)
-    left = [x for x in standing.unserved() if not x.abandoned]
-    if not left:
-        return None
-    first, *others = left
-    more = f", and {len(others)} more" if others else ""
-    return standing.divergence(
-        Kind.MISSING,
-        f"the test ended, {standing.name(first.call)} was not called{more}",
-        first,
-        recorded=first,
-        differences=(Difference("call", line(first.call, reader), ABSENT),),
-        cause="your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit",
-        detail=tuple(f"not called either: turn {standing.turn(x)}, {standing.name(x.call)}" for x in others),
-    )
+def _both(standing: Standing, call: Call, other: Call) -> tuple[str, str]:
+    """Two calls as people are told them; with what they ask for where their names alone are the same."""
+    names = standing.name(call), standing.name(other)
+    if names[0] != names[1]:
+        return names
+    return shorten(line(call, standing.reader), SHORT), shorten(line(other, standing.reader), SHORT)
 
 
 def _again(standing: Standing, call: Call, twin: Exchange, lane: str) -> Divergence:
@@ -134,7 +163,7 @@ def _again(standing: Standing, call: Call, twin: Exchange, lane: str) -> Diverge
         recorded=twin,
         now=call,
         differences=(Difference("call", ABSENT, line(call, standing.reader)),),
-        cause=f"the very same call was answered in turn {standing.turn(twin)} already: your code repeats it "
+        cause=f"the very same call was answered in {standing.turn(twin)} already: your code repeats it "
         "(a retry, a loop, a second reader of one result)",
     )
 
@@ -169,7 +198,7 @@ def _missing(
         now=call,
         differences=found,
         cause=f"the recording calls {name} here; your code went on without it",
-        detail=tuple(f"not called either: turn {standing.turn(x)}, {standing.name(x.call)}" for x in others),
+        detail=tuple(f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others),
     )
 
 

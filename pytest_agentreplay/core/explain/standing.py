@@ -16,7 +16,7 @@ from pytest_agentreplay.core.explain.sections import differences
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.selector import compile_path, show
-from pytest_agentreplay.core.turns import divide, function_of, is_model, label, seat, top_level
+from pytest_agentreplay.core.turns import Seat, Turn, divide, function_of, home, is_model, label, seat, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -54,9 +54,9 @@ class Standing:
         """The lane that people are told."""
         return self.told[exchange.lane]
 
-    def turn(self, exchange: Exchange) -> int:
-        """The number of its turn."""
-        return seat(self.turns, exchange)[0]
+    def turn(self, exchange: Exchange) -> str:
+        """Its turn, as people are told it."""
+        return seat(self.turns, exchange).turn.told
 
     def unserved(self) -> list[Exchange]:
         """All top-level exchanges that were not answered."""
@@ -66,9 +66,16 @@ class Standing:
         """Those of one lane."""
         return [x for x in self.unserved() if self.lane(x) == lane]
 
-    def next_lane(self) -> str:
-        """The lane of the first call that is due anywhere, "" when none is."""
-        return next((self.lane(x) for x in self.unserved()), "")
+    def lane_of(self, lane: str, agent: str) -> str:
+        """The told lane of a call that is made in `lane`, whatever number that has this time.
+
+        That is the one in which `agent` is due, and for a lane that was never seen the one in which anybody is.
+        """
+        here = home(self.told, lane)
+        due = {self.lane(x): None for x in self.unserved() if agent and x.agent == agent}
+        if due and here not in due:
+            return next(iter(due))
+        return here if here in self.lanes else next((self.lane(x) for x in self.unserved()), here)
 
     def last(self, lane: str) -> Exchange | None:
         """The latest exchange of a lane that was answered."""
@@ -153,8 +160,9 @@ class Standing:
                 and any(wanted in text for text in spoken(x, self.reader))
             ):
                 quoted = json.dumps(texts.shorten(wanted, 30), ensure_ascii=False)
-                turn, _, call, _ = seat(self.turns, x)
-                return f"the recorded text {quoted} came from {self.name(x.call)} (turn {turn}, call {call})"
+                found = seat(self.turns, x)
+                where = f"{found.turn.told}, call {found.position}"
+                return f"the recorded text {quoted} came from {self.name(x.call)} ({where})"
         return ""
 
     def divergence(
@@ -172,16 +180,18 @@ class Standing:
         detail: tuple[str, ...] = (),
     ) -> Divergence:
         """A divergence at the place of `at`; None: in an empty lane."""
-        turn, turns, position, positions = seat(self.turns, at) if at is not None else (0, 0, 0, 0)
+        found = seat(self.turns, at) if at is not None else Seat(Turn(0, lane, None, ()), 0, 0, 0)
+        turn = found.turn
         return Divergence(
             kind,
             summary,
-            turn,
-            turns,
-            self.lane(at) if at is not None else lane,
-            len(self.lanes),
-            position,
-            positions,
+            turn.number,
+            found.turns,
+            turn.lane,
+            found.position,
+            found.positions,
+            turn.agent,
+            turn.who,
             recorded=recorded,
             now=now,
             differences=differences,

@@ -72,4 +72,6 @@ def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
         reasons.append("the clock was real: a time in a prompt differs" if clock else "it says nothing of the clock")
     elif clock.get("ran_on"):
         reasons.append("the clock ran on: the agent waited on wall time, which is as long as it takes")
+    if racy := table(kit, "order").get("racy"):
+        reasons.append(f"two threads had their answers within a millisecond ({racy} x): which came first was chance")
     return (Grade.B if reasons else Grade.A), reasons

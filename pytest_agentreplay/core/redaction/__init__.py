@@ -129,7 +129,8 @@ class Redaction:
     def _exchange(self, exchange: Exchange) -> Exchange:
         call = self._again.call(self._url(exchange.call))
         outcome = exchange.outcome and self._again.outcome(exchange.outcome)
-        return replace(exchange, call=call, outcome=outcome)
+        agent = self._again.text(exchange.agent) if exchange.agent else ""
+        return replace(exchange, call=call, outcome=outcome, agent=agent)
 
     def _url(self, call: Call) -> Call:
         if isinstance(call, ToolCall) or not any(sign in call.url for sign in "?#@"):

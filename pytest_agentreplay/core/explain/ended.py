@@ -1,0 +1,66 @@
+"""What never came: the recorded calls that a test has ended without.
+
+Lanes that run beside each other have no first one between them: the headline is the call that is recorded first, and
+what another lane leaves out by itself is told beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.core.explain.standing import Standing, line
+from pytest_agentreplay.core.precedence import Precedence
+from pytest_agentreplay.core.turns import top_level
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pytest_agentreplay.core.model import Exchange, Run
+    from pytest_agentreplay.core.reading import Reader
+
+
+def unused(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:
+    """The recorded calls that were never made, now that the test has ended; None when there are none.
+
+    Calls that the agent had given up, or that never ended, need not come again.
+    """
+    standing = Standing(run, reader, served)
+    left = [x for x in standing.unserved() if not x.abandoned]
+    if not left:
+        return None
+    apart = _independent(standing, run, left)
+    first, *others = [x for x in left if standing.lane(x) not in apart]
+    said = [_ended(standing, theirs).also() for theirs in apart.values()]
+    told = [f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others]
+    return replace(_ended(standing, [first, *others]), detail=(*said, *told))
+
+
+def _ended(standing: Standing, left: Sequence[Exchange]) -> Divergence:
+    """The test has ended without the calls `left`."""
+    first, *others = left
+    more = f", and {len(others)} more" if others else ""
+    return standing.divergence(
+        Kind.MISSING,
+        f"the test ended, {standing.name(first.call)} was not called{more}",
+        first,
+        recorded=first,
+        differences=(Difference("call", line(first.call, standing.reader), ABSENT),),
+        cause="your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit",
+    )
+
+
+def _independent(standing: Standing, run: Run, left: Sequence[Exchange]) -> dict[str, list[Exchange]]:
+    """What is missing in lanes other than the first one's, where nothing that is missing elsewhere comes before it."""
+    theirs: dict[str, list[Exchange]] = {}
+    for x in left:
+        theirs.setdefault(standing.lane(x), []).append(x)
+    if len(theirs) < 2:
+        return {}
+    order = Precedence(top_level(run), run.header.kit.get("lanes"))
+    missing = {x.start for x in left}
+    others = list(theirs)[1:]
+    return {
+        lane: theirs[lane] for lane in others if missing.isdisjoint(x.start for x in order.binding(theirs[lane][0]))
+    }

@@ -1,0 +1,221 @@
+"""Agents with names: whose answer a call gets, how their turns are counted and told, what parts in lanes side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from pytest_agentreplay.core import explain
+from pytest_agentreplay.core.align import divergences
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.gate import Answer, Moment, Refuse
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.core.turns import turns
+from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.report import findings
+
+LOOK = ToolCall("look")
+
+
+def replayer(run):
+    return Replayer(run, Matching(READER, RULES), READER)
+
+
+def twins(*where):
+    """Equal calls that overlap, each of a lane and an agent."""
+    made = [
+        Exchange(LOOK, ToolReply(agent), start, 99 - start, lane, agent=agent)
+        for start, (lane, agent) in enumerate(where)
+    ]
+    return replayer(Run(Header("t::x"), tuple(made)))
+
+
+def given(gate, lane, agent):
+    verdict = gate.ask(LOOK, Moment(lane, 0, agent=agent))
+    assert isinstance(verdict, Answer), verdict
+    return verdict.exchange.lane, verdict.exchange.agent
+
+
+def test_of_twins_the_one_of_the_lane_and_the_agent_goes_first():
+    gate = twins(("main", "r"), ("main.1", "w"), ("main", "w"))
+    assert given(gate, "main", "w") == ("main", "w")
+    assert given(gate, "main", "w") == ("main", "r"), "then any of the lane"
+    assert given(gate, "main", "r") == ("main.1", "w"), "then any"
+
+
+def test_a_lane_goes_before_a_name_and_a_name_before_nothing():
+    gate = twins(("main.1", "r"), ("main.2", "w"), ("main.3", "r"), ("main.4", "w"))
+    assert given(gate, "main.1", "w") == ("main.1", "r")
+    assert given(gate, "main.9", "w") == ("main.2", "w")
+    assert given(gate, "main.9", "") == ("main.3", "r"), "who has no name takes the first"
+
+
+@pytest.mark.parametrize("names", list(product(["", "r", "w", "x"], repeat=3)))
+def test_no_name_ever_fails_a_run(writing, names):
+    book = writing.Book()
+    for agent in ("r", "w", "r"):
+        book.add(LOOK, ToolReply(agent), agent=agent)
+    gate = replayer(book.run())
+    served = [gate.ask(LOOK, Moment("main", 0, agent=agent)) for agent in names]
+    assert [one.exchange.outcome.value for one in served] == ["r", "w", "r"]
+    assert gate.finish() is None
+
+
+@pytest.mark.parametrize("lane", ["main.1", "main.7"])
+def test_no_name_fails_a_run_of_several_lanes(writing, lane):
+    book = writing.Book()
+    for agent in ("r", "w"):
+        book.add(LOOK, ToolReply(agent), lane="main.1", agent=agent)
+    gate = replayer(book.run())
+    assert [gate.ask(LOOK, Moment(lane, 0, agent=agent)).exchange.agent for agent in ("w", "r")] == ["r", "w"]
+
+
+def named(book, agent, *, said="hi", lane="main"):
+    made = book.model([{"role": "user", "content": f"{agent} {said}"}], lane=lane)
+    book.exchanges[-1] = replace(made, agent=agent)
+    return book.exchanges[-1]
+
+
+def team(writing, first="researcher", second="writer"):
+    """Two agents side by side, each of two turns; the second one begins while the first one is asked."""
+    book = writing.Book()
+    names = [(first, "main.1", "a"), (second, "main.2", "b"), (first, "main.1", "c"), (second, "main.2", "d")]
+    for start, (agent, lane, said) in enumerate(names):
+        book.exchanges[-1] = replace(named(book, agent, lane=lane, said=said), start=2 * start, finish=2 * start + 3)
+    return book.run()
+
+
+def test_a_handoff_in_one_lane_counts_each_agent(writing):
+    book = writing.Book()
+    book.add(ToolCall("before"), ToolReply(1))
+    for agent in ("triage", "billing"):
+        named(book, agent)
+        book.tool("look")
+    named(book, "billing", said="then")
+    named(book, "triage", said="again")
+    told = [(turn.agent, turn.number, len(turn.exchanges), turn.told) for turn in turns(book.run(), READER)]
+    assert told == [
+        ("triage", 0, 1, "triage turn 0"),
+        ("triage", 1, 2, "triage turn 1"),
+        ("billing", 1, 2, "billing turn 1"),
+        ("billing", 2, 1, "billing turn 2"),
+        ("triage", 2, 1, "triage turn 2"),
+    ]
+
+
+def test_a_handoff_stays_in_order(writing):
+    book = writing.Book()
+    named(book, "triage")
+    named(book, "billing")
+    run = book.run()
+    verdict = replayer(run).ask(run.exchanges[1].call, Moment("main", 0, agent="billing"))
+    assert verdict.divergence.kind is Kind.MISSING
+    assert findings.place(verdict.divergence) == "triage turn 1 (call 1 of 2)"
+
+
+def test_one_agent_alone_is_counted_as_ever(writing):
+    book = writing.Book()
+    named(book, "researcher")
+    named(book, "researcher", said="then")
+    assert [turn.told for turn in turns(book.run(), READER)] == ["turn 1", "turn 2"]
+
+
+def test_one_name_in_two_lanes_is_told_with_the_lane(writing):
+    told = [turn.told for turn in turns(team(writing, "worker", "worker"), READER)]
+    assert told == ["worker main.1 turn 1", "worker main.1 turn 2", "worker main.2 turn 1", "worker main.2 turn 2"]
+    told = [turn.told for turn in turns(team(writing, "", ""), READER)]
+    assert told[:3] == ["turn 1 of lane main.1", "turn 2 of lane main.1", "turn 1 of lane main.2"]
+
+
+def test_a_task_around_each_call_of_an_agent_is_no_lane_of_its_own(writing):
+    run = team(writing)
+    later = [replace(x, lane=f"main.{at + 1}") for at, x in enumerate(run.exchanges)]
+    told = [turn.told for turn in turns(replace(run, exchanges=tuple(later)), READER)]
+    assert told == ["researcher turn 1", "researcher turn 2", "writer turn 1", "writer turn 2"]
+    later[3] = replace(later[3], start=5, finish=8, agent="researcher")
+    told = [turn.told for turn in turns(replace(run, exchanges=tuple(later)), READER)]
+    assert "researcher main.3 turn 1" in told, "two of one name that overlap are two"
+
+
+def test_a_divergence_is_told_by_the_agent_and_the_call_of_the_run(writing):
+    run = team(writing)
+    served = {x.start for x in run.exchanges[:3]}
+    call = writing.chat([{"role": "user", "content": "writer D"}])
+    found = explain.miss(run, READER, served, call, "main.2", agent="writer")
+    assert (found.turn, found.turns, found.agent) == (2, 2, "writer")
+    assert findings.place(found) == "writer turn 2 (call 4 of 4)"
+
+
+def test_a_lane_that_has_another_number_now_is_known_by_its_agent(writing):
+    run = team(writing)
+    call = writing.chat([{"role": "user", "content": "writer B"}])
+    found = explain.miss(run, READER, (), call, "main.1", agent="writer")
+    assert found.recorded == run.exchanges[1]
+    assert findings.place(found) == "writer turn 1 (call 2 of 4)"
+
+
+def test_who_calls_instead_is_told(writing):
+    run = team(writing)
+    call = writing.chat([{"role": "user", "content": "editor a"}])
+    found = explain.miss(run, READER, (), call, "main.1", agent="editor")
+    assert found.detail[-1] == "editor makes this call; the recording has researcher here"
+    same = explain.miss(run, READER, (), call, "main.1", agent="researcher")
+    assert not any("makes this call" in one for one in same.detail)
+
+
+def test_what_two_lanes_leave_out_is_told_together(writing):
+    run = team(writing)
+    found = explain.unused(run, READER, {run.exchanges[0].start, run.exchanges[1].start})
+    assert findings.place(found) == "researcher turn 2 (call 3 of 4)"
+    assert found.detail == ("also, independently, in writer: [AR-MISSING] the test ended, model gpt-x was not called",)
+
+
+def test_what_follows_from_a_missing_call_is_no_place_of_its_own(writing):
+    book = writing.Book()
+    named(book, "boss")
+    run = team(writing)
+    after = [replace(x, start=x.start + 10, finish=x.finish + 10) for x in run.exchanges]
+    whole = replace(run, exchanges=(book.exchanges[0], *after))
+    found = explain.unused(whole, READER, ())
+    assert findings.place(found) == "boss turn 1 (call 1 of 5)"
+    assert found.summary == "the test ended, model gpt-x was not called, and 4 more"
+    assert not [one for one in found.detail if "independently" in one]
+    assert "not called either: writer turn 2, model gpt-x" in found.detail
+
+
+@pytest.mark.parametrize("order", [("researcher", "writer"), ("writer", "researcher")])
+def test_lanes_that_part_side_by_side_have_one_headline(writing, order):
+    gate = replayer(team(writing))
+    lanes = {"researcher": "main.1", "writer": "main.2"}
+    for agent in order:
+        call = writing.chat([{"role": "user", "content": f"{agent} else"}])
+        verdict = gate.ask(call, Moment(lanes[agent], 0, agent=agent))
+        assert isinstance(verdict, Refuse)
+        gate.latch(verdict.divergence, "")
+    found = gate.finish()
+    assert findings.place(found) == "researcher turn 1 (call 1 of 4)"
+    (also,) = found.detail
+    assert also.startswith("also, independently, in writer: [AR-PROMPT] model gpt-x: ")
+
+
+def test_what_comes_after_a_refusal_in_its_own_lane_or_above_is_no_place_of_its_own(writing):
+    gate = replayer(team(writing))
+    for lane, agent in (("main.1", "researcher"), ("main.1", "researcher"), ("main", ""), ("main.1.1", "researcher")):
+        call = writing.chat([{"role": "user", "content": f"sorry, {lane}"}])
+        gate.latch(gate.ask(call, Moment(lane, 0, agent=agent)).divergence, "")
+    assert not gate.finish().detail
+
+
+def test_two_recordings_part_in_agents_side_by_side(writing):
+    other = team(writing)
+    changed = [
+        replace(x, call=writing.chat([{"role": "user", "content": f"{x.agent} else"}])) if at < 2 else x
+        for at, x in enumerate(other.exchanges)
+    ]
+    first = divergences(team(writing), replace(other, exchanges=tuple(changed)), READER)[0]
+    assert findings.place(first) == "researcher turn 1 (call 1 of 4)"
+    assert any(one.startswith("also, independently, in writer: [AR-PROMPT]") for one in first.detail)

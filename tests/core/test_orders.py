@@ -1,0 +1,136 @@
+"""The legal orders of a run's answers: all of them, held against brute force, and the nearest first."""
+
+from itertools import pairwise, permutations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.model import Exchange, HttpReply, Timing, ToolCall, ToolReply
+from pytest_agentreplay.core.orders import LIMIT, Answer, answers, orders, swapped
+from pytest_agentreplay.core.schedule import END, Schedule
+
+
+@st.composite
+def recordings(draw, most=6):
+    """Answers of a run: calls and answers in some order, each answer behind its call, on one counter."""
+    calls = draw(st.integers(1, most))
+    happened = draw(st.permutations([call for call in range(calls) for _ in "ab"]))
+    readings = {call: [] for call in range(calls)}
+    for reading, call in enumerate(happened, 1):
+        readings[call].append(reading)
+    return sorted((Answer(*pair) for pair in readings.values()), key=lambda answer: answer.there)
+
+
+def starts(recorded):
+    return tuple(answer.start for answer in recorded)
+
+
+def legal(recorded, order):
+    """Whether each answer that was there before a call was made comes before that call's answer."""
+    place = {start: at for at, start in enumerate(order)}
+    return all(place[a.start] < place[b.start] for a in recorded for b in recorded if a.there < b.start)
+
+
+def all_legal(recorded):
+    return {order for order in permutations(starts(recorded)) if legal(recorded, order)} - {starts(recorded)}
+
+
+@given(recordings(most=5))
+def test_all_legal_orders_are_found_and_no_other(recorded):
+    found = orders(recorded)
+    assert set(found) == all_legal(recorded)
+    assert len(found) == len(set(found))
+
+
+@given(recordings(most=6), st.integers(1, 40), st.integers(0, 3))
+def test_a_limit_is_filled_with_legal_orders(recorded, limit, seed):
+    found = orders(recorded, limit=limit, seed=seed)
+    there = all_legal(recorded)
+    assert len(found) == len(set(found)) == min(limit, len(there))
+    assert set(found) <= there
+    assert found == orders(recorded, limit=limit, seed=seed)
+
+
+@given(recordings(most=6), st.integers(1, 40))
+def test_neighbours_that_change_places_come_first(recorded, limit):
+    came = starts(recorded)
+    distances = [len(swapped(came, order)) for order in orders(recorded, limit=limit)]
+    pairs = sum(a.there > b.start for a, b in pairwise(recorded))
+    assert distances.count(1) == min(pairs, limit)
+    assert distances[: min(pairs, limit)] == [1] * min(pairs, limit)
+    if len(all_legal(recorded)) <= limit:
+        assert distances == sorted(distances)
+
+
+@given(recordings(most=6))
+def test_the_pairs_that_changed_places_are_named_as_they_come(recorded):
+    came = starts(recorded)
+    for order in orders(recorded, limit=20):
+        pairs = swapped(came, order)
+        assert pairs
+        for first, then in pairs:
+            assert order.index(first) < order.index(then)
+            assert came.index(first) > came.index(then)
+
+
+def overlapping(count):
+    return [Answer(call, 10_000 + call) for call in range(count)]
+
+
+def test_five_overlapping_calls_are_tried_in_every_order():
+    assert len(orders(overlapping(5))) == 119
+    assert len(orders(overlapping(6))) == LIMIT
+
+
+def test_another_seed_draws_other_orders_behind_the_same_neighbours():
+    one, two = (orders(overlapping(9), seed=seed) for seed in (0, 1))
+    assert one[:8] == two[:8]
+    assert one != two
+
+
+def test_a_run_of_many_calls_is_no_work():
+    found = orders(overlapping(600))
+    assert len(set(found)) == LIMIT
+    assert all(len(swapped(starts(overlapping(600)), order)) == 1 for order in found[:3])
+
+
+def test_calls_one_after_the_other_have_no_other_order():
+    assert orders([Answer(1, 2), Answer(3, 4), Answer(5, 6)]) == []
+    assert orders([]) == []
+
+
+# What of a run takes part.
+
+
+def call(start, finish, *, parts=(), outcome=None, **more):
+    outcome = ToolReply(start) if outcome is None else outcome
+    timing = Timing(start * 10, end=(finish or start) * 10)
+    return Exchange(ToolCall(f"t{start}"), outcome, start, finish, parts=parts, timing=timing, **more)
+
+
+def test_a_stream_counts_from_where_something_else_went_on():
+    stream = call(1, 6, parts=((2, 1),), outcome=HttpReply(200, cuts=(1, 1)))
+    assert answers(Schedule([stream, call(3, 4), call(5, 7)])) == (Answer(1, 2), Answer(3, 4), Answer(5, 7))
+    assert orders(answers(Schedule([stream, call(3, 4)]))) == []
+
+
+def test_what_never_ended_and_what_is_inside_another_call_takes_no_part():
+    inside, never = call(2, 3, parent=1), Exchange(ToolCall("gone"), None, 5, None)
+    assert answers(Schedule([call(1, 4), inside, never])) == (Answer(1, 4),)
+
+
+# The events in another order.
+
+
+@given(recordings(most=5))
+def test_in_another_order_only_what_can_have_been_asked_is_waited_for(recorded):
+    exchanges = [call(*answer) for answer in recorded]
+    needed = {b.start: {a.start for a in recorded if a.there < b.start} for b in recorded}
+    for order in orders(recorded):
+        schedule = Schedule(exchanges, completion=order)
+        assert tuple(event.start for event in schedule.events) == order
+        assert [event.chunks for event in schedule.events] == [END] * len(order)
+        assert [event.at for event in schedule.events] == sorted(answer.there * 10 for answer in recorded)
+        for place, event in enumerate(schedule.events):
+            asked = {start for start in order if start < event.reading}
+            assert asked == {start for start in order if needed[start] <= set(order[:place])}
