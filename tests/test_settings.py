@@ -188,6 +188,7 @@ def test_proving_replays_whatever_the_mode():
         ({"tools": "shop.tools.refund"}, ("tools", "list of strings")),
         ({"tools": [len]}, ("list of strings",)),
         ({"seed": -1}, ("seed", "whole number")),
+        ({"clock": "virtual", "waits": True}, ("waits", "virtual clock", "nobody waits")),
     ],
 )
 def test_marker_values_that_cannot_be_meant(keywords, words):

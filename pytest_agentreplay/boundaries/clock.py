@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.boundaries import debuggers, lanes
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PATIENCE = 1_000_000_000
-"""Nanoseconds of real time without a crossing after which the clock runs on."""
+"""Nanoseconds without a crossing after which the clock runs on."""
 
 
 class Clock:
@@ -24,15 +27,17 @@ class Clock:
     Whole microseconds, whatever the arguments, so that every way to ask (`time`, `time_ns`, `now`) gives one instant.
     Mode "real" leaves time alone, and so does a clock that meets another traveller at its start (time-machine or
     freezegun, by a fixture or marker of the test). Who travels inside the test wins until they come back.
-    `live_inside` gives what runs inside an exchange the real time: it talks to the world of today.
+    `live_inside` gives what runs inside an exchange the real time: it talks to the world of today. `passes` reads the
+    nanoseconds that are waited for a crossing: real ones, or the virtual ones of `boundaries.virtual`.
     """
 
-    __slots__ = ("_mode", "_stand", "_told", "_travel", "_traveller", "_wall", "live_inside", "ran_on")
+    __slots__ = ("_mode", "_stand", "_told", "_travel", "_traveller", "_wall", "live_inside", "passes", "ran_on")
 
     def __init__(self, mode: Literal["stepped", "real", "virtual"], wall_ns: int) -> None:
         """Take `wall_ns`, nanoseconds since the epoch; nothing moves until `start`."""
         self.ran_on = False
         self.live_inside = False
+        self.passes: Callable[[], int] = _awake
         self._mode = mode
         self._wall = wall_ns
         self._stand = (0, 0)
@@ -66,7 +71,7 @@ class Clock:
     def step(self, at_ns: int) -> None:
         """A crossing was settled `at_ns` nanoseconds after the run began: that is the time now."""
         shown = self._wall + at_ns
-        self._stand = (shown - shown % 1000, _awake())
+        self._stand = (shown - shown % 1000, self.passes())
 
     def stop(self) -> None:
         """Give the wall clock back. Safe to call twice, and while someone who travelled inside has not come back."""
@@ -87,7 +92,7 @@ class Clock:
         if self.live_inside and (strand := lanes.STRAND.get()) is not None and strand.inside is not None:
             return int(sys.modules["time_machine"].escape_hatch.time.time_ns())
         shown, since = self._stand
-        over = _awake() - since - PATIENCE
+        over = self.passes() - since - PATIENCE
         if over <= 0:
             return shown
         strand = lanes.STRAND.get()

@@ -61,7 +61,7 @@ def watched(then: Then) -> Idle:
     loop = lanes.running_loop()
     if loop is None:
         return TrioIdle(then)
-    return SelectorIdle(loop, then) if _has_selector(loop) and hooks_work() else RoundsIdle(loop, then)
+    return SelectorIdle(loop, then) if has_selector(loop) and hooks_work() else RoundsIdle(loop, then)
 
 
 def is_idle(loop: AbstractEventLoop) -> bool:
@@ -72,7 +72,8 @@ def is_idle(loop: AbstractEventLoop) -> bool:
     return len(sys.modules["asyncio"].all_tasks(loop)) == 1
 
 
-def _has_selector(loop: AbstractEventLoop) -> bool:
+def has_selector(loop: AbstractEventLoop) -> bool:
+    """Whether it is a loop that asks a selector, which can be stood in for."""
     return callable(getattr(getattr(loop, "_selector", None), "select", None))
 
 

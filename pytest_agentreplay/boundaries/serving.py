@@ -126,6 +126,7 @@ class Serving:
         self._threads = Threads(crossing)
         self._stuck: dict[Idle, tuple[object, float]] = {}
         self._moved = self._came = self.now()
+        self._made: dict[int, float] = {}
         self._divergence: Divergence | None = None
 
     def ask(self, start: int) -> None:
@@ -133,6 +134,8 @@ class Serving:
         with self._lock:
             self.schedule.ask(start)
             self._moved = self.now()
+            if self._waits:
+                self._made[start] = self._moved
 
     def hold_now(self, passage: Passage) -> None:
         """Nothing: a thread has waited for the answer already."""
@@ -413,9 +416,9 @@ class Serving:
         waiter.wake()
 
     def _left(self, event: Event) -> float:
-        """Seconds until as much time has passed since the last answer as had when recorded."""
-        last = self.schedule.last
-        return (event.at - (last.at if last is not None else 0)) / 1e9 - (self.now() - self._came)
+        """Seconds until the answer has taken as long as it took when recorded."""
+        took = (event.at - self.schedule.exchanges[event.start].timing.start) / 1e9
+        return took - (self.now() - self._made.get(event.start, 0.0))
 
     def _at_once(self, passage: Passage, exchange: Exchange, chunks: int) -> None:
         """The answer to a call that has given way to nobody so far: it comes now, whatever is next."""
@@ -478,8 +481,8 @@ class Serving:
         if busy and silent < WORKING + 4 * gap:
             return LOOK
         for idle in self._loops.values():
-            if idle.timeout is not None and now - self._came + idle.timeout <= 2 * gap + GRACE:
-                return max(idle.timeout, LOOK)
+            if (left := self._timer_left(idle, gap)) is not None:
+                return left
         silence = SILENCE + 4 * gap
         return silence - silent if unknown and silent < silence else None
 
@@ -493,6 +496,12 @@ class Serving:
             if isinstance(runs, asyncio.AbstractEventLoop) and runs.is_running() and not unknown:
                 unknown = unknown_waits(runs, futures)
         return busy, unknown
+
+    def _timer_left(self, idle: Idle, gap: float) -> float | None:
+        """Seconds until the next timer of a loop, where that was due by then when recorded."""
+        if idle.timeout is None or self.now() - self._came + idle.timeout > 2 * gap + GRACE:
+            return None
+        return max(idle.timeout, LOOK)
 
     # Parting.
 

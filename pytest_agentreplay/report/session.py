@@ -56,6 +56,8 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines.append(replay_count(replayed))
     for one in replayed:
         lines += edited_lines(one, place)
+    for one in replayed:
+        lines += clock_lines(one)
     for one in everything:
         lines += stray_lines(one)
     lines += guessed_lines(everything) if verbosity >= 0 else []
@@ -67,6 +69,20 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
             lines += recording_lines(one, place)
     adopting = [one for one in everything if one["mode"] == "adopt"]
     lines += [adopting_line(one, place) for one in adopting if verbosity > -2 or one.get("verdict") != "adopted"]
+    return lines
+
+
+def clock_lines(one: Told) -> list[str]:
+    """A virtual clock that was none, or whose recording leaves to chance what came first."""
+    clock = one.get("clock") or {}
+    lines = []
+    if clock.get("why"):
+        lines.append(f"clock     stepped, not virtual, in {one['test']}: {clock['why']}")
+    if clock.get("tight"):
+        lines += [
+            f"clock-tight {one['test']}: {plural(clock['tight'], 'answer')} came within 5 ms of a timer when recorded",
+            "          which came first was chance; a recording under agentreplay_clock = virtual keeps it exactly",
+        ]
     return lines
 
 

@@ -118,6 +118,7 @@ class Settings(NamedTuple):
         settings = self
         for keywords in reversed(markers):
             settings = marked(settings, keywords)
+        refuse_both(settings.clock, "@pytest.mark.agentreplay(...)", waits=settings.waits)
         return settings._replace(mode="replay", strict=False) if proving else settings
 
     def covers(self, path: Path, root: Path) -> bool:
@@ -170,6 +171,8 @@ def resolve(
     if replay_tools == "verify" and (mode != "replay" or adopt):
         what = "changed requests are accepted" if adopt else f"the mode is {mode}"
         raise SettingsError(f"--replay-tools=verify compares with what is recorded, but {what}: take one of them")
+    clock, waits = clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"), bool(table["agentreplay_waits"])
+    refuse_both(clock, f"{where}agentreplay_waits", waits=waits)
     return Settings(
         mode=mode,
         strict=on_ci or (typed and mode == "replay"),
@@ -183,9 +186,9 @@ def resolve(
         models=paths_of(table["agentreplay_models"], f"{where}agentreplay_models"),
         retrievals=paths_of(table["agentreplay_retrievals"], f"{where}agentreplay_retrievals"),
         prove=bool(table["agentreplay_prove"]) and not options.get("agentreplay_no_prove"),
-        clock=clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"),
+        clock=clock,
         order=order_of(table["agentreplay_order"], f"{where}agentreplay_order"),
-        waits=bool(table["agentreplay_waits"]),
+        waits=waits,
         seed=number(table["agentreplay_seed"], f"{where}agentreplay_seed"),
         allow_hosts=tuple(table["agentreplay_allow_hosts"]),
         allow_subprocess=tuple(table["agentreplay_allow_subprocess"]),
@@ -199,6 +202,15 @@ def resolve(
         adopt=adopt,
         unused=unused,
     )
+
+
+def refuse_both(clock: str, name: str, *, waits: bool) -> None:
+    """Raise SettingsError for answers that are to take their time where no time passes."""
+    if waits and clock == "virtual":
+        raise SettingsError(
+            f"{name}: answers cannot take as long as they took under a virtual clock, where nobody waits: "
+            "take waits or the virtual clock"
+        )
 
 
 def refuse_unknown_keys(written: Iterable[str], where: str) -> None:

@@ -18,6 +18,7 @@ from pytest_agentreplay.boundaries.chance import GENERATORS
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.holding import Holding
 from pytest_agentreplay.boundaries.locales import locale_here
+from pytest_agentreplay.boundaries.pacing import Pacing
 from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.numbering import thinned
@@ -70,6 +71,9 @@ class Recording(Scene):
         recorder = self.recorder
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
         self.crossing.order = Holding(recorder, self.crossing)
+        if settings.clock == "virtual":
+            self.crossing.order = pacing = Pacing(recorder, self.crossing)
+            self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
         self._locale = locale_here(place.environ)
         self._ended: Ended | None = None
         self._body = 0

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.boundaries.discrete import Discrete
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.drift import drift, files, table
@@ -62,12 +63,19 @@ class Replay(Scene):
     def _order(self) -> Serving | None:
         """Who hands the answers over; None where they come at once."""
         settings, run = self.settings, self.snapshot.run
-        if settings.order == "free" and not settings.waits:
+        virtual = settings.clock == "virtual"
+        if settings.order == "free" and not settings.waits and not virtual:
             return None
         schedule, held = schedule_of(run), isinstance(run.header.kit.get("order"), dict)
-        if settings.order == "auto" and not settings.waits and not (held and schedule.matters):
+        if settings.order == "auto" and not (settings.waits or virtual) and not (held and schedule.matters):
             return None
         loose = settings.order in {"loose", "free"}
+        if virtual:
+            clock = run.header.kit.get("clock")
+            exact = isinstance(clock, dict) and clock.get("mode") == "virtual"
+            order = Discrete(schedule, self.crossing, self.replayer.stalled, loose=loose, exact=exact)
+            self.keep_time(order, order.now_ns, order.now_ns, clocks=True)
+            return order
         return Serving(schedule, self.crossing, self.replayer.stalled, loose=loose, waits=settings.waits)
 
     def guard(self) -> Guard:
@@ -120,6 +128,7 @@ class Replay(Scene):
         self.told["exchanges"] = len(self.replayer.replayed())
         self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
         self.told["ran_on"] = self.clock.ran_on
+        self.told["clock"] = self._virtual()
         if not self._whole:
             return None
         self.told["changed"] = [*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)})]
@@ -129,6 +138,14 @@ class Replay(Scene):
         if divergence is not None:
             return self.parted(divergence, self.snapshot_facts(divergence.kind))
         return self.stragglers()
+
+    def _virtual(self) -> JsonObject:
+        """What there is to tell of a virtual clock: why it was none, how many answers came close to a timer."""
+        if self.settings.clock != "virtual":
+            return {}
+        if isinstance(self.order, Discrete):
+            return {"why": self.order.why, "tight": len(self.order.tight)}
+        return {"why": "tools are verified, which takes real time"}
 
     def snapshot_facts(self, kind: Kind | None = None) -> JsonObject:
         """What a report says about the snapshot: its file, when it was recorded, what has changed around it since."""

@@ -20,6 +20,7 @@ from pytest_agentreplay.boundaries.overtime import Overtime
 from pytest_agentreplay.boundaries.steps import Steps
 from pytest_agentreplay.boundaries.stragglers import release
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
+from pytest_agentreplay.boundaries.virtual import Hands
 from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.core.divergence import Kind
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.boundaries.guard import Guard
     from pytest_agentreplay.boundaries.tool import Redirection
+    from pytest_agentreplay.boundaries.virtual import Timed
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Gate
     from pytest_agentreplay.core.matching.beside import Near
@@ -122,6 +124,7 @@ class Scene:
         )
         self.crossing.read_tools = settings.read_tools
         self.overtime = Overtime(self.crossing)
+        self._hands: Hands | None = None
         self._gateway: Gateway | None = None
         self._met: list[Redirection] = []
         self._told_late = 0
@@ -159,6 +162,9 @@ class Scene:
             assert isinstance(steps, Steps)
             steps.start()
             stack.callback(steps.stop)
+            if self._hands is not None:
+                self._hands.start()
+                stack.callback(self._hands.stop)
             self.zone.start()
             stack.callback(self.zone.stop)
             self.locale.start()
@@ -173,6 +179,11 @@ class Scene:
 
                 stack.enter_context(declared(self.settings.children, lambda: self.gateway))
             self._stack = stack.pop_all()
+
+    def keep_time(self, order: Timed, now: Callable[[], int], passes: Callable[[], int], *, clocks: bool) -> None:
+        """Show the test virtual time: `now` for what is written down, `passes` for who waits on the wall clock."""
+        self.crossing.now, self.clock.passes = now, passes
+        self._hands = Hands(self.crossing, order, clocks=clocks)
 
     def close(self) -> None:
         """Leave everything as it was before `open`. A second call does nothing."""

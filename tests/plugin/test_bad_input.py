@@ -211,6 +211,7 @@ def test_flags_that_cannot_be_meant_stop_pytest_with_exit_code_4(recorded, words
         ("agentreplay_mode = record", ["--snapshot-record"]),
         ("agentreplay_mode = modell", ["agentreplay_mode", "modell", "did you mean model?"]),
         ("agentreplay_clock = virtuall", ["agentreplay_clock", "did you mean virtual?"]),
+        ("agentreplay_clock = virtual\nagentreplay_waits = true", ["agentreplay_waits", "virtual clock"]),
         ("agentreplay_order = recoded", ["agentreplay_order", "did you mean recorded?"]),
         ("agentreplay_seed = seven", ["agentreplay_seed", "whole number"]),
         ("agentreplay_dir = ../x", ["agentreplay_dir", "__agent_snapshots__"]),
