@@ -2,6 +2,7 @@
 
     runs     demo show diff bisect replay accept        sealed      verify reseal recover rules
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
+    exploring   orders
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -15,8 +16,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli import leftovers, runs, sealed, serving
+from pytest_agentreplay.cli import exploring, leftovers, runs, sealed, serving
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
+from pytest_agentreplay.core.orders import LIMIT
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError, SnapshotMissing
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ VERBS = """everyday
   diff      every place where two snapshots part
   bisect    the first divergent turn between two snapshots
   replay    run the test that a snapshot belongs to, offline
+  orders    replay a test in other orders of its answers, until one changes something
   serve     answer any process, in whatever language, from a snapshot
   accept    take a pending run, changed requests, or one rule for all snapshots
 
@@ -48,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; gives the exit code. Raises SystemExit for words that are no command."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     command = []
-    if words[:1] == ["serve"] and "--" in words:  # argparse wants flags before the file, people do not
+    if words[:1] in (["serve"], ["orders"]) and "--" in words:  # argparse wants flags before the file, people do not
         cut = words.index("--")
         words, command = words[:cut], words[cut + 1 :]
     options = build_parser().parse_args(words)
@@ -62,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SnapshotError as error:
         return complain(error, DAMAGED)
     except AgentReplayError as error:
-        return complain(error, CANNOT if options.verb in {"demo", "replay", "serve"} else USAGE)
+        return complain(error, CANNOT if options.verb in {"demo", "orders", "replay", "serve"} else USAGE)
     except BrokenPipeError:  # the reader of `agentreplay show | head` has left, and Python's last flush would complain
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SAME
@@ -76,6 +79,13 @@ def script() -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(main())
+
+
+def number(text: str) -> int:
+    """A whole number of at least 1. Raises ValueError."""
+    if (value := int(text)) < 1:
+        raise ValueError
+    return value
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -107,6 +117,14 @@ def build_parser() -> argparse.ArgumentParser:
     replay = verb("replay", runs.replay, "Run the test that a snapshot belongs to, offline.")
     replay.add_argument("file", type=Path)
     replay.add_argument("words", nargs=argparse.REMAINDER, metavar="PYTEST-ARGUMENTS", help="handed to pytest")
+    orders = verb("orders", exploring.orders, "Replay a test in other orders of its answers, to find a race.")
+    orders.add_argument("--limit", type=number, default=LIMIT, metavar="N", help=f"try at most N (default: {LIMIT})")
+    orders.add_argument("--seed", type=int, default=0, metavar="N", help="draw others, where there are more than that")
+    orders.add_argument("--order", type=int, metavar="N", help="only this one, as a report has named it")
+    orders.add_argument("file", type=Path)
+    orders.add_argument(
+        "command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="handed to pytest, its test may be named"
+    )
     serve = verb("serve", serving.serve, "Answer any process, in whatever language, from a snapshot.")
     serve.add_argument("--port", type=int, default=0, help="listen on this port of 127.0.0.1 (default: a free one)")
     serve.add_argument("file", type=Path)

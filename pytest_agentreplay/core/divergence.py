@@ -23,6 +23,7 @@ class Kind(Enum):
     EXTRA = ("AR-EXTRA", "loop", "one call more than recorded")
     MISSING = ("AR-MISSING", "loop", "a recorded call was not made")
     ORDER = ("AR-ORDER", "loop", "calls came in another order")
+    RACE = ("AR-RACE", "loop", "another order of answers changes the run")
     REQUEST = ("AR-REQUEST", "loop", "request changed")
     REPLY = ("AR-REPLY", "model", "model reply changed")
     OUTCOME = ("AR-OUTCOME", "loop", "the test ended otherwise")

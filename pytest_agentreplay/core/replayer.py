@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import explain
+from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
@@ -52,6 +53,8 @@ class Replayer:
         """Whether each answer to a task is told by `answered`, after others had their chance."""
         self.loose = False
         """Whether calls that only read may come in another order."""
+        self.any_order = False
+        """Whether all may: for a run whose answers come in another order than recorded."""
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
         self._matching = matching
         self._reader = reader
@@ -89,7 +92,8 @@ class Replayer:
             found = self._find(call, moment)
             if found is None:
                 return Refuse(self._miss(call, moment))
-            if self._precedence.early(found) and not (self.loose and only_reads(call, moment)):
+            free = self.any_order or (self.loose and only_reads(call, moment))
+            if self._precedence.early(found) and not free:
                 left = {x.start for x in self._precedence.binding(found) if not self._precedence.answered(x)}
                 done = {x.start for x in self._top} - left - {found.start}
                 return Refuse(explain.order(self.run, self._reader, done, call, found))
@@ -237,7 +241,7 @@ def only_reads(call: Call, moment: Moment) -> bool:
     """Whether a call is known to change nothing."""
     if isinstance(call, ToolCall):
         return moment.reads or call.boundary == "retrieval"
-    return isinstance(call, HttpCall) and call.method in {"GET", "HEAD", "OPTIONS"}
+    return isinstance(call, HttpCall) and call.method in SAFE_METHODS
 
 
 def queued(named: Sequence[tuple[Hashable, Exchange]]) -> Queues:

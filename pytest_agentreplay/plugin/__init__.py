@@ -2,7 +2,7 @@
 
     keys         what is kept on pytest's config and items      scenes       the scene of one test, begun and ended
     names        names that other plugins have as well          recordings   the proof of each new recording
-    session      what is told when the session is over
+    session      what is told when the session is over         orders       a test in other orders of answers
 
 A test that does not ask for the plugin costs a look-up per hook; `scenes` and `recordings`, and whatever else is ours,
 wait for one that does.
@@ -29,8 +29,11 @@ from pytest_agentreplay.plugin.keys import (
     RESEEDS,
     SCENE,
     TMP,
+    TRIAL,
+    TRIED,
     UNDO,
     afterwards_of,
+    nodeid_of,
     wanted,
 )
 from pytest_agentreplay.plugin.session import LINES, SessionLines
@@ -107,6 +110,11 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentreplay.plugin.recordings import Recordings
 
         config.pluginmanager.register(Recordings(), "agentreplay-recordings")
+    if config.option.agentreplay_trials is not None:
+        from pytest_agentreplay.plugin.orders import Trials, wish_of
+
+        wish = wish_of(config) or {}
+        config.pluginmanager.register(Trials(wish["into"]), "agentreplay-trials")
     if "rerun_except" in config.option:
         config.option.rerun_except = [*(config.option.rerun_except or ini_list(config, "rerun_except")), DETERMINED]
 
@@ -174,6 +182,20 @@ def _agentreplay_scene(request: pytest.FixtureRequest) -> None:
     scenes.begin(request.node)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Generator[None, Any, Any]:
+    """Let a test that asks for other orders of answers have an item for each, whoever made its own."""
+    made = yield
+    if isinstance(made, list) and (
+        collector.config.option.agentreplay_trials is not None
+        or any("orders" in mark.kwargs for item in made for mark in item.iter_markers("agentreplay"))
+    ):
+        from pytest_agentreplay.plugin.orders import with_orders
+
+        return with_orders(made)
+    return made
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Give the tests that opted in by marker or folder the fixture that opens the scene, behind the wider fixtures."""
     for item in session.items:
@@ -198,7 +220,8 @@ def agent_snapshot(request: pytest.FixtureRequest, agentreplay: AgentReplay) -> 
         )
     scene = request.node.stash[SCENE]
     recording = scene is not None and scene.mode == "record"
-    return wrap(request.getfixturevalue("snapshot"), update=recording)
+    test = nodeid_of(request.node).removeprefix(f"{request.node.parent.nodeid}::")
+    return wrap(request.getfixturevalue("snapshot"), test, update=recording)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -212,6 +235,10 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     if UNDO in item.stash and not item.stash.get(PROVING, False):
         item.stash[UNDO]()
         del item.stash[UNDO]
+    if TRIAL in item.stash:
+        from pytest_agentreplay.plugin.orders import leave_out
+
+        leave_out(item)
     if names.two_recorders(item):
         from pytest_agentreplay.report.clashes import TWO_RECORDERS
 
@@ -276,6 +303,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         item.stash[BODY] = False
     ended = scenes.how_it_ended(item, failure, Ended)
     finding = scene.end_body(ended)
+    if TRIAL in item.stash or TRIED in item.stash:
+        from pytest_agentreplay.plugin.orders import remember
+
+        remember(item, scene, ended)
     if failure is not None and isinstance(failure, scenes.INTERRUPTS):
         raise failure
     if finding is not None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from pytest_agentreplay.core.orders import Trial
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
@@ -31,6 +32,10 @@ UNDO: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
 BODY: pytest.StashKey[bool] = pytest.StashKey()
 RESEEDS: pytest.StashKey[bool] = pytest.StashKey()
 INNER: pytest.StashKey[BaseException] = pytest.StashKey()
+TRIAL: pytest.StashKey[tuple[str, Trial]] = pytest.StashKey()
+"""Of an item that replays its test in one order of answers: the id of the test, and the order."""
+TRIED: pytest.StashKey[str] = pytest.StashKey()
+"""Of the plain item of a test that has other orders: its id."""
 
 
 def wanted(item: pytest.Item) -> bool:
@@ -47,7 +52,12 @@ def wanted(item: pytest.Item) -> bool:
 
 
 def nodeid_of(item: pytest.Item) -> str:
-    """The id of a test, the same in every process: the workers of `xdist --dist loadgroup` append "@group" to it."""
+    """The id of a test, the same in every process: the workers of `xdist --dist loadgroup` append "@group" to it.
+
+    A test that is replayed in other orders of answers is one test, in as many items.
+    """
+    if TRIAL in item.stash:
+        return item.stash[TRIAL][0]
     if getattr(item.config.option, "loadgroup", False) and item.parent is not None:
         return f"{item.parent.nodeid}::{item.name}"
     return item.nodeid

@@ -22,6 +22,7 @@ from pytest_agentreplay.plugin.keys import (
     RESEEDS,
     SCENE,
     TMP,
+    TRIAL,
     afterwards_of,
     nodeid_of,
     store_of,
@@ -32,6 +33,7 @@ from pytest_agentreplay.plugin.session import suite_of
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from pytest_agentreplay.core.orders import Trial
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.workflow.scene import Ended, Scene
@@ -55,6 +57,8 @@ def begin(item: pytest.Item) -> Scene | None:
         if any(mark.args for mark in item.iter_markers("agentreplay")):
             raise SettingsError("@pytest.mark.agentreplay takes keywords only")
         settings = item.config.stash[BASE].for_test(marker, proving=item.stash.get(PROVING, False))
+        if settings.orders or TRIAL in item.stash:
+            settings = settings._replace(trial=in_which_order(item))
         scene = None
         if settings.mode != "off" and not left_out(item, marker):
             from pytest_agentreplay.workflow.begin import begin as begin_scene
@@ -69,6 +73,15 @@ def begin(item: pytest.Item) -> Scene | None:
         raise unfit(item, error) from None
     item.stash[SCENE] = item.config.stash[OPEN] = scene
     return scene
+
+
+def in_which_order(item: pytest.Item) -> Trial | None:
+    """The order of answers that the item is about; None for the plain one. Raises SettingsError for a TestCase."""
+    from pytest_agentreplay.plugin import orders
+
+    if hasattr(item, "_excinfo"):
+        raise SettingsError(orders.NO_TESTCASE)
+    return orders.trial_of(item)
 
 
 def meet_what_others_bring(config: pytest.Config) -> None:

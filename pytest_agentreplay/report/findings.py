@@ -29,6 +29,7 @@ __all__ = [
     "Line",
     "cannot_freeze",
     "compared",
+    "differences",
     "finding_of",
     "late",
     "network",
@@ -57,7 +58,7 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
             return _unreadable(divergence, test, facts)
         case _:
             pass
-    lines = [*_differences(divergence), *_why(divergence), *_course(divergence)]
+    lines = [*differences(divergence), *_why(divergence), *_course(divergence)]
     file = file_of(facts)
     if file:
         when = str(facts.get("recorded") or "")[:10]
@@ -83,7 +84,7 @@ def still_waiting(found: Finding, line: str) -> Finding:
 
 def compared(divergence: Divergence, first: str, second: str) -> Finding:
     """The finding of two snapshot files that part; `first` is told as recorded, `second` as now."""
-    lines = [*_differences(divergence), *_why(divergence)]
+    lines = [*differences(divergence), *_why(divergence)]
     turn = f" --turn {divergence.turn}" if divergence.turn else ""
     lines += [
         Line("next", f"agentreplay show {quoted(file)}{turn}", f"see {name}")
@@ -177,7 +178,8 @@ def _course(divergence: Divergence) -> list[Line]:
     return lines
 
 
-def _differences(divergence: Divergence) -> list[Line]:
+def differences(divergence: Divergence) -> list[Line]:
+    """Where both sides of a divergence differ."""
     return [Line("difference", one.path, one.note, *_sides(one)) for one in divergence.differences]
 
 

@@ -46,11 +46,11 @@ def otherwise(test: str, recorded: Mapping[str, Json], now: Mapping[str, Json], 
     else:
         steps = [("keep this failure instead (it waits as a pending run)", f"pytest --snapshot-record {quoted(test)}")]
     lines = [
-        Line("difference", "the end of the test", "", _ending(recorded), _ending(now)),
+        Line("difference", "the end of the test", "", ending(recorded), ending(now)),
         *([Line("text", file, "snapshot")] if (file := file_of(facts)) else []),
         *(Line("next", text, name) for name, text in steps),
     ]
-    headline = f"[{Kind.OUTCOME.code}] {said}: recorded {_ending(recorded)}, now {_ending(now)}"
+    headline = f"[{Kind.OUTCOME.code}] {said}: recorded {ending(recorded)}, now {ending(now)}"
     return Finding(test, Kind.OUTCOME.code, headline, tuple(lines), {"code": Kind.OUTCOME.code, "kind": "outcome"})
 
 
@@ -123,7 +123,8 @@ def _plain(
     return Finding(test, kind.code, f"[{kind.code}] {what}", tuple(lines), facts)
 
 
-def _ending(outcome: Mapping[str, Json]) -> str:
+def ending(outcome: Mapping[str, Json]) -> str:
+    """How a test ended, in a few words."""
     said = f"{outcome.get('type') or ''}: {outcome.get('message') or ''}".strip(": ")
     return f"{outcome.get('status', '?')}{said and f' ({said})'}"
 

@@ -16,6 +16,7 @@ from pytest_agentreplay.settings.words import (
     clock_of,
     directory,
     ignored_of,
+    limit_of,
     live_by_word,
     nearest,
     number,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.orders import Trial
     from pytest_agentreplay.core.rules import Part, Rule
     from pytest_agentreplay.core.tolerance import Tolerances
     from pytest_agentreplay.settings.words import Clocks, Orders
@@ -55,7 +57,8 @@ class Settings(NamedTuple):
     marker changes. `tools` holds (import path, effects), `models` (import path, name of the model), `retrievals`
     (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place, what may
     differ), `ignored` (what may differ, reason). `adopt` is the reason for taking changed requests under old replies.
-    `waits` lets replies take as long as they took.
+    `waits` lets replies take as long as they took. `orders` says in how many other orders of answers a test is replayed
+    too, `trial` which one of them this is.
     """
 
     mode: Mode = "replay"
@@ -86,6 +89,8 @@ class Settings(NamedTuple):
     adopt: str = ""
     unused: str = "warn"
     children: tuple[str, ...] = ()
+    orders: int = 0
+    trial: Trial | None = None
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -276,6 +281,8 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
                 changes["order"] = order_of(value, name)
             case "waits":
                 changes["waits"] = bool(value)
+            case "orders":
+                changes["orders"] = limit_of(value, name)
             case "seed":
                 changes["seed"] = number(value, name)
             case "expect":

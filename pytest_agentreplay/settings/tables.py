@@ -30,6 +30,9 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--agentreplay-adopt", {
         "metavar": "REASON", "dest": "agentreplay_adopt", "default": None, "help": SUPPRESS,
     }),
+    ("--agentreplay-trials", {
+        "metavar": "FILE", "dest": "agentreplay_trials", "default": None, "help": SUPPRESS,
+    }),
     ("--agentreplay-unused-into", {
         "metavar": "FILE", "dest": "agentreplay_unused_into", "default": None, "help": SUPPRESS,
     }),
@@ -74,7 +77,7 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
 
 MARKER = (
     *("mode", "tools", "read_tools", "tolerances", "models", "retrievals", "ignore", "clock", "seed", "expect"),
-    *("order", "waits"),
+    *("order", "orders", "waits"),
     *("allow_hosts", "allow_subprocess", "children", "fixtures", "places"),
 )
 """The keywords of `@pytest.mark.agentreplay`."""

@@ -127,6 +127,17 @@ def order_of(value: object, name: str) -> Orders:
     return cast("Orders", value)
 
 
+def limit_of(value: object, name: str) -> int:
+    """How many at most: True for as many as is usual, False for none."""
+    if value is True:
+        from pytest_agentreplay.core.orders import LIMIT
+
+        return LIMIT
+    if not isinstance(value, int) or value < 0:
+        raise SettingsError(f"{name} takes how many orders to try, like 120, or True; not {value!r}")
+    return int(value)
+
+
 def number(value: object, name: str) -> int | None:
     """A whole number of at least 0; None for nothing."""
     text = str(value).strip().replace("_", "")

@@ -55,6 +55,10 @@ def loaded(place: Place, settings: Settings, store: Store, suite: Callable[[], S
         return Refusing(place, settings, unusable(error, place.test, suite), at_once=True)
     if settings.adopt:
         return Adopting(place, settings, store, snapshot)
+    if settings.trial is not None:
+        from pytest_agentreplay.workflow.exploring import Exploring
+
+        return Exploring(place, settings, settings.trial, snapshot, edited)
     return Replay(place, settings, snapshot, edited)
 
 

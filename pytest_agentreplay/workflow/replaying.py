@@ -62,12 +62,10 @@ class Replay(Scene):
     def _order(self) -> Serving | None:
         """Who hands the answers over; None where they come at once."""
         settings, run = self.settings, self.snapshot.run
-        kept = run.header.kit.get("order")
         if settings.order == "free" and not settings.waits:
             return None
-        apart = kept.get("apart") if isinstance(kept, dict) else ()
-        schedule = Schedule(run.exchanges, map(str, apart) if isinstance(apart, list) else ())
-        if settings.order == "auto" and not settings.waits and not (isinstance(kept, dict) and schedule.matters):
+        schedule, held = schedule_of(run), isinstance(run.header.kit.get("order"), dict)
+        if settings.order == "auto" and not settings.waits and not (held and schedule.matters):
             return None
         loose = settings.order in {"loose", "free"}
         return Serving(schedule, self.crossing, self.replayer.stalled, loose=loose, waits=settings.waits)
@@ -157,8 +155,11 @@ class Replay(Scene):
         """Whether the test keeps its recorded failure, and failed by it again."""
         if self.settings.expect != "reproduces" or ended.failure is None:
             return False
-        now = replace(self.snapshot.run.header, outcome=ended.outcome())
-        return self.snapshot.run.header.outcome == self.redaction.header(now).outcome
+        return self.snapshot.run.header.outcome == self.outcome(ended)
+
+    def outcome(self, ended: Ended) -> JsonObject:
+        """How the test has ended, as a header keeps it."""
+        return self.redaction.header(replace(self.snapshot.run.header, outcome=ended.outcome())).outcome
 
     def _expected(self, ended: Ended) -> Finding | None:
         if self.settings.expect != "reproduces":
@@ -171,6 +172,13 @@ class Replay(Scene):
         found = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())
         self.told["code"] = found.code
         return found
+
+
+def schedule_of(run: Run, completion: Sequence[int] | None = None) -> Schedule:
+    """In which order the answers of `run` came, or come now, as `Schedule` takes it."""
+    kept = run.header.kit.get("order")
+    apart = kept.get("apart") if isinstance(kept, dict) else ()
+    return Schedule(run.exchanges, map(str, apart) if isinstance(apart, list) else (), completion)
 
 
 def verifier(run: Run, matching: Matching, settings: Settings) -> Verifier:

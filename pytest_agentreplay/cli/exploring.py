@@ -1,0 +1,116 @@
+"""`agentreplay orders`: a test replayed in other orders of its overlapping answers, until one changes something."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
+from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, width
+from pytest_agentreplay.core.orders import LIMIT
+from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.store import files
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    import argparse
+
+Told = list[dict[str, Any]]
+
+DEFAULTS = {"limit": LIMIT, "seed": 0}
+
+TAIL = 15  # lines of pytest's output where it did not come to the orders
+
+
+def orders(options: argparse.Namespace) -> int:
+    """`agentreplay orders FILE [--limit N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
+    from pytest_agentreplay.store.projects import file_of_test
+    from pytest_agentreplay.store.reading import load
+    from pytest_agentreplay.workflow.exploring import trials
+
+    run = load(options.file).run
+    test = run.header.test
+    words = [word for word in options.command if word != test]
+    if other := next((word for word in words if "::" in word and not word.startswith("-")), None):
+        return complain(f"{shown(options.file)}: belongs to {test}, not to {other}", USAGE)
+    root, module = file_of_test(options.file.absolute(), test)
+    if not module.is_file():
+        return complain(f"{shown(options.file)}: belongs to {test}, and {shown(module)} is not there any more", CANNOT)
+    found = trials(run, limit=options.limit, seed=options.seed)
+    if not found:
+        return complain(f"{shown(options.file)}: no two of its answers were waited for at once", NOTHING)
+    if options.order is not None and not 0 < options.order <= len(found):
+        return complain(f"{shown(options.file)}: there is no order {options.order}; it has 1 to {len(found)}", USAGE)
+    drawn = len(found) == options.limit and len(trials(run, limit=options.limit + 1, seed=options.seed)) > len(found)
+    code, said, told = replayed(root, wish(options, test), words)
+    if not told:
+        return unreached(options.file, test, code, said)
+    return verdict(options, told, len(found), drawn=drawn)
+
+
+def wish(options: argparse.Namespace, test: str) -> dict[str, Any]:
+    """What is asked of pytest, and how to ask for one of the orders again."""
+    given = vars(options)
+    more = [f" --{name} {given[name]}" for name, usual in DEFAULTS.items() if given[name] != usual]
+    command = f"agentreplay orders {quoted(shown(options.file))}{''.join(more)}".replace("{", "{{").replace("}", "}}")
+    asked = {"test": test, "limit": options.limit, "seed": options.seed, "only": options.order}
+    return {**asked, "again": f"{command} --order {{}}"}
+
+
+def replayed(root: Path, asked: dict[str, Any], words: list[str]) -> tuple[int, str, Told]:
+    """Run the orders as items of pytest, up to the first that fails: pytest's code, what it said, what they told."""
+    file, _, name = asked["test"].partition("::")
+    node = f"{file}::{name.partition('[')[0]}"
+    with TemporaryDirectory() as folder:
+        plan, into = Path(folder) / "trials.json", Path(folder) / "told.json"
+        files.write_whole(plan, json.dumps({**asked, "into": str(into)}))
+        command = [sys.executable, "-m", "pytest", node, "-q", "-x", "--agentreplay-mode=model"]
+        done = subprocess.run(  # noqa: S603  a test of the user's and the user's own words
+            [*command, f"--agentreplay-trials={plan}", *words],
+            cwd=root,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+        )
+        return done.returncode, done.stdout, json.loads(into.read_bytes()) if into.is_file() else []
+
+
+def verdict(options: argparse.Namespace, told: Told, total: int, *, drawn: bool) -> int:
+    """Say what the orders have told; gives the exit code."""
+    from pytest_agentreplay.report.findings import finding_of
+    from pytest_agentreplay.report.terminal import text
+
+    ran = sorted((one["trial"] for one in told if "trial" in one), key=lambda trial: trial["number"])
+    race = next((trial["race"] for trial in ran if trial.get("race")), None)
+    if race is not None:
+        say(text(finding_of(race), width=width()))
+        return DIVERGED
+    if failed := next((one for one in told if "complaint" in one), None):
+        say(failed["complaint"])
+        again = f"agentreplay replay {quoted(shown(options.file))}"
+        return complain(f"{failed['of']} failed beside the order of answers; that comes first: {again}", CANNOT)
+    tried = [trial for trial in ran if trial["number"]]
+    how = f"all {total}" if len(tried) == total > 1 else f"{len(tried)} of {total}"
+    more = ""
+    if drawn and len(tried) == total:
+        how, more = f"{total}", " (there are more: --limit, --seed)"
+    say(f"same under {how} other orders of its answers{more}: {shown(options.file)}")
+    if unkept := sum(not trial["kept"] for trial in tried):
+        say(f"{unkept} of them cannot come about: what gives way to nobody has its answer at once")
+    return SAME
+
+
+def unreached(file: Path, test: str, code: int, said: str) -> int:
+    """Say why no order was replayed; gives the exit code."""
+    for row in said.splitlines()[-TAIL:]:
+        say(row)
+    if code in REASONS:
+        return complain(f"{REASONS[code]}: {test}", PYTEST_CODES[code])
+    why = "unittest.TestCase methods and tests that do not opt in have no other orders"
+    return complain(f"{shown(file)}: pytest replayed {test} in no order; {why}", CANNOT)

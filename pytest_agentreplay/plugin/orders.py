@@ -1,0 +1,175 @@
+"""A test in other orders of answers: items beside the plain one, one for each, so that xdist and shards share them.
+
+`@pytest.mark.agentreplay(orders=120)` asks for them; so does `agentreplay orders`, by a file that says of which test.
+They are collected from the snapshot, in replays alone, and share it with the plain item: `nodeid_of` gives its id.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from _pytest import python
+
+from pytest_agentreplay.core.orders import Trial
+from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.errors import SettingsError, SnapshotError
+from pytest_agentreplay.plugin.keys import BASE, TRIAL, TRIED, nodeid_of, store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.orders import Order
+    from pytest_agentreplay.workflow.scene import Ended, Scene
+
+NO_TESTCASE = (
+    "@pytest.mark.agentreplay(orders=...) is not there for methods of unittest.TestCase, of which pytest makes one "
+    "item each.\nWrite the test as a function."
+)
+
+
+@dataclasses.dataclass
+class Tried:
+    """What this process knows of one test's orders: how it ended in the recorded one, and which changed something."""
+
+    ended: JsonObject | None = None
+    broken: bool = False
+    found: int | None = None
+
+
+def with_orders(items: Iterable[Any]) -> list[Any]:
+    """`items`, each followed by itself in other orders, where that is asked for."""
+    return [one for item in items for one in around(item)]
+
+
+def around(item: Any) -> Iterator[Any]:
+    """The item and its orders; for `agentreplay orders` those of its test alone, the recorded one first."""
+    wish = wish_of(item.config)
+    if wish is None:
+        yield item
+    if not isinstance(item, pytest.Function):
+        return
+    test = nodeid_of(item)
+    if wish is not None and wish["test"] != test:
+        return
+    found = orders_of(item, test, wish)
+    if found:
+        item.stash[TRIED] = test
+    for number, order in [*([(0, ())] if wish is not None else []), *enumerate(found, 1)]:
+        if wish is None or wish["only"] in {None, number} or not number:
+            yield in_order(item, test, Trial(number, len(found), order), wish)
+
+
+def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> list[Order]:
+    """The other orders of a test; none where its snapshot or settings are not fit for it: the plain item tells why."""
+    base = item.config.stash[BASE]
+    try:
+        settings = base.for_test([dict(mark.kwargs) for mark in item.iter_markers("agentreplay")])
+        limit, seed = (settings.orders, 0) if wish is None else (wish["limit"], wish["seed"])
+        if settings.mode != "replay" or settings.replay_tools != "frozen" or settings.adopt or not limit:
+            return []
+        store = store_of(item.config)
+        snapshot = store.load(store.path_of(item.path, test), test)
+    except (SettingsError, SnapshotError):
+        return []
+    from pytest_agentreplay.workflow.exploring import trials
+
+    return trials(snapshot.run, limit=limit, seed=seed)
+
+
+def in_order(item: pytest.Function, test: str, trial: Trial, wish: dict[str, Any] | None) -> pytest.Function:
+    """The item again, in the order of `trial`."""
+    word = f"order-{trial.number}"
+    spec = getattr(item, "callspec", None) or (getattr(python, "CallSpec", None) or vars(python)["CallSpec2"])()
+    spec = dataclasses.replace(spec, _idlist=(*spec._idlist, word))
+    other: pytest.Function = type(item).from_parent(
+        item.parent,
+        name=f"{item.originalname}[{spec.id}]",
+        callspec=spec,
+        fixtureinfo=item._fixtureinfo,
+        keywords={spec.id: True, word: True},
+        originalname=item.originalname,
+    )
+    other.own_markers = [*item.own_markers]
+    again = f"pytest {quoted(other.nodeid)}" if wish is None else wish["again"].format(trial.number)
+    other.stash[TRIAL] = test, trial._replace(again=again)
+    return other
+
+
+def wish_of(config: pytest.Config) -> dict[str, Any] | None:
+    """What `agentreplay orders` asks for: test, limit, seed, only, again, and into which file to write."""
+    file = config.option.agentreplay_trials
+    if file is None:
+        return None
+    if WISH not in config.stash:
+        config.stash[WISH] = json.loads(Path(file).read_bytes())
+    return config.stash[WISH]
+
+
+def tried(item: pytest.Item) -> Tried:
+    """What is known of the orders of the item's test."""
+    known = item.config.stash.setdefault(KNOWN, {})
+    return known.setdefault(nodeid_of(item), Tried())
+
+
+def trial_of(item: pytest.Item) -> Trial | None:
+    """The order of the item; None for the plain one."""
+    if TRIAL not in item.stash:
+        return None
+    return item.stash[TRIAL][1]._replace(ended=tried(item).ended)
+
+
+def leave_out(item: pytest.Item) -> None:
+    """Skip an order of a test that fails in its recorded one, or of which another order has told the race."""
+    trial = trial_of(item)
+    if trial is None or not trial.number:
+        return
+    known = tried(item)
+    if known.broken:
+        item.add_marker(pytest.mark.skip(reason="it does not replay in its recorded order: that comes first"))
+    elif known.found not in {None, trial.number}:
+        item.add_marker(pytest.mark.skip(reason=f"order-{known.found} has found a race: that comes first"))
+
+
+def remember(item: pytest.Item, scene: Scene, ended: Ended) -> None:
+    """Keep how the test ended: in the recorded order, for the others; in another, when that has changed something."""
+    trial, known = trial_of(item), tried(item)
+    if trial is not None and trial.number:
+        known.found = trial.number if scene.told.get("code") else known.found
+    elif scene.mode == "replay":
+        known.broken = bool(scene.told.get("code"))
+        outcome = getattr(scene, "outcome", None)
+        known.ended = None if outcome is None else outcome(ended)
+
+
+class Trials:
+    """Hands what the orders of one test have told to `agentreplay orders`."""
+
+    def __init__(self, into: str) -> None:
+        """`into` is the file that the command reads."""
+        self.into = into
+        self.told: list[Any] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take what an order told; what failed is told as pytest says it, too."""
+        told = getattr(report, "agentreplay", None)
+        if told is not None and "trial" in told:
+            self.told.append(told)
+        if report.failed:
+            self.told.append({"complaint": report.longreprtext, "of": report.nodeid})
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write it, once: the workers of xdist have told the controller."""
+        if not hasattr(session.config, "workeroutput"):
+            from pytest_agentreplay.store import files
+
+            files.write_whole(Path(self.into), json.dumps(self.told))
+
+
+WISH: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+KNOWN: pytest.StashKey[dict[str, Tried]] = pytest.StashKey()
