@@ -13,6 +13,7 @@ from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.effects import has_effects
 from pytest_agentreplay.core.explain.standing import Standing, line
 from pytest_agentreplay.core.orders import answers, orders, swapped, telling
+from pytest_agentreplay.core.turns import seat
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report import races
 from pytest_agentreplay.workflow.replaying import Replay, schedule_of
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.model import Call, JsonObject, Run
+    from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Run
     from pytest_agentreplay.core.orders import Order, Trial
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.settings import Settings
@@ -87,8 +88,12 @@ class Exploring(Replay):
             return None
         run, trial = self.snapshot.run, self.trial
         standing = Standing(run, READER, self.replayer.served.keys())
+
+        def number_of(x: Exchange) -> int:
+            return seat(standing.turns, x).turn.number
+
         named = {
-            x.start: races.Named(standing.name(x.call), line(x.call, READER), standing.turn(x), x.agent or x.lane)
+            x.start: races.Named(standing.name(x.call), line(x.call, READER), number_of(x), x.agent or x.lane)
             for x in run.exchanges
             if x.start in trial.completion
         }
