@@ -44,6 +44,9 @@ PATIENCE = 1.0
 STILL = 20
 """Looks for which a thread stays at one place before it counts as waiting there: a busy machine delays those too."""
 
+RESTLESS = 500
+"""Looks in a row that find a thread at work, before nobody waits for it any more: it computes for itself."""
+
 TOLD = 0.001
 """Seconds within which an event loop is told of a job that is done."""
 
@@ -117,6 +120,7 @@ class Threads:
         """Nothing is looked at before somebody asks."""
         self._crossing = crossing
         self._places: dict[int, tuple[object, int, float]] = {}
+        self._seen: Counter[int] = Counter()
         self._finished, self._since = 0, 0.0
 
     def at_work(self, held: Collection[int], now: float) -> bool:
@@ -136,6 +140,10 @@ class Threads:
     def _moves(self, thread: int, now: float) -> bool:
         frame = sys._current_frames().get(thread)
         if frame is None or frame.f_globals.get("__name__") in WAITS:
+            self._seen[thread] = 0
+            return False
+        self._seen[thread] += 1
+        if self._seen[thread] > RESTLESS:
             return False
         place = id(frame), frame.f_lasti
         before, looks, last = self._places.get(thread, (None, 0, 0.0))

@@ -65,6 +65,12 @@ class Adopter:
             self._calls[x.start] = call
             return Answer(x, len(self._calls))
 
+    def stalled(self, call: Call, found: Exchange, expected: Exchange | None) -> Divergence:
+        """Why `call` is not answered: it never was when recorded, and nothing is left that could give it up."""
+        if expected is None:
+            return explain.unanswered(self.run, self._reader, self._calls.keys(), call, found)
+        return explain.stalled(self.run, self._reader, self._calls.keys(), call, found=found, expected=expected)
+
     def answered(self, exchange: Exchange) -> None:
         """Nothing: no order is kept."""
 

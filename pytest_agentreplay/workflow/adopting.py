@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.adopter import Adopter
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.accept import accepted_rules
+from pytest_agentreplay.workflow.replaying import schedule_of
 from pytest_agentreplay.workflow.scene import Ended, Place, Scene
 from pytest_agentreplay.workflow.sealing import checked
 
@@ -35,6 +37,9 @@ class Adopting(Scene):
         self.adopter = Adopter(snapshot.run, READER, matching)
         header = snapshot.run.header
         super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)
+        if (schedule := schedule_of(snapshot.run)).matters:
+            # What the agent asks may depend on which answer came first; a changed request must not stop it.
+            self.crossing.order = Serving(schedule, self.crossing, self.adopter.stalled, loose=True)
         self._ended: Ended | None = None
 
     def guard(self) -> Guard:
