@@ -126,6 +126,7 @@ class Passage:
         "compare",
         "exchange",
         "forward",
+        "handed",
         "outcome",
         "partial",
         "suspended",
@@ -147,6 +148,7 @@ class Passage:
         self.exchange: Exchange | None = None
         self.partial: Callable[[], Outcome] | None = None
         self.compare: Callable[[Outcome, str, Outcome | None], None] | None = None
+        self.handed: Callable[[], object] | None = None
         self.at = 0
         self.at_home = False
 
@@ -239,9 +241,10 @@ class Passage:
         return order is None or order.has_come(self, chunks)
 
     def _answered(self) -> None:
-        if self.suspended and self.exchange is not None:
-            self.suspended = False
-            self._crossing.gate.answered(self.exchange)
+        self.suspended = False
+        handed, self.handed = self.handed, None
+        if handed is not None:
+            handed()
 
     async def _give_way(self) -> None:
         import asyncio
@@ -379,9 +382,9 @@ class Crossing:
                 passage = Passage(self, strand, call, ticket)
                 passage.forward = True
                 self.passages.add(passage)
-            case Answer(exchange, ticket, compare):
+            case Answer(exchange, ticket, compare, handed):
                 passage = Passage(self, strand, call, ticket)
-                passage.compare = compare
+                passage.compare, passage.handed = compare, handed
                 passage.exchange = exchange
                 passage.at = exchange.timing.end or exchange.timing.start
                 passage.suspended = exchange.suspended

@@ -71,9 +71,6 @@ class Adopter:
             return explain.unanswered(self.run, self._reader, self._calls.keys(), call, found)
         return explain.stalled(self.run, self._reader, self._calls.keys(), call, found=found, expected=expected)
 
-    def answered(self, exchange: Exchange) -> None:
-        """Nothing: no order is kept."""
-
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: nothing is forwarded."""
         del ticket, chunks, at_once

@@ -39,12 +39,14 @@ class Answer:
     """Give the agent this recorded exchange's outcome; `ticket` is the arrival's own number.
 
     With `compare` the call is also made for real, and what came of it is handed there, redacted, with the agent's line
-    and what was recorded, where the exchange alone does not tell that.
+    and what was recorded, where the exchange alone does not tell that. `handed` is to be called when a task has got the
+    answer: others have had their chance before.
     """
 
     exchange: Exchange
     ticket: int
     compare: Callable[[Outcome, str, Outcome | None], None] | None = None
+    handed: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,6 @@ class Gate(Protocol):
 
         `at_once` says that its caller has not given way to anybody so far.
         """
-
-    def answered(self, exchange: Exchange) -> None:
-        """The recorded answer has been handed over, where others had their chance before."""
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Take the outcome of a call that was forwarded."""

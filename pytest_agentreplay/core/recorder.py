@@ -54,9 +54,6 @@ class Recorder:
             )
         return Forward(start)
 
-    def answered(self, exchange: Exchange) -> None:
-        """Never called: a recorder has no answers."""
-
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """The answer of `ticket` has come as far as `chunks` chunks or items (0: it has begun)."""
         with self._lock:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import explain
@@ -50,7 +51,7 @@ class Replayer:
         self.served: dict[int, Call] = {}
         self.divergence: Divergence | None = None
         self.gives_way = False
-        """Whether each answer to a task is told by `answered`, after others had their chance."""
+        """Whether an answer to a task counts when it has been handed over, after others had their chance."""
         self.loose = False
         """Whether calls that only read may come in another order."""
         self.any_order = False
@@ -97,8 +98,12 @@ class Replayer:
                 left = {x.start for x in self._precedence.binding(found) if not self._precedence.answered(x)}
                 done = {x.start for x in self._top} - left - {found.start}
                 return Refuse(explain.order(self.run, self._reader, done, call, found))
-            self._serve(found, call)
+            self.served[found.start] = call
             self._tickets += 1
+            if self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall):
+                # A task gives way to others while it waits: it has no answer yet when these ask.
+                return Answer(found, self._tickets, handed=partial(self._handed, found))
+            self._precedence.answer(found)
             return Answer(found, self._tickets)
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
@@ -116,7 +121,7 @@ class Replayer:
                 return explain.unanswered(self.run, self._reader, self.served.keys(), call, found)
             return explain.stalled(self.run, self._reader, self.served.keys(), call, found=found, expected=expected)
 
-    def answered(self, exchange: Exchange) -> None:
+    def _handed(self, exchange: Exchange) -> None:
         """The answer has been handed over; what comes after it may be asked from now on."""
         with self._lock:
             self._precedence.answer(exchange)
@@ -229,12 +234,6 @@ class Replayer:
         while queue and queue[-1].start in self.served:
             queue.pop()
         return queue[-1] if queue else None
-
-    def _serve(self, x: Exchange, call: Call) -> None:
-        self.served[x.start] = call
-        # Who gives way to others while waiting has no answer yet when these ask.
-        if not (self.gives_way and x.suspended and isinstance(x.call, HttpCall | ToolCall)):
-            self._precedence.answer(x)
 
 
 def only_reads(call: Call, moment: Moment) -> bool:

@@ -279,9 +279,6 @@ class Closed:
         del moment
         return Refuse(replace(self.why, now=call))
 
-    def answered(self, exchange: Exchange) -> None:
-        """Never called: nothing is answered."""
-
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: nothing is forwarded."""
         del ticket, chunks, at_once
