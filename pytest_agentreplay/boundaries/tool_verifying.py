@@ -56,6 +56,9 @@ class Trial:
     def come_now(self, chunks: int = 0, *, at_once: bool = False) -> None:
         """It comes when it comes."""
 
+    def hold_now(self) -> None:
+        """Nobody waits for it."""
+
     def settle(self, outcome: Outcome, *, suspended: bool = False) -> None:
         """Compare what came."""
         del suspended

@@ -39,7 +39,7 @@ def test_uvloop_is_faithful_and_said_to_be_guessed(stage):
     assert stage.replay(agent(39, SENSITIVE, run=uvloop.run), order="recorded").scene.order.guessed
 
 
-@pytest.mark.parametrize("missing", ["hooks_work", "_has_selector"])
+@pytest.mark.parametrize("missing", ["hooks_work", "has_selector"])
 def test_a_loop_that_cannot_be_asked_is_guessed(stage, monkeypatch, missing):
     monkeypatch.setattr(idle, missing, lambda *_: False)
     assert unfaithful(stage, 15, lambda seed: agent(seed, SENSITIVE)) == {}
