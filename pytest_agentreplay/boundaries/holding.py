@@ -43,7 +43,7 @@ class Holding:
         self._moved = self.now()
         self.collisions = 0
         """How many answers to threads came within a millisecond of another thread's: which was first is chance."""
-        self._latest: tuple[int, frozenset[Passage]] = 0, frozenset()
+        self._arrival: tuple[int, frozenset[Passage]] = 0, frozenset()
         self._stopped = False
         self._queues: dict[object, tuple[Idle, deque[Callable[[], bool]]]] = {}
 
@@ -85,9 +85,9 @@ class Holding:
     def _arrived(self, passage: Passage) -> None:
         """Count an answer that came within a millisecond of one before it, while both were waited for."""
         at = self._crossing.now()
-        before, others = self._latest
+        before, others = self._arrival
         self.collisions += at - before < COLLISION and passage in others
-        self._latest = at, frozenset(self._crossing.passages)
+        self._arrival = at, frozenset(self._crossing.passages)
 
     async def never(self, passage: Passage) -> None:
         """Never called: nothing is played."""
