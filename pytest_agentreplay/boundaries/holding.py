@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, Threads
-from pytest_agentreplay.core.schedule import END
+from pytest_agentreplay.core.schedule import COLLISION, END
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -41,6 +41,9 @@ class Holding:
         self._threads = Threads(crossing)
         self._turn = threading.RLock()
         self._moved = self.now()
+        self.collisions = 0
+        """How many answers to threads came within a millisecond of another thread's: which was first is chance."""
+        self._arrival: tuple[int, frozenset[Passage]] = 0, frozenset()
         self._stopped = False
         self._queues: dict[object, tuple[Idle, deque[Callable[[], bool]]]] = {}
 
@@ -72,11 +75,19 @@ class Holding:
         """Wait, in a thread, until no other one is at work; then this one is."""
         if passage.at_home or lanes.in_loop() or self._crossing.ended.is_set():
             return
+        self._arrived(passage)
         with self._turn:
             self._moved = self.now()
             while self._at_work():
                 time.sleep(LOOK / 4)
             passage.at_home = True
+
+    def _arrived(self, passage: Passage) -> None:
+        """Count an answer that came within a millisecond of one before it, while both were waited for."""
+        at = self._crossing.now()
+        before, others = self._arrival
+        self.collisions += at - before < COLLISION and passage in others
+        self._arrival = at, frozenset(self._crossing.passages)
 
     async def never(self, passage: Passage) -> None:
         """Never called: nothing is played."""

@@ -70,9 +70,9 @@ class Recording(Scene):
         self.recorder = Recorder(self.journal.write)
         recorder = self.recorder
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
-        self.crossing.order = Holding(recorder, self.crossing)
+        self.crossing.order = self.order = Holding(recorder, self.crossing)
         if settings.clock == "virtual":
-            self.crossing.order = pacing = Pacing(recorder, self.crossing)
+            self.crossing.order = self.order = pacing = Pacing(recorder, self.crossing)
             self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
         self._locale = locale_here(place.environ)
         self._ended: Ended | None = None
@@ -183,7 +183,7 @@ class Recording(Scene):
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
-        order = order_of(exchanges, self.child_lanes())
+        order = order_of(exchanges, self.child_lanes(), self.order.collisions)
         self.told["racy"] = order.get("racy", 0)
         details: JsonObject = kit.surroundings(self.place.root) | {
             "models": kit.models(exchanges, READER),
@@ -206,13 +206,16 @@ class Recording(Scene):
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
 
 
-def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...]) -> JsonObject:
-    """What a replay has to know of the order of a run: whether it is exact, whom it does not hold, what is chance."""
+def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...], collisions: int) -> JsonObject:
+    """What a replay has to know of the order of a run: whether it is exact, whom it does not hold, what is chance.
+
+    `collisions` counts answers that came to two threads in one moment, as they came and before they were held.
+    """
     schedule = Schedule(exchanges, children)
     told: JsonObject = {"held": True} if schedule.matters else {}
     if children:
         told["apart"] = [*children]
-    if racy := schedule.collisions:
+    if racy := max(collisions, schedule.collisions):
         told["racy"] = racy
     return told
 
