@@ -106,4 +106,4 @@ class Divergence:
 
     def also(self) -> str:
         """As it is told beside the first one of another lane: nothing fixes an order between the two."""
-        return f"also, independently, in {self.who or f'lane {self.lane}'}: [{self.kind.code}] {self.summary}"
+        return f"also, independently, in {self.who or f'lane {self.lane}'}: {self.kind.code} {self.summary}"

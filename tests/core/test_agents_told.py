@@ -171,7 +171,7 @@ def test_what_two_lanes_leave_out_is_told_together(writing):
     run = team(writing)
     found = explain.unused(run, READER, {run.exchanges[0].start, run.exchanges[1].start})
     assert findings.place(found) == "researcher turn 2 (call 3 of 4)"
-    assert found.detail == ("also, independently, in writer: [AR-MISSING] the test ended, model gpt-x was not called",)
+    assert found.detail == ("also, independently, in writer: AR-MISSING the test ended, model gpt-x was not called",)
 
 
 def test_what_follows_from_a_missing_call_is_no_place_of_its_own(writing):
@@ -199,7 +199,7 @@ def test_lanes_that_part_side_by_side_have_one_headline(writing, order):
     found = gate.finish()
     assert findings.place(found) == "researcher turn 1 (call 1 of 4)"
     (also,) = found.detail
-    assert also.startswith("also, independently, in writer: [AR-PROMPT] model gpt-x: ")
+    assert also.startswith("also, independently, in writer: AR-PROMPT model gpt-x: ")
 
 
 def test_what_comes_after_a_refusal_in_its_own_lane_or_above_is_no_place_of_its_own(writing):
@@ -218,4 +218,4 @@ def test_two_recordings_part_in_agents_side_by_side(writing):
     ]
     first = divergences(team(writing), replace(other, exchanges=tuple(changed)), READER)[0]
     assert findings.place(first) == "researcher turn 1 (call 1 of 4)"
-    assert any(one.startswith("also, independently, in writer: [AR-PROMPT]") for one in first.detail)
+    assert any(one.startswith("also, independently, in writer: AR-PROMPT") for one in first.detail)

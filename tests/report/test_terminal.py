@@ -239,7 +239,7 @@ def lanes():
         now=ToolCall("search", {"q": "boots"}),
         differences=(Difference("$.q", "shoes", "boots", "shoes -> boots"),),
         cause="the model asked for the recorded arguments",
-        detail=("also, independently, in lane main.3: [AR-EXTRA] tool search called, which is not recorded here",),
+        detail=("also, independently, in lane main.3: AR-EXTRA tool search called, which is not recorded here",),
     )
     return of(one)
 
