@@ -95,6 +95,9 @@ class Order(Protocol):
     def has_come(self, passage: Passage, chunks: int) -> bool:
         """Whether the answer has come so far."""
 
+    def disturb(self) -> None:
+        """Something comes that has no place in the order: a message over a lasting connection."""
+
     def drop(self, start: int) -> None:
         """Whoever made the call wants no more of its answer."""
 

@@ -139,6 +139,8 @@ class Giving:
     def _made(self, passage: Passage, exchange: Exchange) -> None:
         self._outcomes[exchange.start] = passage.outcome
         passage.finish()
+        if self._crossing.order is not None:
+            self._crossing.order.disturb()
         for x in self._release.made(exchange.start):
             reply = self._outcomes.pop(x.start) if x.parent is None else self._kept(x)
             if isinstance(reply, FramesReply):

@@ -186,6 +186,8 @@ class Replaying:
         )
 
     def _released(self, start: int) -> None:
+        if self.crossing.order is not None:
+            self.crossing.order.disturb()
         for x in self._release.made(start):
             reply = x.outcome and self.crossing.scrub.reveal(x.outcome)
             if isinstance(reply, FramesReply):

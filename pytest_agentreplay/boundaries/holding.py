@@ -100,6 +100,9 @@ class Holding:
         del passage, chunks
         return True
 
+    def disturb(self) -> None:
+        """Never called: nothing is played."""
+
     def drop(self, start: int) -> None:
         """Nothing: what is dropped settles itself."""
 

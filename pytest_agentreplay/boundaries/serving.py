@@ -119,6 +119,7 @@ class Serving:
         self._waiting: dict[int, Waiter] = {}
         self._endless: dict[int, Waiter] = {}  # those that wait to be given up
         self._early: list[Waiter] = []
+        self._disturbed = False
         self._loops: dict[object, Idle] = {}
         self._settling: dict[int, float] = {}
         self._parked: set[int] = set()  # threads that wait, until they run again
@@ -150,6 +151,12 @@ class Serving:
         assert passage.exchange is not None
         start = passage.exchange.start
         return self.schedule.released(start) >= chunks or not self.schedule.holds(start)
+
+    def disturb(self) -> None:
+        """A message came over a lasting connection: what it sets off is as early as it likes."""
+        self._disturbed = True
+        for idle in list(self._loops.values()):
+            idle.slept = True
 
     def drop(self, start: int) -> None:
         """Whoever made the call wants no more of its answer."""
@@ -328,6 +335,7 @@ class Serving:
         idle = self._loops.get(runs)
         if idle is None:
             idle = self._loops[runs] = idling.watched(self._idle)
+            idle.slept = idle.slept or self._disturbed
             self.guessed = self.guessed or isinstance(idle, idling.RoundsIdle)
         return idle
 
