@@ -85,8 +85,12 @@ def house(project, ini="", **tests):
     (project.root / "pytest.ini").write_text(INI + ini, encoding="utf-8")
 
 
-def rehearsed(project, *words, rounds=ROUNDS, **environ):
-    """What was done when recorded, by test; each of as many replays as there are `rounds` has done the same."""
+def rehearsed(project, *words, rounds=ROUNDS, chance=(), **environ):
+    """What was done when recorded, by test; each of as many replays as there are `rounds` has done the same.
+
+    Of tests with a word of `chance` in their names what was noted, and in which order it was called, counts without its
+    order: between two answers threads run as they like.
+    """
     log = project.root / "log.jsonl"
     recorded = project.record(*words, **environ)
     assert recorded.returncode == 0, recorded.stdout
@@ -99,8 +103,14 @@ def rehearsed(project, *words, rounds=ROUNDS, **environ):
     for test, (first, *_) in before.items():
         assert len(after[test]) == rounds
         for one in after[test]:
-            assert one == first, test
+            both = [one, first]
+            if any(word in test for word in chance):
+                both = [done | {key: sorted(map(str, done[key])) for key in LISTS} for done in both]
+            assert both[0] == both[1], test
     return {test: first for test, (first, *_) in before.items()}
+
+
+LISTS = ("calls", "notes")
 
 
 def told(log):
