@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -91,8 +90,8 @@ async def talking_child():
     await beside(run())
 """
 
-INI = f"""    agent.work
-agentreplay_allow_subprocess = {Path(sys.executable).name}
+INI = """    agent.work
+agentreplay_allow_subprocess = python
 """
 
 A, B, C = (f'{{"name":"{name}"}}' for name in "abc")
