@@ -84,6 +84,11 @@ class Programs:
         self.said = done.stdout
         return dict(told)
 
+    def replayed_in_threads(self, *words, **more):
+        """As `replayed`; which of several threads asked first, and so the number of a call, is chance: it is "?"."""
+        told = self.replayed(*words, **more)
+        return {name: [re.sub(r"call \d/", "call ?/", said) for said in each] for name, each in told.items()}
+
     def exchanges(self, name):
         """What was recorded of a program."""
         found = [one for one in self.project.snapshots if one.run.header.test.endswith(f"[{name}]")]
