@@ -200,7 +200,7 @@ def two_loops():
         while not task.done():
             await asyncio.sleep(0.04)
         return asked("looked")
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(1) as pool:  # at once they would be as two machines are
         return [*pool.map(asyncio.run, (polls_somehow(), gives_up()))]
 
 async def at_the_wall():
