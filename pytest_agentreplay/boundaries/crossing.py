@@ -8,6 +8,8 @@
         passage.finish()
 
 The native request keeps its secrets; what goes behind the gate has been redacted here, once.
+
+Longer than a room should be: the door, what passes it, and what it asks of its neighbours are read together.
 """
 
 from __future__ import annotations

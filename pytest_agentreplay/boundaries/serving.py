@@ -9,6 +9,8 @@ names both sides.
 
 Who waits for a call that never ended when recorded waits to be given up. Where nothing is left that could do it, the
 test ends too.
+
+Longer than a room should be: waiting, deciding and quiet share one lock, and each looks at what the others keep.
 """
 
 from __future__ import annotations
