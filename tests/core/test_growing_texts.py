@@ -13,7 +13,29 @@ from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.core.redaction.spans import splice
 
-WORDS = "the order was sent back because its key and the token of page two said so, %20 and a \\n more".split()
+WORDS = [
+    "the",
+    "order",
+    "was",
+    "sent",
+    "back",
+    "because",
+    "its",
+    "key",
+    "and",
+    "the",
+    "token",
+    "of",
+    "page",
+    "two",
+    "said",
+    "so,",
+    "%20",
+    "and",
+    "a",
+    "\\n",
+    "more",
+]
 
 
 def secret(dice):
