@@ -1,4 +1,4 @@
-"""What finders of personal data share: what a hit is, and where a value may begin."""
+"""What finders of personal data share: what a hit is, where a value may begin, check digits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from typing import TypeAlias
 Hit: TypeAlias = tuple[int, int, str]
 """(start, end, category)."""
 
-BEGIN = rb"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
-"""No letter, digit or `_` stands before, or they end an escape."""
-
 ESCAPE_TAIL = re.compile(r"(?:\\(?:u[0-9A-Fa-f]{4}|[bfnrt])|%[0-9A-Fa-f]{2})")
+
+
+ENDS_ESCAPE = re.compile(rb".*(?:\\[bfnrt]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2})\Z", re.DOTALL)
+
+
+def begins_at(data: bytes, at: int) -> bool:
+    """Whether a value may begin here: no letter, digit or `_` stands before, or they end an escape."""
+    before = data[at - 1 : at]
+    if not (before.isalnum() or before == b"_"):
+        return True
+    return ENDS_ESCAPE.match(data[max(at - 6, 0) : at]) is not None
 
 
 def digits_of(text: bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.redaction.pii.hits import BEGIN
+from pytest_agentreplay.core.redaction.pii.hits import begins_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,14 +37,14 @@ LENGTHS = {
     )
     for country in countries.split()
 }
-IBAN = re.compile(BEGIN + rb"([A-Z]{2})[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?")
+IBAN = re.compile(rb"[A-Z][A-Z][0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?")
 
 
 def find_ibans(data: bytes) -> Iterator[Hit]:
     """Every IBAN of a text."""
     for hit in IBAN.finditer(data):
-        length = LENGTHS.get(hit[1].decode())
-        if length is None:
+        length = LENGTHS.get(hit[0][:2].decode())
+        if length is None or not begins_at(data, hit.start()):
             continue
         end = hit.start()
         for _ in range(length):
@@ -57,4 +57,8 @@ def find_ibans(data: bytes) -> Iterator[Hit]:
 
 def is_iban(text: str) -> bool:
     """Whether the check digits hold."""
-    return text.isalnum() and text == text.upper() and int("".join(str(int(char, 36)) for char in text[4:] + text[:4])) % 97 == 1
+    return (
+        text.isalnum()
+        and text == text.upper()
+        and int("".join(str(int(char, 36)) for char in text[4:] + text[:4])) % 97 == 1
+    )

@@ -8,24 +8,26 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.redaction.pii.hits import BEGIN, digits_of, luhn
-from pytest_agentreplay.core.redaction.pii.national import CONTEXT, REACH, is_national
+from pytest_agentreplay.core.redaction.pii.hits import begins_at, digits_of, luhn
+from pytest_agentreplay.core.redaction.pii.national import CONTEXT, NAMES, REACH, national
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.core.redaction.pii.hits import Hit
 
-NUMBER = re.compile(BEGIN + rb"(?:\+|\(|\+\()?[0-9XYZ](?:[ ().\-/]{0,3}[0-9]){6,30}(?:-?[A-Z](?![A-Za-z0-9_]))?")
+NUMBER = re.compile(rb"[0-9](?:[ ().\-/]{0,3}[0-9]){6,30}(?:-?[A-Z](?![A-Za-z0-9_]))?")
+SIGNS = (b"+", b"(", b"X", b"Y", b"Z", b"-")
+PREFIX = re.compile(rb"(?:\+\(?|\(|[XYZ]-?)\Z")
 CARD = re.compile(
     rb"(?<![0-9])(?:[0-9]{4}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?|[0-9]{4}([ -])[0-9]{6}\2[0-9]{5}"
     rb"|[0-9]{19}|[0-9]{15,16})(?![0-9]|[.][0-9])"
 )
-ISSUER = re.compile(
-    rb"4|5[0-8]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720|20[0-4])|6(?:0|[2-9])|35(?:2[89]|[3-8])|81|82"
-)
+ISSUER = re.compile(rb"4|5[0-8]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720|20[0-4])|6(?:0|[2-9])|35(?:2[89]|[3-8])|81|82")
 AMEX = re.compile(rb"3[47]")
-INTERNATIONAL = re.compile(rb"\+(?:\([1-9][0-9]{0,2}\)|[1-9])(?:[ ./-]?[0-9]|[ ]?\([0-9]{1,5}\)[ ]?[0-9]){6,14}(?![0-9])")
+INTERNATIONAL = re.compile(
+    rb"\+(?:\([1-9][0-9]{0,2}\)|[1-9])(?:[ ./-]?[0-9]|[ ]?\([0-9]{1,5}\)[ ]?[0-9]){6,14}(?![0-9])"
+)
 AMERICAN = re.compile(
     rb"(?<![0-9])(?:1[ .-])?(?:\([2-9][0-9]{2}\)[ -]?|[2-9][0-9]{2}[.-])[2-9][0-9]{2}[.-][0-9]{4}(?![0-9])"
 )
@@ -45,19 +47,23 @@ def find_numbers(data: bytes) -> Iterator[Hit]:
     """Every card, telephone number and national id of a text."""
     for hit in NUMBER.finditer(data):
         start, end = hit.span()
-        if not ends_here(data, end) or not begins_here(data, start):
+        if data[start - 1 : start] in SIGNS and (sign := PREFIX.search(data[max(start - 2, 0) : start])) is not None:
+            start -= len(sign[0])
+        if not begins_here(data, start) or not ends_here(data, end):
             continue
         before = data[max(start - REACH, 0) : start]
-        if (named := CONTEXT.search(before)) is not None and (found := is_national(hit[0], named)) is not None:
-            yield start + found[0], start + found[1], found[2]
+        if NAMES.search(before.lower()) is None:
+            before = b""
+        elif (named := CONTEXT.search(before)) is not None and (ended := national(data[start:end], named)) is not None:
+            yield start, start + ended, "ssn" if named["us"] else "national-id"
             continue
-        for inner, category in parts(hit[0], before):
-            yield start + inner[0], start + inner[1], category
+        for (begin, finish), category in parts(data[start:end], before):
+            yield start + begin, start + finish, category
 
 
 def parts(number: bytes, before: bytes) -> Iterator[tuple[tuple[int, int], str]]:
     """The cards and telephone numbers among digits that hang together."""
-    cards = [hit.span() for hit in CARD.finditer(number) if is_card(digits_of(hit[0]), number[: hit.start()])]
+    cards = [hit.span() for hit in CARD.finditer(number) if alone(number, hit) and is_card(digits_of(hit[0]))]
     if cards:
         yield from ((span, "card") for span in cards)
     elif number.startswith(b"+"):
@@ -65,24 +71,27 @@ def parts(number: bytes, before: bytes) -> Iterator[tuple[tuple[int, int], str]]
             yield (0, end), "phone"
     elif (american := AMERICAN.search(number)) is not None and alone(number, american):
         yield american.span(), "phone"
-    elif TELEPHONE.search(before) and 7 <= len(digits_of(number)) <= 15 and not DATE.match(number):
+    elif before and TELEPHONE.search(before) and 7 <= len(digits_of(number)) <= 15 and not DATE.match(number):
         yield (0, len(number)), "phone"
 
 
 def begins_here(data: bytes, start: int) -> bool:
     """Whether the digits are not the tail of something longer (`ORD-2025...`, `0.41...`)."""
-    return data[start - 1 : start] not in (b"-", b".", b"+", b"#", b"@") or not data[max(start - 2, 0) : start - 1].isalnum()
+    hangs = data[start - 1 : start] in (b"-", b".", b"+", b"#", b"@") and data[max(start - 2, 0) : start - 1].isalnum()
+    return not hangs and begins_at(data, start)
 
 
 def ends_here(data: bytes, end: int) -> bool:
     """Whether the digits are not the head of something longer."""
     after = data[end : end + 2]
-    return not (after[:1].isalnum() or after[:1] == b"_" or (after[:1] in (b"-", b".", b":", b"@") and after[1:].isalnum()))
+    return not (
+        after[:1].isalnum() or after[:1] == b"_" or (after[:1] in (b"-", b".", b":", b"@") and after[1:].isalnum())
+    )
 
 
-def is_card(digits: bytes, before: bytes) -> bool:
+def is_card(digits: bytes) -> bool:
     """Whether the issuer issues numbers of this length, and the check digit holds."""
-    if before[-1:] in (b".", b"-") or len(set(digits)) < 3:
+    if len(set(digits)) == 1:
         return False
     return (AMEX if len(digits) == 15 else ISSUER).match(digits) is not None and luhn(digits)
 
@@ -114,4 +123,8 @@ def cut(number: bytes, count: int) -> int | None:
 
 def alone(number: bytes, hit: re.Match[bytes]) -> bool:
     """Whether no further group hangs on by a hyphen or full stop: an ISBN, a serial number."""
-    return number[hit.end() : hit.end() + 1] not in (b"-", b".", b"/") and number[: hit.start()][-1:] not in (b"-", b".", b"/")
+    return number[hit.end() : hit.end() + 1] not in (b"-", b".", b"/") and number[: hit.start()][-1:] not in (
+        b"-",
+        b".",
+        b"/",
+    )
