@@ -207,7 +207,7 @@ def rows() -> Iterator[Vendor]:
 
 VENDORS = tuple(rows())
 SEPARATOR = re.compile(rb"[^A-Za-z0-9]")
-WORD = re.compile(rb"(?:[A-Z]?[a-z]+(?:[A-Z][a-z]{2,})*|[A-Z]*)[0-9]{0,4}|[0-9]+")
+WORD = re.compile(rb"(?:[A-Z]?[a-z]+(?:[A-Z][a-z]{2,})*[A-Z]?|[A-Z]*)[0-9]{0,4}|[0-9]+")
 LONG_PART = 20
 BASE64 = re.compile(rb"[A-Za-z0-9+/]{64}")
 
