@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.redaction.pii.hits import Hit
 
-CATEGORIES = ("email", "phone", "card", "iban", "ssn", "national-id")
-STRICT_CATEGORIES = ("ip",)
+PERSONAL = frozenset(("email", "phone", "credit-card", "iban", "ssn", "national-id", "ip"))
+"""The categories of what tells a person."""
 
 
 def find_pii(data: bytes) -> list[Hit]:

@@ -65,7 +65,7 @@ def parts(number: bytes, before: bytes) -> Iterator[tuple[tuple[int, int], str]]
     """The cards and telephone numbers among digits that hang together."""
     cards = [hit.span() for hit in CARD.finditer(number) if alone(number, hit) and is_card(digits_of(hit[0]))]
     if cards:
-        yield from ((span, "card") for span in cards)
+        yield from ((span, "credit-card") for span in cards)
     elif number.startswith(b"+"):
         if (end := international(number)) is not None:
             yield (0, end), "phone"
