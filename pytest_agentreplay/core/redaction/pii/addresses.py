@@ -1,4 +1,4 @@
-"""Public network addresses, for strict policies only: private, local and documentation ranges stay, and so do versions."""
+"""Public network addresses, for strict policies only. Private, local and documentation ranges stay; so do versions."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.redaction.pii.hits import ESCAPE_TAIL
+from pytest_agentreplay.core.redaction.secret_names import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +22,9 @@ LOCAL_BACKWARDS = re.compile(r"(?:[\w+-][\w.+'~-]{0,62})?\w")
 DOMAIN = re.compile(r"(?:\w(?:[\w-]{0,61}\w)?\.){1,8}(?:xn--[a-z0-9-]{2,59}|[^\W\d_]{2,24})(?![\w(@]|-\w)")
 REMOTE = re.compile(r":(?:[\w.~-]{0,64}/|[\w.-]{1,64}\.git|[0-9]{2,5}(?![0-9]))")
 OURS = "redacted.invalid"
-FILES = frozenset(
-    "png jpg jpeg gif svg webp ico bmp avif mp4 css scss js mjs cjs jsx ts tsx map json yaml yml toml lock md txt html"
-    " py pyi rs go java rb php sh c cpp h zip tgz gz tar whl jar exe dll so service socket timer target mount".split()
+FILES = names(
+    "png jpg jpeg gif svg webp ico bmp avif mp4 css scss js mjs cjs jsx ts tsx map json yaml yml toml lock md txt"
+    " html py pyi rs go java rb php sh c cpp h zip tgz gz tar whl jar exe dll so service socket timer target mount"
 )
 REACH = 256
 

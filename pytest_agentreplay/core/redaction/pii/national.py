@@ -24,15 +24,17 @@ NAMES = re.compile(
 )
 """What stands in lower case before every number that needs a name, telephones too: a cheap first look."""
 NIE = {b"X": b"0", b"Y": b"1", b"Z": b"2"}
-VERHOEFF = tuple(
-    tuple(map(int, row))
-    for row in "0123456789 1234067895 2340178956 3401289567 4012395678 5987604321 6598710432 7659821043 8765932104"
-    " 9876543210".split()
+
+
+def tables(rows: str) -> tuple[tuple[int, ...], ...]:
+    """Rows of digits, as numbers."""
+    return tuple(tuple(map(int, row)) for row in rows.split())
+
+
+VERHOEFF = tables(
+    "0123456789 1234067895 2340178956 3401289567 4012395678 5987604321 6598710432 7659821043 8765932104 9876543210"
 )
-SHUFFLE = tuple(
-    tuple(map(int, row))
-    for row in "0123456789 1576283094 5803796142 8916043527 9453126870 4286573901 2793806415 7046913258".split()
-)
+SHUFFLE = tables("0123456789 1576283094 5803796142 8916043527 9453126870 4286573901 2793806415 7046913258")
 
 
 def national(number: bytes, named: re.Match[bytes]) -> int | None:
