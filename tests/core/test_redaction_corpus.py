@@ -241,14 +241,22 @@ def test_the_value_comes_off_whole_and_no_more(row):
     assert not wrong
 
 
-@rows(NEGATIVE)
-def test_a_hard_negative_comes_out_byte_for_byte(row):
+def changes(row):
+    """The ways in by which a hard negative does not come out as it went in."""
+    changed = []
     for one in seen(row, redaction_for({"needs": "opt-in"})):
         if one.way in {"request", "reply"} and row["context"] == "header":
-            # Headers are kept by a list of names: one that is not on it is no finding.
-            assert one.after in (b"", one.before.partition(b": ")[2]) or re.fullmatch(STANDS, one.after)
+            # Headers are kept by a list of names: one that is not on it is left out, which is no finding.
+            alright = one.after in (b"", one.before.partition(b": ")[2]) or re.fullmatch(STANDS, one.after)
         else:
-            assert one.after == one.before, one.way
+            alright = one.after == one.before
+        changed += [] if alright else [f"{one.way}: {one.after!r}"]
+    return changed
+
+
+@rows(NEGATIVE)
+def test_a_hard_negative_comes_out_byte_for_byte(row):
+    assert changes(row) == []
 
 
 @rows([row for row in POSITIVE if row not in DECISIONS])
