@@ -147,7 +147,7 @@ def as_json(redaction, data, row):
     lean = {"ensure_ascii": False, "separators": (",", ":")}
     plain = json.dumps(tree, **lean).encode()
     if escaped(render.value(row)).encode() in plain:
-        yield Seen("arguments", plain, json.dumps(tool.arguments, **lean).encode(), written(row))
+        yield Seen("arguments", plain, json.dumps(tool.arguments, **lean).encode(), escaped(render.value(row)))
 
 
 def as_body(redaction, parts, headers, row, way="body"):

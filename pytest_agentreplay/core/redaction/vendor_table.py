@@ -45,11 +45,12 @@ atlassian-key     Atlassian           AT(?:ATT|CTT|STT)3                       [
 trello-key        Trello              ATTA                                     [0-9a-f]{56,}
 slack-key         Slack               xox[a-eo-s](?:\.xox[bp])?-               [A-Za-z0-9-]{16,}
 slack-key         Slack               xapp-                                    [0-9]-[A-Za-z0-9-]{16,}
-slack-webhook     Slack               https://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/  [\w/-]{20,}
+slack-webhook     Slack               https://hooks\.slack(?:-gov)?\.com/services/  [A-Z0-9]{6,}/[A-Z0-9]{6,}/[A-Za-z0-9]{16,}
+slack-webhook     Slack               https://hooks\.slack(?:-gov)?\.com/(?:workflows|triggers)/[A-Z0-9]{6,}/(?:A[A-Z0-9]{6,}/)?[0-9]{6,}/  [A-Za-z0-9]{16,}
 discord-webhook   Discord             https://(?:[a-z]{2,8}\.)?discord(?:app)?\.com/api/(?:v[0-9]{1,2}/)?webhooks/[0-9]{10,22}/  [\w-]{20,}
 discord-key       Discord             [MNO][\w-]{23,27}\.[\w-]{6}\.            [\w-]{27,}
-teams-webhook     Microsoft Teams     https://[a-z0-9-]{1,63}\.webhook\.office\.com/webhookb2/  [0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}[\w/-]*
-teams-webhook     Microsoft Teams     https://outlook\.office(?:365)?\.com/webhook/  [0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}[\w/-]*
+teams-webhook     Microsoft Teams     https://[a-z0-9-]{1,63}\.webhook\.office\.com/webhookb2/  [0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}(?:/[0-9a-f-]{36}(?:/[\w-]+)?)?
+teams-webhook     Microsoft Teams     https://outlook\.office(?:365)?\.com/webhook/  [0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}(?:/[0-9a-f-]{36}(?:/[\w-]+)?)?
 telegram-key      Telegram            [0-9]{8,10}:                             AA[\w-]{30,}
 stripe-key        Stripe, Clerk       [rs]k_(?:live|test|prod)_                [A-Za-z0-9]{16,}
 stripe-key        Stripe, Svix        whsec_                                   [A-Za-z0-9+/]{24,}={0,2}
