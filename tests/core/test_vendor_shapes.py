@@ -8,6 +8,7 @@ import random
 import re
 import time
 import uuid
+from pathlib import Path
 from re import _constants as op
 from re import _parser as parser
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.redaction.vendors import SHORTEST, VENDORS, any_vendor, find_vendors, looks_random
 
 ROWS = pytest.mark.parametrize("vendor", VENDORS, ids=[f"{row.category}-{nth}" for nth, row in enumerate(VENDORS)])
@@ -289,3 +291,34 @@ def test_one_alternation_holds_every_row():
     assert any_vendor().groups == 0
     for vendor in VENDORS:
         assert any_vendor().match(Sampler("any").text(vendor.pattern))
+
+
+# --- the page that lists them -----------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "redaction-rules.md").read_text(encoding="utf-8")
+LISTED = {line.split("`")[1]: line.split(" | ")[1:] for line in PAGE.splitlines() if line.startswith("| `")}
+
+
+def test_the_page_names_every_category_and_no_other():
+    assert set(LISTED) == {vendor.category for vendor in VENDORS} | PERSONAL
+
+
+@ROWS
+def test_the_page_says_from_whom_a_key_is(vendor):
+    said = LISTED[vendor.category][0]
+    assert said in {"anybody", "many"} or all(name in said for name in vendor.name.split(", "))
+
+
+@pytest.mark.parametrize("category", sorted({vendor.category for vendor in VENDORS}))
+def test_keys_begin_as_the_page_shows(category):
+    sampler = Sampler(category)
+    of_it = [vendor for vendor in VENDORS if vendor.category == category]
+    keys = [sampler.text(vendor.pattern) for vendor in of_it for _ in range(100)]
+    for text in re.findall(r"`([^`/:…][^`…]*)…", LISTED[category][1]):
+        start = text.encode()
+        whole = any(re.fullmatch(vendor.prefix, start) for vendor in of_it)
+        assert whole or any(key.startswith(start) for key in keys), text
+
+
+def test_the_page_holds_no_key():
+    assert found(PAGE) == []

@@ -8,7 +8,7 @@ from typing import TypeAlias
 Hit: TypeAlias = tuple[int, int, str]
 """(start, end, category)."""
 
-ESCAPE_TAIL = re.compile(r"(?:\\(?:u[0-9A-Fa-f]{4}|[bfnrt])|%[0-9A-Fa-f]{2})")
+ESCAPE_TAIL = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|[bfnrt])|%[0-9A-Fa-f]{2}|\x1b\[[0-9;]{0,12}m")
 
 
 ENDS_ESCAPE = re.compile(rb".*(?:\\[bfnrt]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2})\Z", re.DOTALL)
