@@ -1,8 +1,9 @@
 """YAML as people may write it for us: data and nothing else, as JSON has it.
 
-No tags, anchors, aliases, merge keys or directives; one document in UTF-8, of bounded size, depth and number of values; no key twice.
-Plain `true`, `false`, `null` and JSON's numbers are what they are, and every other scalar is text: `no`, `1_000` and
-`12:30:45` stay as written. The parser's events are read one by one, so nothing is built that would be refused.
+No tags, anchors, aliases, merge keys or directives; one document in UTF-8, of bounded size, depth and number of
+values; no key twice. Plain `true`, `false`, `null` and JSON's numbers are what they are, and every other scalar is
+text: `no`, `1_000` and `12:30:45` stay as written. The parser's events are read one by one, so that nothing is built
+that would be refused.
 """
 
 from __future__ import annotations
@@ -99,7 +100,12 @@ class Reading:
             mark = wrong.problem_mark or wrong.context_mark
             place = f"{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
             raise self._error(f"is no YAML: {wrong.problem}", file=self._file, place=place) from None
-        except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # a reader's error; an escape beyond Unicode
+        except (
+            yaml.YAMLError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+        ):  # a reader's error; an escape beyond Unicode
             raise self._error("is no YAML that can be read", file=self._file) from None
         return Document(value, self._places)
 

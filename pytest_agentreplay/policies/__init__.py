@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction.shapes import Shape
     from pytest_agentreplay.core.selector import Place
 
+SECRETS = frozenset(("basic", "cookie", "header", "jwt", "key", "opaque", "password", "private-key", "secret", "token"))
+"""Categories of shipped rules: what a policy finds as one of these is one."""
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}\*?|[A-Za-z_][A-Za-z0-9_]*")
@@ -71,6 +73,7 @@ class Reading:
             environment=tuple(self._variables("environment", said.environment)),
             secret_environment=tuple(self._variables("secret_environment", said.secret_environment)),
             placeholders=MappingProxyType(dict(self._placeholders(said.placeholders, shapes))),
+            personal=frozenset(self._personal(said)),
             digest=digest(said.model_dump(mode="json", exclude_defaults=True)),
         )
 
@@ -100,7 +103,9 @@ class Reading:
             path = tuple(part for part in first["loc"] if part != "[key]")
             if first["type"] == "extra_forbidden":
                 keys = form.model().model_fields if len(path) == 1 else ("category", "regex", "reason")
-                raise self._refused(f"{path[-1]!r:.60} is no key of a policy{nearest(str(path[-1]), keys)}", path) from None
+                raise self._refused(
+                    f"{path[-1]!r:.60} is no key of a policy{nearest(str(path[-1]), keys)}", path
+                ) from None
             if first["type"] == "missing":
                 raise self._refused(f"{shown(path[:-1])} needs {path[-1]}", path[:-1]) from None
             if first["loc"][-1] == "[key]":
@@ -132,7 +137,7 @@ class Reading:
                     JsonPathParser().parse(text)
                 except SettingsError as wrong:
                     raise self._refused(str(wrong), place) from None
-                except Exception as wrong:  # noqa: BLE001  jsonpath-ng raises several, some of them plain Exception
+                except Exception as wrong:  # jsonpath-ng raises several, some of them plain ones
                     raise self._refused(f"{text!r} is no JSON path: {wrong}", place) from None
                 yield category, selector
 
@@ -168,6 +173,14 @@ class Reading:
                 message = f"{name!r} looks like a secret, and no such variable is stored: a policy cannot allow it"
                 raise self._refused(message, (key, at))
             yield name
+
+    def _personal(self, said: Any) -> set[str]:
+        """The categories of the policy's own rules, but for those that it, or we, call secrets."""
+        own = {rule.category for rule in said.patterns} | {*said.paths, *said.names}
+        for at, category in enumerate(said.secrets):
+            if category not in own:
+                raise self._refused(f"no rule of this policy finds {category!r}", ("secrets", at))
+        return own - {*said.secrets} - SECRETS
 
     def _placeholders(self, said: dict[str, str], shapes: tuple[Shape, ...]) -> Iterator[tuple[str, str]]:
         seen: dict[str, str] = {}

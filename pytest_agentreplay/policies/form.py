@@ -22,16 +22,17 @@ def model() -> type[BaseModel]:
     """The model of a policy file."""
     from pydantic import BaseModel, ConfigDict, Field
 
-    Category = Annotated[str, Field(pattern=CATEGORY_NAME)]
-    Text = Annotated[str, Field(min_length=1, max_length=200)]
-    Texts = Annotated[list[Text], Field(max_length=MOST_RULES)]
+    # Types, by whose names pydantic finds them in the annotations below.
+    kind = Annotated[str, Field(pattern=CATEGORY_NAME)]
+    line = Annotated[str, Field(min_length=1, max_length=200)]
+    lines = Annotated[list[line], Field(max_length=MOST_RULES)]
     checked = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     class Pattern(BaseModel):
         """A kind of value by its looks."""
 
         model_config = checked
-        category: Category = Field(description="what the placeholder is named after")
+        category: kind = Field(description="what the placeholder is named after")
         regex: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
             description="matched in texts; the group (?P<value>...), where there is one, is what is replaced"
         )
@@ -47,14 +48,23 @@ def model() -> type[BaseModel]:
         patterns: Annotated[list[Pattern], Field(max_length=MOST_RULES)] = Field(
             [], description="values by their looks; matched in linear time, or refused"
         )
-        paths: dict[Category, Texts] = Field({}, max_length=MOST_RULES, description="category: JSON paths whose values are taken off")
-        names: dict[Category, Texts] = Field({}, max_length=MOST_RULES, description="category: names of JSON fields whose values are")
-        headers: Texts = Field([], description="headers that are not stored, beyond those that never are")
-        keep_headers: Texts = Field([], description="headers that are stored, beyond the shipped list")
-        environment: Texts = Field([], description="variables that may be stored; a last * stands for any ending")
-        secret_environment: Texts = Field([], description="variables whose values are secrets")
-        placeholders: dict[Category, Text] = Field(
-            {}, max_length=MOST_RULES, description="category: what stands instead, with {n} for the number and the word redacted"
+        paths: dict[kind, lines] = Field(
+            {}, max_length=MOST_RULES, description="category: JSON paths whose values are taken off"
+        )
+        names: dict[kind, lines] = Field(
+            {}, max_length=MOST_RULES, description="category: names of JSON fields whose values are"
+        )
+        headers: lines = Field([], description="headers that are not stored, beyond those that never are")
+        keep_headers: lines = Field([], description="headers that are stored, beyond the shipped list")
+        environment: lines = Field([], description="variables that may be stored; a last * stands for any ending")
+        secret_environment: lines = Field([], description="variables whose values are secrets")
+        secrets: Annotated[list[kind], Field(max_length=MOST_RULES)] = Field(
+            [], description="categories of credentials: in a replay another value, or none, is the same"
+        )
+        placeholders: dict[kind, line] = Field(
+            {},
+            max_length=MOST_RULES,
+            description="category: what stands instead, with {n} for the number and the word redacted",
         )
 
     return PolicyFile

@@ -68,7 +68,7 @@ class Work:
     endless: bool = False
 
 
-class Slow(ValueError):  # noqa: N818  says what it is
+class Slow(ValueError):
     """A pattern that can take too long, and what to write instead."""
 
 

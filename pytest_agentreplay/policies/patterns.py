@@ -32,7 +32,7 @@ class Hit:
     def __getitem__(self, group: int | str) -> bytes:
         return self.text
 
-    def span(self, group: int | str = 0) -> tuple[int, int]:
+    def span(self, group: int | str = 0) -> tuple[int, int]:  # noqa: ARG002  every group is the value
         """Where it stands."""
         return self.start, self.start + len(self.text)
 
@@ -41,6 +41,7 @@ class Hit:
 class Searching:
     """A compiled pattern as the redaction asks for one; its only group is the value."""
 
+    regex: str
     spans: Callable[[bytes], Iterator[tuple[int, int]]]
     groupindex: tuple[()] = ()
 
@@ -60,13 +61,13 @@ def shape(category: str, regex: str, *, engine: str = "") -> Shape:
         linear.check(node)
         compiled = by_re(regex)
     reach = linear.longest(node) * WIDEST
-    return Shape(category, Searching(compiled), int(min(reach, ENDLESS)))
+    return Shape(category, Searching(regex, compiled), int(min(reach, ENDLESS)))
 
 
 def by_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
     """The search by RE2; None where it is not installed. Raises Refused."""
     try:
-        import re2
+        import re2  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         return None
     options = re2.Options()
@@ -77,7 +78,8 @@ def by_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
         message = wrong.args[0] if wrong.args else ""
         told = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
         raise regexes.Refused(f"is not taken by RE2: {told}") from None
-    group = dict(pattern.groupindex).get(GROUP.encode(), dict(pattern.groupindex).get(GROUP, 0))
+    names = {str(name, "ascii") if isinstance(name, bytes) else name: at for name, at in pattern.groupindex.items()}
+    group = int(names.get(GROUP, 0))
     return lambda data: (span_of(hit, group) for hit in pattern.finditer(data))
 
 

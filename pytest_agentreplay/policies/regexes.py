@@ -35,7 +35,7 @@ ELSEWHERE = {
 }
 
 
-class Refused(ValueError):  # noqa: N818  says what it is
+class Refused(ValueError):
     """A pattern that a policy cannot have: what is wrong, and what to write instead."""
 
 

@@ -16,16 +16,19 @@ from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, Tool
 from pytest_agentreplay.core.redaction import headers as header_rules
 from pytest_agentreplay.core.redaction.deltas import find_joined
 from pytest_agentreplay.core.redaction.known import PLACEHOLDER, Known
+from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.core.redaction.remembering import Remembering
 from pytest_agentreplay.core.redaction.rewriting import Rewriting
 from pytest_agentreplay.core.redaction.spans import disjoint
 from pytest_agentreplay.core.redaction.urls import ENCODED, redact_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, JsonObject, Outcome, Run
     from pytest_agentreplay.core.redaction.places import Places
+    from pytest_agentreplay.core.redaction.policy import Policy
+    from pytest_agentreplay.core.redaction.shapes import Shape
     from pytest_agentreplay.core.redaction.spans import Span
 
 MEMO = 256
@@ -40,9 +43,11 @@ class Redaction:
         *,
         allow_headers: Iterable[str] = (),
         decoders: Mapping[str, Callable[[bytes], bytes]] | None = None,
+        policy: Policy = PLAIN,
     ) -> None:
         """`allow_headers` adds to both allow-lists; `decoders` opens content codings beyond gzip and deflate."""
         self._places = places
+        self._policy = policy
         self._known = Known()
         self._extra = frozenset(name.lower() for name in allow_headers)
         self._uses: dict[str, header_rules.Use] = {}
@@ -117,9 +122,33 @@ class Redaction:
             return replace(run, header=header)
         return replace(run, header=header, exchanges=tuple(map(self._exchange, run.exchanges)))
 
+    def recall(self, tags: Mapping[str, str]) -> None:
+        """Know which placeholders a recording has, by its `tags`. Before anything is redacted."""
+        for name in tags:
+            category, _, number = name.rpartition(":")
+            self._known._counters[category] = max(self._known._counters.get(category, 0), int(number))
+
     def leaks(self, data: bytes) -> tuple[str, ...]:
         """Categories of the known values that serialised text still holds; empty when it may be written."""
-        return self._known.categories_in(data)
+        shaped = {category for shape in self._policy.shapes for _, _, category in self._outside(shape, data)}
+        return tuple(sorted({*self._known.categories_in(data), *shaped}))
+
+    def findings(self, data: bytes) -> list[tuple[int, int, str]]:
+        """Where secrets stand in a text: (start, end, category)."""
+        found = [(start, end, secret.category) for start, end, secret in self._known._merged(data)]
+        return sorted([*found, *(hit for shape in self._policy.shapes for hit in self._outside(shape, data))])
+
+    @staticmethod
+    def _outside(shape: Shape, data: bytes) -> Iterator[tuple[int, int, str]]:
+        ours = [hit.span() for hit in PLACEHOLDER.finditer(data)]
+        return (hit for hit in shape.find(data) if not any(hit[0] < end and start < hit[1] for start, end in ours))
+
+    def _shaped(self, data: bytes) -> list[Span]:
+        spans = self._known.find(data)
+        for shape in self._policy.shapes:
+            hits = [(s, e, self._known.placeholder(c, data[s:e].decode())) for s, e, c in self._outside(shape, data)]
+            spans = disjoint(spans, hits)
+        return spans
 
     @property
     def record(self) -> JsonObject:
@@ -176,9 +205,7 @@ class Redaction:
         return self._known.placeholder("opaque", hashlib.sha256(data).hexdigest())
 
     def _secrets(self, data: bytes, stream: bool) -> list[Span]:
-        if self._began is None:
-            self._began = self._known.generation
-        spans = self._known.find(data)
+        spans = self._shaped(data)
         if stream and self._known.generation:
             spans = disjoint(find_joined(data, self._known.find), spans)
         return self._decoded_placeholders(data, spans)
@@ -196,7 +223,7 @@ class Redaction:
         return spans
 
     def _both(self, data: bytes) -> list[Span]:
-        spans, marks = self._known.find(data), self._places.marks_in(data)
+        spans, marks = self._shaped(data), self._places.marks_in(data)
         return self._decoded_placeholders(data, disjoint(spans, marks) if marks else spans)
 
     @staticmethod
