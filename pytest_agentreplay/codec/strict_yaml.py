@@ -36,7 +36,7 @@ class Refusal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file says, and where: line:column of each value by its path. `()` is the whole."""
+    """What a file says, and where: line:column of each key and item by its path. `()` is the whole."""
 
     value: Json
     places: Mapping[Place, str]

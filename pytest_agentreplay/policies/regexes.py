@@ -25,6 +25,9 @@ CATEGORIES = {
     "CATEGORY_SPACE": " \t\n\r\f\v",
     "CATEGORY_WORD": "".join(filter(lambda char: char.isalnum() or char == "_", map(chr, range(128)))),
 }
+FLAGS = "flags are i, m and s: write (?i)"
+DEEPEST = 50
+TOO_DEEP = "is nested too deep: write several patterns"
 ELSEWHERE = {
     "GROUPREF": "a back reference cannot be matched in linear time: write out what it repeats",
     "GROUPREF_EXISTS": "a condition cannot be matched in linear time: write two patterns",
@@ -58,7 +61,9 @@ def tree(regex: str) -> Node:
     except (FutureWarning, DeprecationWarning) as wrong:
         raise Refused(f"is not sure to mean the same everywhere: {wrong}") from None
     except (RecursionError, OverflowError):
-        raise Refused("is nested too deep, or repeats too often: write several patterns") from None
+        raise Refused(TOO_DEEP) from None
+    except ValueError:  # flags that exclude one another
+        raise Refused(FLAGS) from None
     flags = parsed.state.flags
     refuse_flags(flags)
     found = Reading().row(parsed, flags, 1)
@@ -70,18 +75,25 @@ def tree(regex: str) -> Node:
 def refuse_flags(flags: int) -> None:
     """Raise Refused for a flag that RE2 does not have."""
     if flags & (re.VERBOSE | re.LOCALE | re.UNICODE):
-        raise Refused("flags are i, m and s: write (?i)")
+        raise Refused(FLAGS)
 
 
 class Reading:
     """One pass over what `re` has parsed."""
 
+    def __init__(self) -> None:
+        self._depth = 0
+
     def row(self, parsed: Any, flags: int, times: int) -> Node:
         """A sequence, inside repeats of `times` in all."""
+        if self._depth == DEEPEST:
+            raise Refused(TOO_DEEP)
+        self._depth += 1
         items: list[Node] = []
         for name, value in parsed:
             node = self.node(str(name), value, flags, times)
             items.extend(node.items if isinstance(node, Row) else [node])
+        self._depth -= 1
         return items[0] if len(items) == 1 else Row(tuple(items))
 
     def node(self, name: str, value: Any, flags: int, times: int) -> Node:
