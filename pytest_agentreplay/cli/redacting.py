@@ -88,6 +88,8 @@ def redact(options: argparse.Namespace) -> int:
         tell(one.file, one.found)
     done = "would be redacted" if options.dry_run else "redacted and sealed again"
     say(f"{len(changed)} of {len(every)} snapshot{'s' * (len(every) != 1)} {done}" + (f": {reason}" if changed else ""))
+    if changed and named and not options.dry_run:
+        say(f"replays need it too: agentreplay_redact = {named} in the ini file")
     return SAME if changed else NOTHING
 
 
