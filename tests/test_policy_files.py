@@ -1,6 +1,7 @@
 """Policy files: what each key means, what is refused with which words and where, and the schema that is shipped."""
 
 import json
+import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.policies import form
 from pytest_agentreplay.policies.difference import difference
 
+CORPUS = Path(os.environ.get("AGENTREPLAY_CORPUS") or Path(__file__).parent / "corpus") / "hostile_corpus.jsonl"
+PATHS = [row for row in map(json.loads, CORPUS.read_text("utf-8").splitlines()) if row["class"] == "policy-jsonpath"]
 HEAD = 'schemaVersion: "1.0"\n'
 
 
@@ -122,7 +125,7 @@ def test_the_digest_is_of_what_is_said():
         ("names: {a: [x], b: [X]}", (":2:21", "'a' already")),
         ("names: {a: [1]}", ("names.a[0]", "text")),
         ("headers: ['a b']", ("no name of a header",)),
-        ("headers: [\"x\\ny\"]", ("no name of a header",)),
+        ('headers: ["x\\ny"]', ("no name of a header",)),
         ("keep_headers: [Authorization]", ("credentials", "cannot keep it")),
         ("keep_headers: [X-Api-Key]", ("credentials",)),
         ("keep_headers: [Set-Cookie]", ("credentials",)),
@@ -151,6 +154,11 @@ def test_the_digest_is_of_what_is_said():
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused_with_its_place(text, words):
     refused(text, *words)
+
+
+@pytest.mark.parametrize("row", PATHS, ids=lambda row: row["id"])
+def test_hostile_paths_are_refused(row):
+    refused(f"paths: {{a: [{json.dumps(row['payload'])}]}}", ":2:13")
 
 
 @pytest.mark.parametrize(

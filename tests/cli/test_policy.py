@@ -19,7 +19,12 @@ names:
 
 def http(question, answer):
     call = HttpCall("POST", "http://h/v1", (("content-type", "application/json"), ("x-tenant", "acme")), Body(question))
-    return Exchange(call, HttpReply(200, headers=(("content-type", "application/json"),), body=Body(answer), cuts=(len(answer),)), 1, 2)
+    return Exchange(
+        call,
+        HttpReply(200, headers=(("content-type", "application/json"),), body=Body(answer), cuts=(len(answer),)),
+        1,
+        2,
+    )
 
 
 RUN = Run(
@@ -80,7 +85,11 @@ def test_only_the_paths_that_are_named(root, capsys):
         ('schemaVersion: "1.0"\n', DONE, ["+ patterns: customer", "+ names: birthday dob"]),
         (POLICY + "pii: true\n", WEAKER, ["- pii", "weaker"]),
         (POLICY.replace("{6}", "{5,6}"), WEAKER, ["- patterns: customer CUST-[0-9]{5,6}   weaker", "+ patterns"]),
-        (POLICY.replace("category: customer", "category: client"), DONE, ["- patterns: client", "+ patterns: customer"]),
+        (
+            POLICY.replace("category: customer", "category: client"),
+            DONE,
+            ["- patterns: client", "+ patterns: customer"],
+        ),
     ],
 )
 def test_a_weaker_policy_fails(root, capsys, baseline, code, words):

@@ -62,7 +62,7 @@ def test_a_damaged_snapshot_is_a_text(root, capsys):
 
 
 def test_secrets_of_the_environment(root, capsys, monkeypatch):
-    value = "-".join(("pepper", "and", "salt", "77"))
+    value = "pepper-and-salt-77"
     monkeypatch.setenv("SHOP_PASSWORD", value)
     (root / "data" / "a.txt").write_text(f"it is {value}", encoding="utf-8")
     code = cli.main(["scan", "data"])
@@ -84,7 +84,9 @@ def test_placeholders_are_clean(root, capsys):
 
 def test_a_policy_beside_the_projects_own(root, capsys):
     (root / "data" / "a.txt").write_text(f"{CUSTOMER} ORD-7", encoding="utf-8")
-    (root / "more.yaml").write_text(POLICY.replace("CUST-[0-9]{6}", "ORD-[0-9]{1,4}").replace("customer", "order"), "utf-8")
+    (root / "more.yaml").write_text(
+        POLICY.replace("CUST-[0-9]{6}", "ORD-[0-9]{1,4}").replace("customer", "order"), "utf-8"
+    )
     found = scan(capsys, "data", "--policy", "more.yaml")[1]
     assert [category for _, _, category in found] == ["customer", "order"]
 
