@@ -44,6 +44,7 @@ _STAND_IN = re.compile(
         |example|dummy|fake|sample|placeholder|test|testing|anonymous
         |secret|password|passwd|bearer|basic|token|api[_-]?key)
     | (?i:(?:your|my|the|some|insert|enter|put|paste|add|replace|example|dummy|fake|test|sample)[ _-][\w .-]*)
+    | (?i:(?:sk|pk|key|token)[_-](?:test|dummy|fake|x{3,}|ci|local)(?:[_-][a-z_-]*)?)
     | (?i:[\w-]*[_-](?:here|goes-here|placeholder|redacted|example))
     | (?i:os\.environ|os\.getenv|process\.env|env\.|getenv|getpass|secrets?\.|settings\.|config\.|self\.|args\.).*
     | [A-Za-z_][\w.]*[(\[].*

@@ -25,8 +25,8 @@ _SEPARATOR = re.compile(
     rb"""(?:(?P<open>\\{0,63}["'])|[bru](?P<prefixed>["']))?"""
 )
 _CLOSED = {quote: re.compile(rb"[^%b\\]{1,%d}(?:\\.[^%b\\]*)*" % (quote, LONGEST, quote)) for quote in (b'"', b"'")}
-_BARE = re.compile(rb"""[^\s"'<>()\[\]{}`|;,&\\]{4,4096}""")
-_AFTER_COLON = re.compile(rb"""[^\s"'<>(){}`|,\\]{4,4096}""")
+_BARE = re.compile(rb"""[^\s"'<>()\[\]{}`|;,&\\]{1,4096}""")
+_AFTER_COLON = re.compile(rb"""[^\s"'<>(){}`|,\\]{1,4096}""")
 _PARAMETER = re.compile(rb"[?&#;,](?:[ \t]{0,2}|amp;)([\w.-]{1,40})=([^\s\"'<>()\[\]{}`|;,&\\]{6,4096})")
 _SCHEME = re.compile(rb"(?i:bearer|basic|token|apikey|negotiate|digest)[ \t]+")
 

@@ -48,6 +48,8 @@ class Rewriting:
     sign: str = ""
     named: Callable[[str, Json], Json] | None = None
     """`named(name, value)` gives what stands for a member's value because of its name; the same, if nothing does."""
+    placed: Callable[[Json], Json] | None = None
+    """Gives a tree without the values that a policy names by their paths."""
 
     def call(self, call: Call) -> Call:
         """A call with its arguments, or its URL, header values and body rewritten."""
@@ -108,6 +110,8 @@ class Rewriting:
 
     def tree(self, tree: Json) -> Json:
         """A JSON tree with its strings and keys rewritten. All its texts are looked at in one go first."""
+        if self.placed is not None:
+            tree = self.placed(tree)
         if self.named is not None:
             tree = self._members(tree, self.named)
         texts = list(leaves(tree))
