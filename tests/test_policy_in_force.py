@@ -152,3 +152,41 @@ def test_a_policy_holds_in_every_worker(project):
     done = project.record("--redact", "orders.yaml", "-n", "2")
     assert done.returncode == 0, done.stdout
     assert "A-17" not in stored(project)
+
+
+TOOL = """
+import pathlib
+
+def lookup(customer: str) -> str:
+    return f"{customer} is well"
+
+def test_customer(agentreplay):
+    agentreplay.tool(lookup)
+    customer = pathlib.Path("customer.txt").read_text()
+    assert lookup(customer).endswith("is well")
+"""
+KINDS = {
+    "patterns": "patterns: [{category: customer, regex: 'CUST-[0-9]{6}'}]\n",
+    "paths": "paths: {customer: [$.customer]}\nnames: {}\n",
+    "names": "names: {customer: [Customer]}\n",
+    "placeholders": (
+        "patterns: [{category: customer, regex: 'CUST-[0-9]{6}'}]\nplaceholders: {customer: 'customer-redacted-{n}'}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("secret", [False, True], ids=["personal", "secret"])
+def test_who_may_be_another_one_in_a_replay(project, kind, secret):
+    """Another customer is another request, unless the policy says that the category is of credentials."""
+    policy = 'schemaVersion: "1.0"\n' + KINDS[kind] + ("secrets: [customer]\n" if secret else "")
+    (project.root / "agentreplay-policy.yaml").write_text(policy, encoding="utf-8")
+    (project.root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    (project.root / "test_shop.py").write_text(TOOL, encoding="utf-8")
+    (project.root / "customer.txt").write_text("CUST-123456", encoding="utf-8")
+    assert project.record().returncode == 0
+    call = project.snapshots[0].run.exchanges[0].call
+    assert call.arguments["customer"] == ("customer-redacted-1" if kind == "placeholders" else "[[redacted:customer:1]]")
+    assert project.offline().returncode == 0
+    (project.root / "customer.txt").write_text("CUST-654321", encoding="utf-8")
+    assert project.offline().returncode == (0 if secret else 1)
