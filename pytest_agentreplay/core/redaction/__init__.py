@@ -22,7 +22,7 @@ from pytest_agentreplay.core.redaction.detecting import REACH, Detector, united
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.fields import strength
 from pytest_agentreplay.core.redaction.known import Known, is_bare_number
-from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.core.redaction.pii import PERSONAL, names_a_person
 from pytest_agentreplay.core.redaction.placeholders import Placeholders
 from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.core.redaction.remembering import Remembering
@@ -206,7 +206,8 @@ class Redaction:
         """A member of a tree, by its name: as it would be in JSON text."""
         if not isinstance(value, str | int) or isinstance(value, bool) or not value:
             return value
-        if strength(name) in {"", "parameter"} and name.lower() not in self._policy.names:
+        personal = self._policy.pii and names_a_person(name)
+        if strength(name) in {"", "parameter"} and name.lower() not in self._policy.names and not personal:
             return value
         data = as_bytes(json.dumps({name: value}, ensure_ascii=False))
         first = len(as_bytes(json.dumps(name, ensure_ascii=False))) + 1

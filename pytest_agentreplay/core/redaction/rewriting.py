@@ -14,6 +14,7 @@ from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.model import Body, Failure, FramesReply, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction.deltas import STREAM_TYPES, is_stream
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
+from pytest_agentreplay.core.redaction.event_frames import find_framed, is_framed
 from pytest_agentreplay.core.redaction.headers import DIGESTS
 from pytest_agentreplay.core.redaction.spans import recut, splice
 
@@ -167,6 +168,10 @@ class Rewriting:
         stream = is_stream(named.get("content-type", ""))
         if content_coding.is_coded(coding):
             changed = self._coded(data, cuts, coding, stream=stream)
+        elif is_framed(named.get("content-type", "")):
+            spans, found = find_framed(data, self.find)
+            self.applied(found)
+            changed = (splice(data, spans), recut(cuts, spans), True) if spans else None
         else:
             spans = self.find(data, stream)
             changed = (self._put(data, spans), recut(cuts, spans), True) if spans else None
