@@ -233,8 +233,12 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
             del item.stash[key]
     item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("agentreplay.")]
     if UNDO in item.stash and not item.stash.get(PROVING, False):
-        item.stash[UNDO]()
+        undo = item.stash[UNDO]
         del item.stash[UNDO]
+        try:
+            undo()
+        except AgentReplayError as error:
+            pytest.fail(str(error), pytrace=False)
     if TRIAL in item.stash:
         from pytest_agentreplay.plugin.orders import leave_out
 

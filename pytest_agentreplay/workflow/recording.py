@@ -78,6 +78,7 @@ class Recording(Scene):
         self._ended: Ended | None = None
         self._body = 0
         self._replaced: bytes | None = None
+        self._saved = ""
 
     def guard(self) -> Guard:
         """Only listens: what no boundary took is listed at the end."""
@@ -130,7 +131,7 @@ class Recording(Scene):
         """Undo what `end` has written: the test is run again, and this try counts for nothing."""
         match self.told["verdict"]:
             case "created" | "replaced":
-                self.store.restore(self.place.snapshot, self._replaced)
+                self.store.restore(self.place.snapshot, self._replaced, self._saved)
             case "pending":
                 files.remove(Path(str(self.told["pending"])))
         self.journal.close(keep=False)
@@ -144,7 +145,7 @@ class Recording(Scene):
             self.told["verdict"], self.told["why"] = "pending", keep_old
         else:
             self._replaced = None if self.previous is None else files.read(self.place.snapshot)
-            self.store.save(self.place.snapshot, text)
+            self._saved = self.store.save(self.place.snapshot, text)
             self.told["verdict"] = "created" if self.previous is None else "replaced"
         self.told["exchanges"] = len(run.exchanges)
         self.told["outcome"] = run.header.outcome["status"]
@@ -157,11 +158,12 @@ class Recording(Scene):
         self.journal.close(keep=keep)
         if not keep:
             return
-        if self.redaction.leaks(files.read(self.journal.path)):
-            try:
+        try:
+            if self.redaction.leaks(files.read(self.journal.path)):
                 self.journal.restate(self.redaction.rescan(Run(self.header, self.recorder.exchanges())))
-            except CannotWrite:
-                return
+        except AgentReplayError:  # what cannot be looked through is not kept
+            files.remove(self.journal.path)
+            return
         self.told["journal"] = str(self.journal.path)
 
     def _keeps_old(self, ended: Ended) -> str:
