@@ -237,8 +237,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         del item.stash[UNDO]
         try:
             undo()
-        except AgentReplayError as error:
-            pytest.fail(str(error), pytrace=False)
+        except AgentReplayError as refused:
+            pytest.fail(str(refused), pytrace=False)
     if TRIAL in item.stash:
         from pytest_agentreplay.plugin.orders import leave_out
 

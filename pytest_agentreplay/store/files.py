@@ -5,7 +5,7 @@ the new one is whole. What is read is a plain file of bounded size: no link, pip
 It is long because it is one: whatever touches the disk does so through the name `os` in here, which tests replace.
 """
 
-# ruff: noqa: PTH103, PTH106, PTH108, PTH208
+# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH208
 # One name, os, does everything to the disk, so that a test can fail each of its calls in turn.
 
 from __future__ import annotations
@@ -383,8 +383,9 @@ def sync_folder(path: Path) -> None:
             shut(handle)
     except OSError as error:
         if error.errno in UNCONFIRMED:
+            said = (error.strerror or str(error)).lower()
             raise CannotWrite(
-                f"{shown(path)}: is written, but the disk did not confirm it: {(error.strerror or str(error)).lower()}.\n"
+                f"{shown(path)}: is written, but the disk did not confirm it: {said}.\n"
                 "A power cut may bring back what stood there before: check the disk, and record again."
             ) from None
 

@@ -83,7 +83,7 @@ class Store:
         return saved
 
     def _clear_journals(self, path: Path) -> None:
-        """Remove the journals that killed recordings for `path` have left, since it is recorded now, and very old ones."""
+        """Remove what killed recordings have left: journals of the test that is now recorded at `path`, and old ones."""
         folder = layout.journal_path(self.root, path, "").parent
         for name in files.names_in(folder):
             journal = folder / name

@@ -61,7 +61,7 @@ def killed(work, wait):
 
 
 def found(root, path):
-    """What a killed recording has left: is the file whole, what lies beside it, can the journal be read, and next."""
+    """What a killed recording has left: is the file whole, what lies beside it, can the journal be read; is the next one green, and what lies there then."""
     text = path.read_text(encoding="utf-8")
     temporary = [file for file in root.rglob(".ar-*") if file.suffix == ".tmp"]
     journals = [*root.rglob("*.jsonl")]
@@ -75,8 +75,8 @@ def found(root, path):
         "temporary": len(temporary),
         "journals": len(journals),
         "unread": read.count(False),
-        "left": [] if path.read_text(encoding="utf-8") == TEXTS["old "] else ["the next recording failed"] + left,
-        "swept": not left,
+        "green": path.read_text(encoding="utf-8") == TEXTS["old "],
+        "left": left,
     }
 
 
