@@ -329,18 +329,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     """Close the scene when all fixtures are down; a recording is sealed here."""
-    finding, broken = None, None
+    finding, broken, leaving = None, None, False
     try:
         result = yield
-    except AssertionError as error:
-        if "mocked but not requested" in str(error) and (scene := item.stash.get(SCENE, None)) is not None:
-            from pytest_agentreplay.report.clashes import NOT_REQUESTED
+    except BaseException as raised:
+        leaving = isinstance(raised, KeyboardInterrupt | pytest.exit.Exception)
+        if (scene := item.stash.get(SCENE, None)) is not None:
+            from pytest_agentreplay.plugin.scenes import broken_off
 
-            if scene.mode == "replay":
-                error.add_note(NOT_REQUESTED)
+            broken_off(scene, raised)
         raise
     finally:
-        item.config.stash[OPEN] = None
         if item.config.stash.get(RESEEDS, False):
             item.config.option.randomly_reset_seed = True
             del item.config.stash[RESEEDS]
@@ -349,6 +348,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
                 finding = scene.end()
             except AgentReplayError as error:
                 broken = error
+            if not leaving:  # else there will be no report, and the end of the session tells it
+                item.config.stash[OPEN] = None
     if broken is not None:
         from pytest_agentreplay.plugin.scenes import unfit
 

@@ -83,7 +83,7 @@ class Store:
         return saved
 
     def _clear_journals(self, path: Path) -> None:
-        """Remove what killed recordings have left: journals of the test that is now recorded at `path`, and old ones."""
+        """Remove what killed runs have left: journals of the test that is recorded at `path` now, and old ones."""
         folder = layout.journal_path(self.root, path, "").parent
         for name in files.names_in(folder):
             journal = folder / name

@@ -124,6 +124,9 @@ class Recording(Scene):
                 self.told["why"] = str(error).partition("\n")[0]
                 self._keep_journal(isinstance(error, CannotWrite))
                 raise
+            except KeyboardInterrupt:
+                self._keep_journal(self.told["verdict"] == "not written")
+                raise
             self._keep_journal(False)
         return self.stragglers()
 

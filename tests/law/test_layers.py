@@ -269,7 +269,8 @@ OPENS = {"open", "fdopen", "FileIO"}
 def writes(tree: ast.AST) -> list[tuple[int, str]]:
     """What writes to the file system, or is a way to it: (line, what)."""
     found = []
-    library = {alias.asname or alias.name: alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}  # fmt: skip  # noqa: E501
+    imported = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    library = {alias.asname or alias.name: alias.name for alias in imported}
     for node in ast.walk(tree):
         match node:
             case ast.Import(names):
