@@ -73,7 +73,7 @@ class Store:
 
     def save(self, path: Path, text: str) -> str:
         """Write a snapshot, unless the file has changed since `load`; gives its sha256. Raises CannotWrite."""
-        fits(path, text)
+        fits(path, len(text.encode()))
         files.sweep(path.parent)
         if path in self._read:
             files.write_if_unchanged(path, text, self._read[path])
@@ -108,7 +108,7 @@ class Store:
 
     def save_pending(self, path: Path, text: str) -> Path:
         """Keep a run that waits for a person to put it at `path`; gives where. Raises CannotWrite."""
-        fits(path, text)
+        fits(path, len(text.encode()))
         files.private(layout.private_folder(self.root))
         pending = layout.pending_path(self.root, path)
         files.write_whole(pending, text)
@@ -121,9 +121,9 @@ class Store:
         return Journal(layout.journal_path(self.root, path, token), header)
 
 
-def fits(path: Path, text: str) -> None:
-    """Raises CannotWrite for a snapshot that would be too large to be read again."""
-    if (size := len(text.encode())) > files.LARGEST:
+def fits(path: Path, size: int) -> None:
+    """Raises CannotWrite for a snapshot that would be too large to be read again: it has `size` bytes, or more."""
+    if size > files.LARGEST:
         raise CannotWrite(
             f"{shown(path)}: would hold {size:,} bytes, and none of more than {files.LARGEST:,} is read.\n"
             "Give the test smaller inputs, or let it ask less; what stood there before is intact."

@@ -20,6 +20,7 @@ from pytest_agentreplay.boundaries.holding import Holding
 from pytest_agentreplay.boundaries.locales import locale_here
 from pytest_agentreplay.boundaries.pacing import Pacing
 from pytest_agentreplay.boundaries.zone import zone_here
+from pytest_agentreplay.codec.v1 import bodies_of
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.numbering import thinned
 from pytest_agentreplay.core.precedence import late_lanes, untangled
@@ -31,6 +32,7 @@ from pytest_agentreplay.errors import AgentReplayError, CannotWrite, SnapshotMis
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.snapshots import fits
 from pytest_agentreplay.workflow import kit
 from pytest_agentreplay.workflow.scene import Ended, Scene
 from pytest_agentreplay.workflow.sealing import checked
@@ -141,6 +143,7 @@ class Recording(Scene):
 
     def _write(self, run: Run, keep_old: str) -> None:
         """Put `run` in its place, or beside it when the old one is kept, and tell which."""
+        fits(self.place.snapshot, max((len(body) for x in run.exchanges for _, body in bodies_of(x)), default=0))
         run = self.redaction.rescan(replace(run, header=self.redaction.header(run.header)))
         text = checked(self.redaction, run, shown(self.place.snapshot))
         if keep_old:
