@@ -13,13 +13,13 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.boundaries import audit, lanes
+from pytest_agentreplay.boundaries import audit, lanes, sandbox
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.children import CHILD_EVENTS, environment, is_probe, is_repeat, program, short_name
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
 from pytest_agentreplay.boundaries.neighbours import sends_traces
-from pytest_agentreplay.boundaries.origins import origin
-from pytest_agentreplay.boundaries.peers import LIBRARY, SOCKET_EVENTS, Peer, is_socketpair, peer
+from pytest_agentreplay.boundaries.origins import is_agents, origin
+from pytest_agentreplay.boundaries.peers import LIBRARY, LOADED, MADE, SOCKET_EVENTS, Peer, is_socketpair, made, peer
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import FrameType
 
-EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY}
+EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY, LOADED, MADE}
 
 _WORDS = {
     "bind": ("listening socket on", "listening sockets on"),
@@ -36,15 +36,16 @@ _WORDS = {
     "library": ("call by the library", "calls by the library"),
     "lookup": ("look-up of", "look-ups of"),
     "send": ("datagram to", "datagrams to"),
+    "socket": ("socket of", "sockets of"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What no boundary took, and how often. `kind` is bind, child, connect, library, lookup or send.
+    """What no boundary took, and how often. `kind` is bind, child, connect, library, lookup, send or socket.
 
-    `target` is a library, a host ("db:5432"), the path of a socket file or the name of a program, `origin` the line
-    of the agent, "" where none was on the stack.
+    `target` is a library, a host ("db:5432"), the path of a socket file, the name of a program or a family of sockets,
+    `origin` the line of the agent, "" where none was on the stack.
     """
 
     kind: str
@@ -67,12 +68,16 @@ class Entry:
 
 
 def advice(kind: str, target: str) -> str:
-    """What to do about a library that is not met."""
+    """What to do about a library that is not met, and about a socket that was refused before it could say whom it reaches."""
+    if kind == "socket":
+        return "the sandbox makes none; without it the address is told"
     return f"{target} is not met: use httpx, requests or aiohttp for this call" if kind == "library" else ""
 
 
 def allowing(kind: str, target: str) -> str:
     """The ini line that lets `target` through."""
+    if kind == "socket":
+        return "agentreplay_sandbox = off"
     return f"{'agentreplay_allow_subprocess' if kind == 'child' else 'agentreplay_allow_hosts'} = {target}"
 
 
@@ -101,6 +106,7 @@ class Guard:
         self.served: Callable[[Mapping[str, str]], bool] | None = None  # whether a child's model calls come to us
         self._root = root
         self._counts: dict[tuple[str, str, str], int] = {}
+        self.loaded: dict[str, str] = {}  # library in C -> the line of the agent that loaded it
         self._asked: dict[int, set[str]] = {}
         self._reached: set[str] = set()
         self._before: Guard | None = None
@@ -164,6 +170,12 @@ class Guard:
         """What the event reaches out to, as (kind, target); None for what passes."""
         if event == LIBRARY:
             return None if self._hosts.look_up(args[0]) else ("library", args[0])
+        if event == LOADED:
+            self._note(args[0], frame)
+            return None
+        if event == MADE:
+            family = made(args, frame) if self.mode == "deny" and sandbox.closed() else ""
+            return ("socket", family) if family else None
         if event in CHILD_EVENTS:
             if self.served is not None and (environ := environment(event, args)) and self.served(environ):
                 return None
@@ -176,7 +188,16 @@ class Guard:
             return None
         return there.act, self._named(there)
 
+    def _note(self, library: object, frame: FrameType | None) -> None:
+        """A library in C was loaded, by a line of the agent's own or by another library, which nobody minds."""
+        while frame is not None and frame.f_globals.get("__name__") == "ctypes":
+            frame = frame.f_back
+        if frame is not None and is_agents(frame.f_code):
+            self.loaded.setdefault(str(library or "the C library"), origin(self._root))
+
     def _passes(self, there: Peer) -> bool:
+        if there.device:
+            return False
         if there.path:
             return there.act == "bind" or self._hosts.open_file(there.path)
         if there.act == "lookup":

@@ -23,6 +23,11 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "metavar": "HOW", "dest": "agentreplay_replay_tools", "default": None,
         "help": "frozen: tool results from the snapshot (the default); verify: read tools run too, results compared",
     }),
+    ("--agentreplay-sandbox", {
+        "metavar": "HOW", "dest": "agentreplay_sandbox", "default": None,
+        "help": "have the kernel refuse sockets too, to C code and children (Linux). require: or run nothing; "
+                "auto: where every selected test replays; off (the default)",
+    }),
     ("--agentreplay-no-prove", {
         "action": "store_true", "dest": "agentreplay_no_prove", "default": False,
         "help": "do not replay each new recording at once",
@@ -64,6 +69,9 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_seed", {"type": "string", "default": "", "help": "seed of random and uuid; else by test id"}),
     ("agentreplay_allow_hosts", {"type": "linelist", "default": [], "help": "hosts a replayed test may reach"}),
     ("agentreplay_allow_subprocess", {"type": "linelist", "default": [], "help": "programs it may start"}),
+    ("agentreplay_sandbox", {
+        "type": "string", "default": "off", "help": "the kernel refuses sockets too: require, auto or off",
+    }),
     ("agentreplay_children", {"type": "linelist", "default": [], "help": "children whose model calls are met: node *"}),
     ("agentreplay_env", {"type": "linelist", "default": [], "help": "environment variables to keep in snapshots"}),
     ("agentreplay_fixtures", {"type": "linelist", "default": [], "help": "files that tests depend on: data/*.json"}),

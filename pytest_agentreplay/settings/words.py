@@ -19,6 +19,7 @@ CLOCKS = ("stepped", "real", "virtual")
 ORDERS = ("auto", "recorded", "free", "loose")
 EFFECTS = ("read", "write")
 REPLAY_TOOLS = ("frozen", "verify")
+SANDBOXES = ("auto", "require", "off")
 UNUSED = ("warn", "fail", "ignore")
 NOT_YET = {
     "--replay": {"live": "Record anew with --snapshot-record, or run unrecorded with --replay=off."},
