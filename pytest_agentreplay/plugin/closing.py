@@ -7,7 +7,7 @@ every selected test is a replay that declares none; under xdist each worker clos
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -40,6 +40,16 @@ class Closing:
         if not found and not session.config.option.collectonly and (refused := sandbox.close()):
             found = [refused]
         self.why = several(found)
+        self.insist()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker of xdist that could not close its own ends before it has a test; the controller says why."""
+        self.why = getattr(node, "workeroutput", {}).get("agentreplay", {}).get("open", "")
+        self.insist()
+
+    def insist(self) -> None:
+        """Raise UsageError where the sandbox must be closed, and cannot be."""
         if self.why and self.how == "require":
             raise pytest.UsageError(f"--agentreplay-sandbox=require: {self.why}")
 

@@ -92,6 +92,7 @@ class Settings(NamedTuple):
     unused: str = "warn"
     children: tuple[str, ...] = ()
     sandbox: str = "off"
+    on_ci: bool = False
     orders: int = 0
     trial: Trial | None = None
 
@@ -200,6 +201,7 @@ def resolve(
         allow_subprocess=tuple(table["agentreplay_allow_subprocess"]),
         children=tuple(table["agentreplay_children"]),
         sandbox=sandbox,
+        on_ci=on_ci,
         env=tuple(table["agentreplay_env"]),
         fixtures=tuple(table["agentreplay_fixtures"]),
         headers=tuple(table["agentreplay_headers"]),
