@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -56,3 +57,11 @@ def test_clients_in_c_and_rust_are_tried_where_they_are(request):
     if request.config.getoption("env") == "clients":
         assert {name for name, probe in probes.PROBES.items() if probe.needs} <= set(probes.here())
     assert os.environ.get("CI", "") == "" or sum(1 for _ in probes.here()) >= 40
+
+
+def test_the_page_names_every_probe_with_its_level():
+    page = (Path(__file__).parents[2] / "docs/reference/network-guard.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*) \| (refused|passes)\b[^|]* \| ([^|]+) \|$", page, re.MULTILINE)
+    shown = {name: (l1 == "refused", l3 != "passes") for cell, l1, l3 in rows for name in re.findall(r"`(.+?)`", cell)}
+    shown.pop("except")
+    assert shown == {name: (probe.heard, True) for name, probe in probes.PROBES.items()}
