@@ -52,10 +52,10 @@ _WRAPPERS = frozenset({"_pydev_bundle.pydev_monkey", "pytest_agentreplay.boundar
 
 
 def program(event: str, args: tuple[Any, ...]) -> str:
-    """The program that `event` starts, as it was named; "sh" for a shell line, "fork" for a copy of this process,
-    "interpreter" for another one within it.
+    """The program that `event` starts, as it was named; "sh" for a shell line.
 
-    Never an argument of it: command lines hold secrets.
+    "fork" is a copy of this process, "interpreter" another one within it. Never an argument of it: command lines hold
+    secrets.
     """
     match event, args:
         case "subprocess.Popen", (executable, command, *_):

@@ -10,13 +10,13 @@ import contextlib
 import socket
 import threading
 import weakref
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.boundaries import audit, lanes, sandbox
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.children import CHILD_EVENTS, environment, is_probe, is_repeat, program, short_name
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
+from pytest_agentreplay.boundaries.ledger import WORDS, Entry, advice, allowing
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import is_agents, origin
 from pytest_agentreplay.boundaries.peers import LIBRARY, LOADED, MADE, SOCKET_EVENTS, Peer, is_socketpair, made, peer
@@ -28,57 +28,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
 EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY, LOADED, MADE}
-
-_WORDS = {
-    "bind": ("listening socket on", "listening sockets on"),
-    "child": ("child process", "child processes"),
-    "connect": ("connect to", "connects to"),
-    "library": ("call by the library", "calls by the library"),
-    "lookup": ("look-up of", "look-ups of"),
-    "send": ("datagram to", "datagrams to"),
-    "socket": ("socket of", "sockets of"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What no boundary took, and how often. `kind` is bind, child, connect, library, lookup, send or socket.
-
-    `target` is a library, a host ("db:5432"), the path of a socket file, the name of a program or a family of sockets,
-    `origin` the line of the agent, "" where none was on the stack.
-    """
-
-    kind: str
-    target: str
-    origin: str
-    count: int
-
-    def line(self) -> str:
-        """For people: "3 connects to db:5432 from shop/db.py:12 in rows"."""
-        words = _WORDS[self.kind][self.count != 1]
-        return f"{self.count} {words} {self.target}" + (f" from {self.origin}" if self.origin else "")
-
-    def allow(self) -> str:
-        """The ini line that lets it through."""
-        return allowing(self.kind, self.target)
-
-    def advice(self) -> str:
-        """What else to do about it; "" where there is nothing more to say."""
-        return advice(self.kind, self.target)
-
-
-def advice(kind: str, target: str) -> str:
-    """What to do about a library that is not met, and about a socket that was refused before it could say whom it reaches."""
-    if kind == "socket":
-        return "the sandbox makes none; without it the address is told"
-    return f"{target} is not met: use httpx, requests or aiohttp for this call" if kind == "library" else ""
-
-
-def allowing(kind: str, target: str) -> str:
-    """The ini line that lets `target` through."""
-    if kind == "socket":
-        return "agentreplay_sandbox = off"
-    return f"{'agentreplay_allow_subprocess' if kind == 'child' else 'agentreplay_allow_hosts'} = {target}"
 
 
 class Guard:
@@ -157,7 +106,7 @@ class Guard:
     def refuse_late(self, event: str, args: tuple[Any, ...], frame: FrameType | None, late: list[str]) -> None:
         """An audit event of a straggler, after its test's end. Raises ReplayDiverged; `late` takes a line about it."""
         if (found := self._crosses(event, args, frame)) is not None:
-            what = f"{_WORDS[found[0]][0]} {found[1]}"
+            what = f"{WORDS[found[0]][0]} {found[1]}"
             if sends_traces(frame):
                 _close(found[0], args)
                 raise ReplayDiverged(_not_sent(found[1]))
@@ -239,7 +188,7 @@ def _refuse(kind: str, target: str, origin: str) -> NoReturn:
     """Latch the divergence where there is a gate to latch it, and brake."""
     divergence = Divergence(
         Kind.NETWORK,
-        f"{_WORDS[kind][0]} {target} refused: {advice(kind, target) or 'a replay reaches nothing'}",
+        f"{WORDS[kind][0]} {target} refused: {advice(kind, target) or 'a replay reaches nothing'}",
         origin=origin,
         hints=(allowing(kind, target),),
     )

@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from pytest_agentreplay.boundaries.sandbox import INSIDE
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -34,7 +36,6 @@ LOADED = "ctypes.dlopen"
 """Audit event of a library in C that is loaded by hand: what it does is not heard."""
 
 _REVERSE = frozenset({"socket.gethostbyaddr", "socket.getnameinfo"})
-_OUTWARD = {family for family in socket.AddressFamily if family.name not in {"AF_ALG", "AF_NETLINK", "AF_SYSTEM", "AF_UNIX"}}
 _KERNEL = {getattr(socket, name, None) for name in ("AF_NETLINK", "AF_ALG", "AF_SYSTEM")} - {None}
 
 
@@ -42,7 +43,8 @@ _KERNEL = {getattr(socket, name, None) for name in ("AF_NETLINK", "AF_ALG", "AF_
 class Peer:
     """Whom a socket reaches: a `host` with its `port` (None where none was named), or the `path` of a socket file.
 
-    `device` is the address of any other family (a network card, a virtual machine). `reverse` is a look-up of the name of an address; the address of an address needs no name server.
+    `device` is the address of any other family (a network card, a virtual machine). `reverse` is a look-up of the name
+    of an address; the address of an address needs no name server.
     """
 
     act: Act
@@ -85,10 +87,12 @@ def made(args: tuple[Any, ...], frame: FrameType | None) -> str:
     Also "" for the question whether there is IPv6, which urllib3 asks when it is imported and takes no for an answer.
     """
     family = args[1]
-    if family not in _OUTWARD or (frame is not None and frame.f_locals.get("fileno") is not None):
+    if family in INSIDE or family < 0 or (frame is not None and frame.f_locals.get("fileno") is not None):
         return ""
-    asks = frame is not None and frame.f_back is not None and frame.f_back.f_code.co_name in {"_has_ipv6", "has_dualstack_ipv6"}
-    return "" if asks else getattr(socket.AddressFamily(family), "name", str(family))
+    by = frame.f_back if frame is not None else None
+    if by is not None and by.f_code.co_name in {"_has_ipv6", "has_dualstack_ipv6"}:
+        return ""
+    return socket.AddressFamily(family).name if family in {*socket.AddressFamily} else str(family)
 
 
 def is_socketpair(frame: FrameType | None) -> bool:

@@ -13,6 +13,7 @@ import socket
 import stat
 import struct
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def close() -> str:
     global _closed  # noqa: PLW0603  a filter is for the whole process
     if _closed:
         return ""
+    if sys.platform != "linux":
+        return missing()
     if why := missing() or _install(MACHINES[os.uname().machine]):
         return why
     if why := _still_open():
@@ -142,12 +145,11 @@ def _sockets() -> Iterator[socket.socket]:
     waiting = socket.getdefaulttimeout()
     socket.setdefaulttimeout(None)  # with one, a second look would change how the first one blocks
     try:
-        for name in os.listdir("/proc/self/fd"):
+        for entry in [*Path("/proc/self/fd").iterdir()]:
             try:
-                if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                    one = socket.socket(fileno=os.dup(int(name)))
-                else:
+                if not stat.S_ISSOCK(os.fstat(int(entry.name)).st_mode):
                     continue
+                one = socket.socket(fileno=os.dup(int(entry.name)))
             except OSError:  # closed meanwhile
                 continue
             with one:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 Told = dict[str, Any]
 
 
-STAND_INS = frozenset({"dummy", "example", "fake", "mock", "never", "placeholder", "replay", "replayed", "test", "unused"})
+STAND_INS = frozenset(
+    {"dummy", "example", "fake", "mock", "never", "placeholder", "replay", "replayed", "test", "unused"}
+)
 """Words of a value that is none: a client wants some key, and a replay any."""
 
 NOTHING_VERIFIED = (

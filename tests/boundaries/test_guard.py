@@ -23,10 +23,11 @@ import openai
 import pytest
 import trio
 
-from pytest_agentreplay.boundaries import audit, children, guard, lanes, peers, seams
+from pytest_agentreplay.boundaries import audit, children, guard, lanes, ledger, peers, seams
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.crossing import Crossing
-from pytest_agentreplay.boundaries.guard import Bystander, Entry, Guard
+from pytest_agentreplay.boundaries.guard import Bystander, Guard
+from pytest_agentreplay.boundaries.ledger import Entry
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.core.recorder import Recorder
@@ -813,7 +814,7 @@ def test_entries_read_well():
     assert Entry("child", "git", "a.py:3 in f", 2).line() == "2 child processes git from a.py:3 in f"
     assert Entry("send", "[::1]:53", "", 1).line() == "1 datagram to [::1]:53"
     assert Entry("library", "grpc", "", 1).line() == "1 call by the library grpc"
-    assert set(guard._WORDS) == {"child", "library", "socket", *peers.SOCKET_EVENTS.values()}
+    assert set(ledger.WORDS) == {"child", "library", "socket", *peers.SOCKET_EVENTS.values()}
 
 
 def test_an_ipv6_peer_is_written_in_brackets():

@@ -71,6 +71,7 @@ def test_another_machine_says_so(monkeypatch):
     assert sandbox.missing() == "the filter is written for x86_64 and aarch64 of 64 bits, and this is riscv64"
 
 
+@linux
 def test_a_kernel_that_minds_no_filter_is_not_told_as_a_closed_one(monkeypatch):
     monkeypatch.setattr(sandbox, "missing", lambda: "")
     monkeypatch.setattr(sandbox, "_install", lambda machine: "")

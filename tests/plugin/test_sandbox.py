@@ -83,7 +83,9 @@ def test_a_session_of_replays_is_closed_by_the_kernel(recorded, how, workers):
 
 def level(project):
     suite = ET.parse(project.root / "junit.xml").getroot()[0]
-    return [one.get("value") for one in suite.iterfind("properties/property") if one.get("name") == "agentreplay.network"]
+    return [
+        one.get("value") for one in suite.iterfind("properties/property") if one.get("name") == "agentreplay.network"
+    ]
 
 
 def test_without_the_sandbox_an_allowed_child_gets_out(recorded):
@@ -104,7 +106,7 @@ def test_a_mixed_suite_keeps_its_network(recorded, workers):
     assert required.returncode == 4, required.stdout + required.stderr
     assert "--agentreplay-sandbox=require: test_shop.py::test_plain is not replayed" in said(required) + required.stderr
     assert "passed" not in required.stdout
-    assert "INTERNALERROR" not in required.stdout and "Traceback" not in required.stdout + required.stderr
+    assert not {"INTERNALERROR>", "Traceback"} & {*(required.stdout + required.stderr).split()}
     alone = project.offline("--agentreplay-sandbox=require", "test_shop.py::test_refund")
     assert alone.returncode == 0, alone.stdout + alone.stderr
 
@@ -127,7 +129,8 @@ def test_a_swallowed_refusal_of_the_kernel_fails_the_test(recorded):
     project = recorded(SWALLOWS)
     done = project.offline("--agentreplay-sandbox=require", CURIOUS="1")
     assert done.returncode == 1
-    assert "[AR-NET]" in done.stdout and "socket of AF_INET" in done.stdout, done.stdout
+    assert "[AR-NET]" in done.stdout, done.stdout
+    assert "socket of AF_INET" in done.stdout, done.stdout
     assert "agentreplay_sandbox = off" in done.stdout
 
 
@@ -141,7 +144,9 @@ def test_a_swallowed_refusal_of_the_kernel_fails_the_test(recorded):
 )
 def test_what_a_test_declares_keeps_the_sandbox_off(recorded, marker, why):
     project = recorded(SWALLOWS)
-    project.edit("test_shop.py", "def test_refund(", f"import pytest\n@pytest.mark.agentreplay({marker})\ndef test_refund(")
+    project.edit(
+        "test_shop.py", "def test_refund(", f"import pytest\n@pytest.mark.agentreplay({marker})\ndef test_refund("
+    )
     done = project.run("--agentreplay-sandbox=auto")
     assert f"agentreplay: network closed (L1), not L3: {why}" in said(done)
 
@@ -176,7 +181,8 @@ def test_the_ini_line_holds_for_replays_and_the_flag_for_this_run(recorded):
 def test_a_session_without_replays_is_left_alone(project):
     project.write(test_plain="import socket\ndef test_plain():\n    socket.socket().close()\n")
     done = project.run("--agentreplay-sandbox=auto", "test_plain.py")
-    assert done.returncode == 0 and "1 passed" in done.stdout
+    assert done.returncode == 0
+    assert "1 passed" in done.stdout
 
 
 LOADS = """
@@ -198,10 +204,15 @@ def test_what_is_loaded_in_c_is_told_where_no_kernel_refuses_it(recorded):
 
 def test_a_job_that_replays_needs_no_credentials_and_is_told_of_those_it_has(recorded):
     project = recorded(SWALLOWS)
-    held = {"MODEL_API_KEY": "dummy-key-for-replays", "SHOP_TOKEN": "a8d0f17c2b9e", "DB_PASSWORD_FILE": "run/secrets/db"}
+    held = {
+        "MODEL_API_KEY": "dummy-key-for-replays",
+        "SHOP_TOKEN": "a8d0f17c2b9e",
+        "DB_PASSWORD_FILE": "run/secrets/db",
+    }
     done = project.offline(CI="true", **held)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("secrets")]
-    assert line.startswith("secrets   SHOP_TOKEN") and "a8d0f17c2b9e" not in done.stdout
+    assert line.startswith("secrets   SHOP_TOKEN")
+    assert "a8d0f17c2b9e" not in done.stdout
     assert "MODEL_API_KEY" not in line
     assert "secrets" not in project.offline(**held).stdout, "on a machine of one's own that is as usual"
     project.write(test_plain="def test_plain():\n    pass\n")

@@ -29,14 +29,13 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import lanes, sandbox, seams
 from pytest_agentreplay.boundaries.crossing import Crossing
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.core.recorder import Recorder
-from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -262,7 +261,9 @@ def swallowed(place: Place) -> None:
 
 
 def address_of(place: Place) -> Any:
-    return ctypes.create_string_buffer(struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", place.port, b"\x7f\0\0\1"))
+    return ctypes.create_string_buffer(
+        struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", place.port, b"\x7f\0\0\1")
+    )
 
 
 def by_libc(place: Place) -> None:
@@ -595,7 +596,7 @@ class Listener:
         os.close(self._end)
         os.close(self._stop)
 
-    def __enter__(self) -> Listener:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -617,7 +618,7 @@ class Prober:
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def __enter__(self) -> Prober:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -625,7 +626,8 @@ class Prober:
 
     def verdict(self, name: str, level: str) -> Verdict:
         """Try one probe at one level, in a process of its own, against a server of its own."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             with Listener(folder) as listener:
