@@ -22,6 +22,9 @@ def tried_again(report: pytest.TestReport) -> bool:
     return str(report.outcome) == "rerun"
 
 
+CLOSING = "agentreplay-closing"
+"""The name of the plugin that closes the sandbox; there is none where nobody asked for one."""
+
 UNHARMED = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
 
 
@@ -40,6 +43,7 @@ class SessionLines:
         self.passed: dict[str, bool] = {}
         self.ran: dict[str, bool] = {}
         self.lost = False
+        self.levels: set[str] = set()
         self.nothing_verified = False
         self.unused: dict[str, Any] = {}
 
@@ -74,6 +78,13 @@ class SessionLines:
         if (tries := self.tries.pop(report.nodeid, 1)) > 1:
             told["tries"] = tries
         self.told.append(told)
+        self.levels |= {told["network"]} if "network" in told else set()
+
+    def into_junit(self, config: pytest.Config) -> None:
+        """Write the level of the network guard into the report: the lowest one of any test."""
+        for report in config.pluginmanager.get_plugins() if self.levels else ():
+            if hasattr(report, "add_global_property"):
+                report.add_global_property("agentreplay.network", min(self.levels))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -96,6 +107,8 @@ class SessionLines:
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
         if looked := self.look(session):
             self.elsewhere.append({"looked": [looked]})
+        if (closing := config.pluginmanager.get_plugin(CLOSING)) is not None and closing.why:
+            self.elsewhere.append({"open": closing.why})
         if self.crashed and (self.told or config.stash[BASE].mode == "record"):
             self.elsewhere.append({"lost": self.crashed})
         self.nothing_verified = config.stash[BASE].replay_tools == "verify" and not any(
@@ -164,9 +177,11 @@ class SessionLines:
         """The footer: only when there is something to say."""
         if not self.told and not self.facts and not self.nothing_verified:
             return
-        from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer
+        from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer, secrets_lines
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
+        if self.levels and config.stash[BASE].on_ci:
+            lines += secrets_lines(os.environ)
         for late in self.facts.get("late", ()):  # too late for a report: it is told below, and counted as an error
             where = late["test"].partition("::")[0], None, late["test"]
             error = pytest.TestReport(late["test"], where, {}, "failed", late["call"], "teardown")
