@@ -66,9 +66,10 @@ def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:
 
 def broken(told: Sequence[JsonObject], digest: str) -> str:
     """Where the revisions do not lead from one to the next and to `digest`; "" where they do."""
-    for number, (revision, ends) in enumerate(zip(told, [*(r.get("from") for r in told[1:]), digest], strict=True), 1):
-        if revision.get("to") != ends:
-            return f"revision {number} does not lead to {'the next one' if number < len(told) else 'what is sealed'}"
+    for number, revision in enumerate(told, 1):
+        last = number == len(told)
+        if revision.get("to") != (digest if last else told[number].get("from")):
+            return f"revision {number} does not lead to {'what is sealed' if last else 'the next one'}"
     return ""
 
 

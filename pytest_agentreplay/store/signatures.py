@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pytest_agentreplay.errors import CannotSign, SnapshotEdited, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, locks
 from pytest_agentreplay.store.shown import shown
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMESPACE = "agentreplay"
 SUFFIX = ".sig"
@@ -58,14 +56,17 @@ def signer(lock: Path, signers: Path) -> str:
         ) from None
     if not given.startswith(BEGINS) or len(given) > LARGEST:
         raise SnapshotUnreadable("is no ssh signature", file=shown(signature))
-    words = ["-f", str(signers.absolute()), "-s", str(signature.absolute())]
-    known = ssh_keygen(["-Y", "find-principals", *words], b"")
-    name = known.stdout.decode(errors="replace").partition("\n")[0].strip()
-    if known.returncode or not name:
-        raise SnapshotEdited(f"is signed by nobody in {shown(signers)}", file=shown(signature))
-    checked = ssh_keygen(["-Y", "verify", *words, "-I", name, "-n", NAMESPACE], data)
-    if checked.returncode:
-        raise SnapshotEdited(f"is no signature of this lock: {last_line(checked)}", file=shown(signature))
+    with TemporaryDirectory() as folder:
+        copy = Path(folder, signature.name)
+        files.write_whole(copy, given.replace(b"\r\n", b"\n"))  # ssh-keygen takes no other line ends
+        words = ["-f", str(signers.absolute()), "-s", str(copy)]
+        known = ssh_keygen(["-Y", "find-principals", *words], b"")
+        name = known.stdout.decode(errors="replace").partition("\n")[0].strip()
+        if known.returncode or not name:
+            raise SnapshotEdited(f"is signed by nobody in {shown(signers)}", file=shown(signature))
+        checked = ssh_keygen(["-Y", "verify", *words, "-I", name, "-n", NAMESPACE], data)
+        if checked.returncode:
+            raise SnapshotEdited(f"is no signature of this lock: {last_line(checked)}", file=shown(signature))
     return name
 
 
