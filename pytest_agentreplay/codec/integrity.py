@@ -27,7 +27,7 @@ FIRST_FORM = "agentreplay-c1"
 """Read only: the digest of compact JSON, and none over the seal itself."""
 
 SHORT = 16
-_MARK = f',\n "{KEY}": '
+_MARK = f',\n "{KEY}": '.encode()
 _PREFIX = b"agentreplay/snapshot/v2\0"
 
 
@@ -37,7 +37,7 @@ def sealed(content: Stored, revisions: Sequence[JsonObject] = ()) -> str:
     seal: Stored = {
         "alg": ALGORITHM,
         "form": FORM,
-        "digest": _digest(above),
+        "digest": _digest(above.encode("utf-8", "surrogatepass")),
         "parts": parts(content),
         "exchanges": exchanges(content["exchanges"]),
         "revisions": list(revisions),
@@ -65,39 +65,44 @@ def own(seal: Stored) -> str:
     return parsing.canonical_digest({key: value for key, value in seal.items() if key != "self"})
 
 
+def own_fits(doc: Stored) -> bool:
+    """Whether the seal is what it says of itself, and stands where it belongs."""
+    seal = doc[KEY]
+    return next(reversed(doc)) == KEY and next(reversed(seal)) == "self" and seal["self"] == own(seal)
+
+
 def fits(doc: Stored, text: str, file: str) -> tuple[bool, str]:
     """Whether the seal of a file in the newest form fits, and the digest of its content. Raises SnapshotUnreadable."""
-    seal = doc[KEY]
-    above = _above(text)
+    seal, data = doc[KEY], text.encode("utf-8", "surrogatepass")
+    above = _above(data)
     digest = "" if above is None else _digest(above)
     try:
         if digest != seal.get("digest"):
             parsing.strict(text, file)
             digest = laid_out(doc)
-        elif "\\u" in text and ("\\ud" in text or "\\uD" in text):  # half a character has no other way into a text
+        elif b"\\" in data and (b"\\ud" in data or b"\\uD" in data):  # half a character has no other way into a text
             parsing.strict(text, file)
-        last = next(reversed(seal))
-        return digest == seal.get("digest") and last == "self" and own(seal) == seal[last], digest
+        return digest == seal.get("digest") and own_fits(doc), digest
     except RecursionError:
         raise parsing.too_deep(file) from None
 
 
 def laid_out(doc: Stored) -> str:
     """The digest of the content of `doc`, however its text was laid out. Raises RecursionError."""
-    return _digest(members({key: value for key, value in doc.items() if key != KEY}))
+    return _digest(members({key: value for key, value in doc.items() if key != KEY}).encode("utf-8", "surrogatepass"))
 
 
-def _digest(above: str) -> str:
-    return hashlib.sha256(_PREFIX + above.encode("utf-8", "surrogatepass")).hexdigest()
+def _digest(above: bytes) -> str:
+    return hashlib.sha256(_PREFIX + above).hexdigest()
 
 
-def _above(text: str) -> str | None:
-    """The text above the seal; None where more comes after it, or two of them."""
-    if "\r" in text:
-        text = text.replace("\r\n", "\n")
-    above, _, seal = text.rpartition(_MARK)
+def _above(data: bytes) -> bytes | None:
+    """What stands above the seal; None where more comes after it, or two of them."""
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+    above, _, seal = data.rpartition(_MARK)
     try:
-        keys = _pairs.decode(f'{{"{KEY}": {seal}')
+        keys = _pairs.decode(f'{{"{KEY}": {seal.decode()}')
     except ValueError:
         return None
     return above if [key for key, _ in keys] == [KEY] else None
