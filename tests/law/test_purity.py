@@ -41,6 +41,7 @@ VALUES = {
     "pathlib",
     "re",
     "string",
+    "struct",
     "threading",
     "types",
     "typing",

@@ -1,13 +1,16 @@
 """Redaction: what may be stored of a call and its outcome. Nothing behind the gate has ever seen a secret.
 
-Headers by allow-list; known values (environment, auth headers seen, `agentreplay.secret`) in every guise; credentials
-in URLs by name; places as marks. Fails closed: a body that cannot be read within bounds is replaced, not passed, and
-the last scan (`leaks`) names categories, never values.
+Headers by allow-list; known values (environment, auth headers seen, `agentreplay.secret`) in every guise; what names,
+schemes and shapes give away, in every layer of a text (`detecting`); credentials in URLs by name; places as marks. What
+a rule finds once is known from then on. Fails closed: a body that cannot be read within bounds is replaced, not passed,
+and the last scan (`leaks`) names categories, never values.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
 import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -15,20 +18,30 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply, WireCall
 from pytest_agentreplay.core.redaction import headers as header_rules
 from pytest_agentreplay.core.redaction.deltas import find_joined
-from pytest_agentreplay.core.redaction.known import PLACEHOLDER, Known
+from pytest_agentreplay.core.redaction.detecting import REACH, Detector, united
+from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
+from pytest_agentreplay.core.redaction.fields import strength
+from pytest_agentreplay.core.redaction.known import Known, is_bare_number
+from pytest_agentreplay.core.redaction.pii import PERSONAL, names_a_person
+from pytest_agentreplay.core.redaction.placeholders import Placeholders
+from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.core.redaction.remembering import Remembering
 from pytest_agentreplay.core.redaction.rewriting import Rewriting
-from pytest_agentreplay.core.redaction.spans import disjoint
+from pytest_agentreplay.core.redaction.spans import disjoint, splice
 from pytest_agentreplay.core.redaction.urls import ENCODED, redact_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, JsonObject, Outcome, Run
+    from pytest_agentreplay.core.redaction.detecting import Found
     from pytest_agentreplay.core.redaction.places import Places
+    from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.redaction.spans import Span
 
 MEMO = 256
+LEARNT = 256
+"""So many values that rules have found are known from then on; one more is only replaced where a rule finds it."""
 
 
 class Redaction:
@@ -40,19 +53,26 @@ class Redaction:
         *,
         allow_headers: Iterable[str] = (),
         decoders: Mapping[str, Callable[[bytes], bytes]] | None = None,
+        policy: Policy = PLAIN,
     ) -> None:
         """`allow_headers` adds to both allow-lists; `decoders` opens content codings beyond gzip and deflate."""
         self._places = places
+        self._policy = policy
+        self._personal = PERSONAL | policy.personal
         self._known = Known()
-        self._extra = frozenset(name.lower() for name in allow_headers)
+        self._placeholders = Placeholders(self._personal, policy.placeholders)
+        self._detector = Detector(policy, self._known, self._placeholders)
+        self._by_rule = 0
+        self._extra = frozenset(name.lower() for name in (*allow_headers, *policy.keep_headers))
         self._uses: dict[str, header_rules.Use] = {}
         self._learnt: set[tuple[str, str]] = set()
         self._remembering = Remembering(self._both)
         self._clean: set[tuple[str, Headers, int]] = set()
         self._began: int | None = None
         self._hits: dict[str, int] = {}
-        self._inward = Rewriting(self._everything, self._applied, self._opaque, decoders or {})
-        self._again = Rewriting(self._secrets, self._applied, self._opaque, decoders or {})
+        kinds: Any = {"named": self._named, "placed": self._placed if policy.paths else None}
+        self._inward = Rewriting(self._everything, self._applied, self._opaque, decoders or {}, **kinds)
+        self._again = Rewriting(self._secrets, self._applied, self._opaque, decoders or {}, **kinds)
         self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, decoders or {}, "{{")
 
     def learn(self, category: str, value: str) -> bool:
@@ -64,7 +84,7 @@ class Redaction:
         kept = []
         for pair in headers:
             name = pair[0]
-            use = self._uses.get(name) or self._uses.setdefault(name, header_rules.use(name.lower(), self._extra))
+            use = self._uses.get(name) or self._uses.setdefault(name, self._use(name.lower()))
             if use == "keep":
                 kept.append(pair)
             elif use == "learn" and pair not in self._learnt:
@@ -72,6 +92,10 @@ class Redaction:
                     self._known.learn(category, value)
                 self._learnt.add(pair)
         return tuple(kept)
+
+    def _use(self, name: str) -> header_rules.Use:
+        use = header_rules.use(name, self._extra)
+        return "drop" if use == "keep" and name in self._policy.headers else use
 
     def call(self, call: Call) -> Call:
         """The call as it may be stored; its headers have been through `headers` already."""
@@ -117,14 +141,26 @@ class Redaction:
             return replace(run, header=header)
         return replace(run, header=header, exchanges=tuple(map(self._exchange, run.exchanges)))
 
+    def recall(self, tags: Mapping[str, str]) -> None:
+        """Know the personal values of a recording again, by its `tags`. Before anything is redacted."""
+        self._placeholders.recall(tags)
+
     def leaks(self, data: bytes) -> tuple[str, ...]:
-        """Categories of the known values that serialised text still holds; empty when it may be written."""
-        return self._known.categories_in(data)
+        """Categories of what serialised text still holds; empty when it may be written. Never the values."""
+        return tuple(sorted({hit.category for hit in self._detector.last(data)}))
+
+    def findings(self, data: bytes) -> list[tuple[int, int, str]]:
+        """Where secrets stand in a text, and personal values if the policy names them: (start, end, category)."""
+        return [(hit.start, hit.end, hit.category) for hit in self._detector.all(data)]
 
     @property
     def record(self) -> JsonObject:
-        """What was done how often: placeholders by category, marks by place."""
-        return {"placeholders": dict(sorted(self._hits.items())), "places": dict(sorted(self._places.counts.items()))}
+        """What was done how often: placeholders by category, marks by place; the tags of personal values."""
+        record: JsonObject = {
+            "placeholders": dict(sorted(self._hits.items())),
+            "places": dict(sorted(self._places.counts.items())),
+        }
+        return record | ({"tags": dict(sorted(self._placeholders.tags.items()))} if self._placeholders.tags else {})
 
     def _exchange(self, exchange: Exchange) -> Exchange:
         call = self._again.call(self._url(exchange.call))
@@ -138,12 +174,49 @@ class Redaction:
         url = redact_url(call.url, self._instead)
         return call if url == call.url else replace(call, url=url)
 
-    def _instead(self, category: str, value: str) -> str:
-        if PLACEHOLDER.fullmatch(value.encode()):
+    def _instead(self, category: str, value: str, *, learn: bool = True) -> str:
+        if self._placeholders.pattern.fullmatch(as_bytes(value)):
             return value
-        self._known.learn(category, value)
+        if learn:
+            self._known.learn(category, value)
         self._note(category)
-        return self._known.placeholder(category, value).decode()
+        return self._placeholder(category, value).decode()
+
+    def _placeholder(self, category: str, value: str) -> bytes:
+        return self._placeholders.of(self._known.category(value, category), value)
+
+    def _placed(self, tree: Any) -> Any:
+        """A tree without what the policy's paths mean: of an object or a list, every value in it."""
+        for category, path in self._policy.paths:
+            tree = path.replace(tree, functools.partial(self._scalars, category))
+        return tree
+
+    def _scalars(self, category: str, tree: Any) -> Any:
+        match tree:
+            case dict():
+                return {name: self._scalars(category, value) for name, value in tree.items()}
+            case list():
+                return [self._scalars(category, value) for value in tree]
+            case bool() | None | "":
+                return tree
+            case _:
+                return self._instead(category, str(tree), learn=category not in self._personal)
+
+    def _named(self, name: str, value: Any) -> Any:
+        """A member of a tree, by its name: as it would be in JSON text."""
+        if not isinstance(value, str | int) or isinstance(value, bool) or not value:
+            return value
+        personal = self._policy.pii and names_a_person(name)
+        if strength(name) in {"", "parameter"} and name.lower() not in self._policy.names and not personal:
+            return value
+        data = as_bytes(json.dumps({name: value}, ensure_ascii=False))
+        first = len(as_bytes(json.dumps(name, ensure_ascii=False))) + 1
+        spans = [span for span in self._found(data) if span[0] > first]
+        if not spans:
+            return value
+        self._applied(spans)
+        [changed] = json.loads(as_text(splice(data, spans))).values()
+        return changed
 
     def _veiled(self, tree: Any) -> Any:
         """A frozen value without what the agent itself calls secret (a SecretStr), however short; the same if none."""
@@ -163,9 +236,10 @@ class Redaction:
     def _reply_headers(self, headers: Headers) -> Headers:
         kept = []
         for name, value in headers:
-            if not header_rules.kept_in_reply(name.lower(), self._extra) and value:
+            lower = name.lower()
+            if value and (lower in self._policy.headers or not header_rules.kept_in_reply(lower, self._extra)):
                 self._note("header")
-                value = self._known.placeholder("header", value).decode()  # noqa: PLW2901  the value that is stored
+                value = self._placeholder("header", value).decode()  # noqa: PLW2901  the value that is stored
             elif name.lower() in {"location", "link", "content-location"}:
                 value = redact_url(value, self._instead)  # noqa: PLW2901  as above
             kept.append((name, value))
@@ -173,31 +247,53 @@ class Redaction:
 
     def _opaque(self, data: bytes) -> bytes:
         self._note("opaque")
-        return self._known.placeholder("opaque", hashlib.sha256(data).hexdigest())
+        return self._placeholders.of("opaque", hashlib.sha256(data).hexdigest())
 
     def _secrets(self, data: bytes, stream: bool) -> list[Span]:
-        if self._began is None:
-            self._began = self._known.generation
-        spans = self._known.find(data)
-        if stream and self._known.generation:
-            spans = disjoint(find_joined(data, self._known.find), spans)
-        return self._decoded_placeholders(data, spans)
+        return self._joined_first(data, self._found) if stream else self._found(data)
 
     def _everything(self, data: bytes, stream: bool) -> list[Span]:
         if self._began is None:
             self._began = self._known.generation
-        if not stream and not self._known.numeric:
-            # What a guise may be drawn out by, colour codes, counts twice; escapes and marks are short.
-            reach = 2 * max(self._known.reach, self._places.reach) + 64
-            return self._remembering(data, reach, self._known.generation)
-        spans = self._both(data)
-        if stream and (joined := find_joined(data, self._both)):
-            spans = disjoint(joined, spans)
-        return spans
+        if stream:
+            return self._joined_first(data, self._both)
+        if self._known.numeric:
+            return self._both(data)
+        # What a guise may be drawn out by, colour codes, counts twice; escapes and marks are short.
+        reach = 2 * max(self._known.reach, self._places.reach, REACH) + 64
+        return self._remembering(data, reach, self._known.generation)
 
-    def _both(self, data: bytes) -> list[Span]:
-        spans, marks = self._known.find(data), self._places.marks_in(data)
-        return self._decoded_placeholders(data, disjoint(spans, marks) if marks else spans)
+    def _joined_first(self, data: bytes, find: Callable[..., list[Span]]) -> list[Span]:
+        """What is found in the joined text of a stream, and then what stands in one fragment and is no piece of it."""
+        joined = find_joined(data, find)
+        return disjoint(joined, find(data, [(start, end) for start, end, _ in joined])) if joined else find(data)
+
+    def _both(self, data: bytes, taken: Iterable[tuple[int, int]] = ()) -> list[Span]:
+        spans, marks = self._found(data, taken), self._places.marks_in(data)
+        return disjoint(spans, marks) if marks else spans
+
+    def _found(self, data: bytes, taken: Iterable[tuple[int, int]] = ()) -> list[Span]:
+        """The secrets in `data`, none of which overlaps what is `taken`; what a rule finds is known from now on."""
+        found = self._detector.all(data)
+        if taken:
+            found = [hit for hit in found if not any(hit.start < end and start < hit.end for start, end in taken)]
+        if found and self._learns(found):
+            found = united([self._detector.known(data), found])
+        return self._decoded_placeholders(data, [self._span(data, hit) for hit in found])
+
+    def _learns(self, found: Iterable[Found]) -> bool:
+        """Whether something among `found` was not known before."""
+        before = self._known.generation
+        for hit in found:
+            if hit.by_rule and hit.category not in self._personal and self._by_rule < LEARNT:
+                self._known.learn(hit.category, hit.value, hit.also)
+        self._by_rule += self._known.generation - before
+        return self._known.generation > before
+
+    def _span(self, data: bytes, hit: Found) -> Span:
+        text = self._placeholder(hit.category, hit.value)
+        quoted = hit.value.isdigit() and is_bare_number(data, hit.start, hit.end)
+        return hit.start, hit.end, b'"' + text + b'"' if quoted else text
 
     @staticmethod
     def _decoded_placeholders(data: bytes, spans: list[Span]) -> list[Span]:
@@ -209,8 +305,8 @@ class Redaction:
     def _applied(self, spans: list[Span]) -> None:
         self._places.count(spans)
         for _, _, text in spans:
-            if hit := PLACEHOLDER.search(text):
-                self._note(hit[0].split(b":")[1].decode())
+            if (category := self._placeholders.category(text.strip(b'"'))) is not None:
+                self._note(category)
 
     def _note(self, category: str) -> None:
         self._hits[category] = self._hits.get(category, 0) + 1

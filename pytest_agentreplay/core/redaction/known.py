@@ -1,8 +1,4 @@
-"""Known values: the secrets of this run, found in every guise, each under one numbered placeholder.
-
-`[[redacted:<category>:<n>]]` is a fixed point: nothing is ever found inside a placeholder, so that redacting twice
-is redacting once and an agent may send a placeholder back.
-"""
+"""Known values: the secrets of this run, found in every guise."""
 
 from __future__ import annotations
 
@@ -11,20 +7,20 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.redaction.encodings import secret_guises
+from pytest_agentreplay.core.redaction.encodings import as_bytes, secret_guises
+from pytest_agentreplay.core.redaction.placeholders import CATEGORY_NAME
 from pytest_agentreplay.core.redaction.secret_names import worth_knowing
+from pytest_agentreplay.core.redaction.views import squeezed, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.core.redaction.spans import Span
+    from pytest_agentreplay.core.redaction.views import View
 
-PLACEHOLDER = re.compile(rb"\[\[redacted:[a-z][a-z0-9-]*:[0-9]+\]\]")
-CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 LONG_LINE = 16
-PAINT = re.compile(
-    rb"(?:\x1b|\\u001[bB]|\\x1b)\[[0-9;]*[A-Za-z]|\xe2\x80[\x8b-\x8d]|\xef\xbb\xbf|\\u200[b-dB-D]|\\ufeff"
-)
+_STARS = re.compile(rb"\*{3,}")
+_MASK_SHOWS = 4
+_MASK_SIDE = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +29,7 @@ class Secret:
 
     category: str
     value: str
+    raw: bytes
 
     def __repr__(self) -> str:
         return f"Secret({self.category})"
@@ -52,11 +49,12 @@ class Known:
         self._lock = Lock()
         self._secrets: dict[str, Secret] = {}
         self._guises: dict[bytes, list[tuple[bytes, tuple[bytes, ...], Secret]]] = {}
-        self._numbers: dict[tuple[str, str], bytes] = {}
-        self._counters: dict[str, int] = {}
 
-    def learn(self, category: str, value: str) -> bool:
-        """Know `value` from now on; gives whether it is long and rare enough. The lines of a long value count too."""
+    def learn(self, category: str, value: str, also: Iterable[str] = ()) -> bool:
+        """Know `value` from now on; gives whether it is long and rare enough. The lines of a long value count too.
+
+        `also` are other spellings of it, which are known as the same.
+        """
         if not CATEGORY_NAME.match(category):
             raise ValueError("a category is named with lower-case letters, digits and -")
         value = value.strip()
@@ -64,8 +62,9 @@ class Known:
             return False
         if value in self._secrets:
             return True
-        secret = Secret(category, value)
+        secret = Secret(category, value, as_bytes(value))
         parts = {value: None, value.replace("\r\n", "\n"): None, value.replace("\n", "\r\n"): None}
+        parts.update((other, None) for other in also if worth_knowing(other))
         lines = value.splitlines()
         if len(lines) > 1:
             parts.update((line, None) for line in lines if len(line) >= LONG_LINE and not line.startswith("-----"))
@@ -81,87 +80,65 @@ class Known:
                 self.generation += 1
         return True
 
-    def placeholder(self, category: str, value: str) -> bytes:
-        """The placeholder of a value, numbered within its category when it first appears. `value` need not be known."""
+    def find(self, view: View) -> Iterator[tuple[int, int, Secret]]:
+        """Where secrets stand in a view, in no order: in every guise at its top, as they are in what it decodes to."""
+        if not self._secrets:
+            return
+        if view.above is None:
+            yield from self._guised(view.text)
+            if b"***" in view.text:
+                yield from self._masked(view.text)
+        else:
+            yield from self._plain(view.text)
+        for other in (squeezed(view), widened(view)):
+            if other is not None:
+                for start, end, secret in self._plain(other.text):
+                    yield *other.up(start, end), secret
+
+    def category(self, value: str, otherwise: str) -> str:
+        """The category under which `value` is known, or the one given."""
         secret = self._secrets.get(value)
-        key = (secret.category if secret is not None else category, value)
-        with self._lock:
-            if key not in self._numbers:
-                number = self._counters[key[0]] = self._counters.get(key[0], 0) + 1
-                self._numbers[key] = f"[[redacted:{key[0]}:{number}]]".encode()
-            return self._numbers[key]
+        return otherwise if secret is None else secret.category
 
-    def find(self, data: bytes) -> list[Span]:
-        """Where known values stand, in order, with their placeholders; what overlaps is one span."""
-        return [(start, end, self._instead(data, start, end, secret)) for start, end, secret in self._merged(data)]
-
-    def categories_in(self, data: bytes) -> tuple[str, ...]:
-        """The categories of the known values that `data` still holds, sorted; never the values."""
-        return tuple(sorted({secret.category for _, _, secret in self._merged(data)}))
-
-    def _instead(self, data: bytes, start: int, end: int, secret: Secret) -> bytes:
-        text = self.placeholder(secret.category, secret.value)
-        if secret.value.isdigit() and is_bare_number(data, start, end):
-            return b'"' + text + b'"'
-        return text
-
-    def _merged(self, data: bytes) -> list[tuple[int, int, Secret]]:
-        found = list(self._raw(data))
-        if is_painted(data):
-            found += self._unpainted(data)
-        if not found:
-            return []
-        found.sort(key=lambda hit: (hit[0], -hit[1]))
-        if b"[[redacted:" in data:
-            ours = [hit.span() for hit in PLACEHOLDER.finditer(data)]
-            found = [hit for hit in found if not any(start < hit[1] and hit[0] < end for start, end in ours)]
-        merged: list[tuple[int, int, Secret]] = []
-        for start, end, secret in found:
-            if merged and start < merged[-1][1]:
-                if end > merged[-1][1]:
-                    merged[-1] = (merged[-1][0], end, merged[-1][2])
-            else:
-                merged.append((start, end, secret))
-        return merged
-
-    def _raw(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
+    def _guised(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
         for sign, group in self._guises.items():
             if sign not in data:
                 continue
             for _, needles, secret in [entry for entry in group if entry[0] in data]:
                 for needle in needles:
-                    at = data.find(needle)
-                    while at >= 0:
-                        yield at, at + len(needle), secret
-                        at = data.find(needle, at + len(needle))
+                    yield from ((start, end, secret) for start, end in everywhere(needle, data))
 
-    def _unpainted(self, data: bytes) -> list[tuple[int, int, Secret]]:
-        """Hits that colour codes or zero-width characters run through."""
-        kept: list[bytes] = []
-        origin: list[tuple[int, int]] = []
-        at = size = 0
-        for paint in PAINT.finditer(data):
-            origin.append((size, at))
-            kept.append(data[at : paint.start()])
-            size += paint.start() - at
-            at = paint.end()
-        if not at:
-            return []
-        origin.append((size, at))
-        kept.append(data[at:])
+    def _plain(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
+        for secret in self._secrets.values():
+            yield from ((start, end, secret) for start, end in everywhere(secret.raw, data))
 
-        def place(offset: int) -> int:
-            begin, real = max(pair for pair in origin if pair[0] <= offset)
-            return real + offset - begin
-
-        return [(place(start), place(end - 1) + 1, secret) for start, end, secret in self._raw(b"".join(kept))]
+    def _masked(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
+        """Values with their middle starred out: head and tail still tell which key it is."""
+        for stars in _STARS.finditer(data):
+            head = data[max(0, stars.start() - _MASK_SIDE) : stars.start()]
+            tail = data[stars.end() : stars.end() + _MASK_SIDE]
+            for secret in self._secrets.values():
+                shown, rest = common_tail(head, secret.raw), common_head(tail, secret.raw)
+                if shown >= _MASK_SHOWS and rest >= _MASK_SHOWS and shown + rest < len(secret.raw):
+                    yield stars.start() - shown, stars.end() + rest, secret
 
 
-def is_painted(data: bytes) -> bool:
-    """Whether there may be colour codes or zero-width characters; a few scans, no regex."""
-    if b"\x1b" in data or (b"\xe2" in data and b"\xe2\x80" in data):
-        return True
-    return b"\\" in data and (b"\\u001" in data or b"\\u200" in data or b"\\x1b" in data)
+def everywhere(needle: bytes, data: bytes) -> Iterator[tuple[int, int]]:
+    """Where `needle` stands in `data`."""
+    at = data.find(needle)
+    while at >= 0:
+        yield at, at + len(needle)
+        at = data.find(needle, at + len(needle))
+
+
+def common_tail(head: bytes, value: bytes) -> int:
+    """How many bytes at the end of `head` are those that `value` begins with."""
+    return next((size for size in range(min(len(head), len(value)), 0, -1) if head.endswith(value[:size])), 0)
+
+
+def common_head(tail: bytes, value: bytes) -> int:
+    """How many bytes at the beginning of `tail` are those that `value` ends with."""
+    return next((size for size in range(min(len(tail), len(value)), 0, -1) if tail.startswith(value[-size:])), 0)
 
 
 def is_bare_number(data: bytes, start: int, end: int) -> bool:

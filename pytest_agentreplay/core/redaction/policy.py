@@ -20,8 +20,8 @@ class Policy:
     `pii` turns the shipped set of that name on, `strict` public addresses too. `shapes` are matched in texts, `paths`
     (a category and where) and `names` (lower case -> category) in JSON. `headers` are left out of what is stored,
     `keep_headers` are stored beyond the shipped list. The values of the variables `secret_environment` count as known;
-    those of `environment` may be stored. `placeholders` says by category what stands instead, `{n}` being the number.
-    `digest` is that of the file, "" for none.
+    those of `environment` may be stored. `personal` are the categories whose placeholders match exactly, `placeholders`
+    says by category what stands instead, `{n}` being the number. `digest` is that of the file, "" for none.
     """
 
     pii: bool = False
@@ -33,6 +33,7 @@ class Policy:
     keep_headers: frozenset[str] = frozenset()
     environment: tuple[str, ...] = ()
     secret_environment: tuple[str, ...] = ()
+    personal: frozenset[str] = frozenset()
     placeholders: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     digest: str = ""
 

@@ -1,0 +1,106 @@
+"""Fields: names that say that their value is a secret, and values that only stand in for one.
+
+Stricter than `secret_names.looks_secret`, which reads variables, headers and parameters: bodies are full of things
+called token and key.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from pytest_agentreplay.core.redaction.secret_names import HARMLESS_BEFORE_TOKEN, HARMLESS_LAST, WORDS, names
+
+Strength: TypeAlias = Literal["strong", "weak", "digits", "parameter", ""]
+"""What a name says of its value: a secret for sure; one if it looks random; one even in digits; one in a URL."""
+
+SURE = names(
+    "password passwd pwd passphrase passcode secret apikey privatekey secretkey accesskey authtoken accesstoken"
+    " sessiontoken refreshtoken authorization credential credentials cookie jwt csrftoken xsrftoken"
+)
+KEYS = names(
+    "api secret private access account encryption signing signature master auth service subscription license shared app"
+    " application client admin root deploy ssh hmac aes rsa webhook storage server write read functions function host"
+    " decryption cipher session security consumer openai anthropic azure google gemini mistral cohere groq"
+)
+TOKENS = names(
+    "access auth refresh id session bearer private api security csrf xsrf oauth user bot deploy personal device push"
+    " verification reset login authentication authorization secret client service account app registration invite"
+    " csrfmiddleware webhook"
+)
+DIGITS = names("password passwd pwd passcode pin otp")
+PARAMETERS = names("code sig signature sid session sessionid")
+HARMLESS = names("policy hint strength reset expired required length field input label prompt min max id ids hash")
+
+SHORTEST = 6
+FEWEST = 4
+"""A value of fewer different characters is drawn, or left blank."""
+_STAND_IN = re.compile(
+    rb"""\A(?: \$\{?\w[\w.:-]*\}? | %\w+% | \{+[^{}]*\}+ | <[^<>]*> | \[+[^\[\]]*\]+ | [*xX.\-_#\x80-\xff]+
+    | \w*\*{3,}\w*
+    | (?i:none|null|nil|true|false|undefined|unset|empty|n/?a|string|todo|tbd|default|required|optional|missing|unknown
+        |redacted|masked|hidden|removed|filtered|changeme|change-me|replace-?me|not[ _-]?set|invalid|valid|expired
+        |example|dummy|fake|sample|placeholder|test|testing|anonymous
+        |secret|password|passwd|bearer|basic|token|api[_-]?key|aws4-hmac-sha256)
+    | (?i:(?:your|my|the|some|insert|enter|put|paste|add|replace|example|dummy|fake|test|sample)[ _-][\w .-]*)
+    | (?i:(?:sk|pk|key|token)[_-](?:test|dummy|fake|x{3,}|ci|local)(?:[_-][a-z_-]*)?)
+    | (?i:[\w-]*[_-](?:here|goes-here|placeholder|redacted|example))
+    | (?i:os\.environ|os\.getenv|process\.env|env\.|getenv|getpass|secrets?\.|settings\.|config\.|self\.|args\.).*
+    | [A-Za-z_][\w.]*[(\[].*
+    | [A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+
+    )\Z""",
+    re.VERBOSE | re.DOTALL,
+)
+LONGEST_STAND_IN = 200
+_RANDOM = re.compile(rb"[A-Za-z0-9_\-+/=.~%:]{12,}\Z")
+
+
+@lru_cache(maxsize=4096)
+def strength(name: str) -> Strength:
+    """What a field's name says of its value; "" for nothing."""
+    words = [word.lower() for word in WORDS.findall(name)]
+    while len(words) > 1 and words[-1].isdigit():
+        words.pop()
+    if not words or words[-1] in HARMLESS_LAST or words[-1] in HARMLESS or "max" in words:
+        return ""
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    if last in DIGITS:
+        return "digits"
+    if last in SURE or (last == "secrets" and before in {"client", "app"}):
+        return "strong"
+    if last == "key" and (before in KEYS or {"secret", "api"} & set(words[:-1])):
+        return "strong"
+    if last == "token":
+        if before in TOKENS:
+            return "strong"
+        return "" if before in HARMLESS_BEFORE_TOKEN else "weak"
+    if last in {"auth", "pass", "csrf", "xsrf"}:
+        return "weak"
+    return "parameter" if last in PARAMETERS else ""
+
+
+def is_stand_in(value: bytes) -> bool:
+    """Whether a value only says where a secret would be: `$KEY`, `your-key-here`, `None`, code that fetches one."""
+    return len(value) <= LONGEST_STAND_IN and _STAND_IN.match(value.strip()) is not None
+
+
+def looks_random(value: bytes) -> bool:
+    """Whether a value is long, of one word, and of letters and digits both, as generated ones are."""
+    return _RANDOM.match(value) is not None and any(48 <= byte < 58 for byte in value) and not value.isdigit()
+
+
+def believed(said: Strength, value: bytes, *, quoted: bool) -> bool:
+    """Whether `value`, under a name that says `said`, is taken for a secret."""
+    if len(value) < (4 if said == "digits" else SHORTEST) or is_stand_in(value):
+        return False
+    if len(set(value)) < FEWEST and not value.isdigit():
+        return False
+    if said == "digits" and value.isdigit():
+        return True
+    if quoted and said in {"strong", "digits"}:
+        # Prose that a form shows beside such a field has spaces; a passphrase that has them too goes by its name alone.
+        return b" " not in value.strip() or looks_random(value.replace(b" ", b""))
+    if said in {"strong", "digits"}:
+        return any(48 <= byte < 58 for byte in value) or len(value) >= 20
+    return looks_random(value)

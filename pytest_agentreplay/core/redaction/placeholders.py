@@ -1,0 +1,116 @@
+"""Placeholders: what stands instead of a value, numbered by first appearance, the same for the same value.
+
+    [[redacted:key:1]]                       in general
+    user1@redacted.invalid                   an e-mail address
+    <header>.<payload>.redacted-jwt-1        a JSON web token: its own header, and a payload that expires in 2100
+    cmVkYWN0ZWQ6MDAwMDAx                     what follows "Basic": redacted:000001
+
+They are a fixed point: nothing is ever found inside one, so that redacting twice is redacting once and an agent may
+send a placeholder back. Those of secrets match up to renaming. Those of personal values match exactly: a recording
+keeps a tag of 16 bits with each, by which a replay knows a value again; one with another tag gets a number of its own.
+Of ten billion phone numbers 150,000 share a tag, so that a tag tells none of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from threading import Lock
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+EXPIRES_2100 = base64.urlsafe_b64encode(b'{"exp":4102444800}').rstrip(b"=").decode()
+_BASIC = base64.b64encode(b"redacted:").decode()
+SHAPES = (
+    r"\[\[redacted:(?P<category>[a-z][a-z0-9-]*):[0-9]+\]\]",
+    rf"eyJ[\w-]*\.{EXPIRES_2100}\.redacted-jwt-[0-9]+-?",
+    rf"{_BASIC}[A-Za-z0-9+/]{{8}}",
+)
+"""The placeholders of secrets, as patterns of `re`."""
+SIGNS = ("[[redacted:", ".redacted-jwt-", _BASIC)
+"""One of these stands in every text that holds such a placeholder."""
+MAIL = r"user[0-9]+@redacted\.invalid"
+PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
+CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
+
+
+class Placeholders:
+    """The placeholders of one run. Safe from any thread."""
+
+    def __init__(self, personal: Collection[str] = (), texts: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`personal` are the categories that match exactly, `texts` a project's own placeholders, holding `{n}`."""
+        self._personal = frozenset(personal)
+        self._texts = dict(texts)
+        self._lock = Lock()
+        self._given: dict[tuple[str, str], bytes] = {}
+        self._categories: dict[bytes, str] = {}
+        self._counters: dict[str, int] = {}
+        self._recorded: dict[tuple[str, str], list[int]] = {}
+        self.tags: dict[str, str] = {}
+        self._signs = tuple(max(text.split("{n}"), key=len).encode() for text in self._texts.values())
+        own = (re.escape(text).replace(r"\{n\}", "[0-9]+") for text in self._texts.values())
+        self.pattern = re.compile(b"|".join([*(text.encode() for text in own), PLACEHOLDER.pattern]))
+
+    def recall(self, tags: Mapping[str, str]) -> None:
+        """Know personal values of a recording again, by its `tags`: "email:1" -> "3fa9". Before any is given out."""
+        for name, tag in tags.items():
+            category, _, number = name.rpartition(":")
+            self._recorded.setdefault((category, tag), []).append(int(number))
+            self._counters[category] = max(self._counters.get(category, 0), int(number))
+
+    def of(self, category: str, value: str) -> bytes:
+        """The placeholder of a value, numbered within its category when it first appears."""
+        key = category, value
+        with self._lock:
+            if (given := self._given.get(key)) is None:
+                number = self._number(category, value)
+                given = self._given[key] = self._text(category, number, value).encode()
+                self._categories[given] = category
+            return given
+
+    def may_be_in(self, text: bytes) -> bool:
+        """Whether a placeholder may stand in `text`: a few scans."""
+        return b"redacted" in text or _BASIC.encode() in text or any(sign in text for sign in self._signs)
+
+    def category(self, placeholder: bytes) -> str | None:
+        """Of which category a placeholder is that `of` has given; None for any other text."""
+        return self._categories.get(placeholder)
+
+    def inside(self, text: bytes) -> list[tuple[int, int]]:
+        """Where placeholders stand in `text`."""
+        return [found.span() for found in self.pattern.finditer(text)]
+
+    def _number(self, category: str, value: str) -> int:
+        if category in self._personal:
+            tag = tag_of(category, value)
+            if recorded := self._recorded.get((category, tag)):
+                number = recorded.pop(0) if len(recorded) > 1 else recorded[0]
+                self.tags[f"{category}:{number}"] = tag
+                return number
+        number = self._counters[category] = self._counters.get(category, 0) + 1
+        if category in self._personal:
+            self.tags[f"{category}:{number}"] = tag
+        return number
+
+    def _text(self, category: str, number: int, value: str) -> str:
+        if category in self._texts:
+            return self._texts[category].replace("{n}", str(number))
+        match category:
+            case "email":
+                return f"user{number}@redacted.invalid"
+            case "jwt" if value.startswith("eyJ"):
+                text = f"{value.partition('.')[0]}.{EXPIRES_2100}.redacted-jwt-{number}"
+                return text if len(text.rpartition(".")[2]) % 4 != 1 else f"{text}-"  # no base64 has that length
+            case "basic":
+                return base64.b64encode(f"redacted:{number:06}".encode()).decode()
+            case _:
+                return f"[[redacted:{category}:{number}]]"
+
+
+def tag_of(category: str, value: str) -> str:
+    """Sixteen bits of a value's digest, in hex: too few to tell the value, enough to tell another one from it."""
+    return hashlib.sha256(f"agentreplay/tag/1\0{category}\0{value}".encode("utf-8", "surrogatepass")).hexdigest()[:4]
