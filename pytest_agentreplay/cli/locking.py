@@ -10,6 +10,7 @@ from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complai
 from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, HttpReply
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
+from pytest_agentreplay.report.escape import line
 from pytest_agentreplay.store import files, layout, locks, signatures
 from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
@@ -19,17 +20,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+def tell(text: str) -> None:
+    """Print what may hold the names of files and the words of people, on one line."""
+    say(line(text))
+
+
+def warn(error: Exception | str, code: int) -> int:
+    """Say on stderr, on one line, what is not right; gives `code`."""
+    return complain(line(str(error)), code)
+
+
 def verify(options: argparse.Namespace) -> int:
     """`agentreplay verify PATH... [--signers FILE]`: files, or folders that hold them, with the locks in these."""
     folders = [path for path in options.paths if path.is_dir()]
     if options.signers is not None and len(folders) < len(options.paths):
-        return complain("--signers: name the folders whose locks were signed, and no single file", USAGE)
+        return warn("--signers: name the folders whose locks were signed, and no single file", USAGE)
     targets = [
         file for path in options.paths for file in (files.below(path, layout.SUFFIX) if path in folders else [path])
     ]
     guards = [lock for folder in folders for lock in locks.within(folder.absolute())]
     if not (targets or guards or options.signers):
-        return complain(f"there is no *.snapshot.json below {', '.join(map(shown, options.paths))}", NOTHING)
+        return warn(f"there is no *.snapshot.json below {', '.join(map(shown, options.paths))}", NOTHING)
     worst = max([SAME, *map(verified, targets), *map(compared, guards)])
     if options.signers is not None:
         worst = max([worst, *(signed(folder / locks.NAME, options.signers) for folder in folders)])
@@ -44,14 +55,15 @@ def verified(file: Path) -> int:
         restore(snapshot)
         edited = [] if snapshot.sealed else codec.edited(data, file=shown(file))
     except SnapshotError as error:
-        return complain(error, USAGE if isinstance(error, SnapshotMissing) else DAMAGED)
+        return warn(error, USAGE if isinstance(error, SnapshotMissing) else DAMAGED)
     if edited:
-        return complain(f"{shown(file)}: edited after it was sealed: {', '.join(edited)}", DAMAGED)
+        return warn(f"{shown(file)}: edited after it was sealed: {', '.join(edited)}", DAMAGED)
     if snapshot.broken:
-        return complain(f"{shown(file)}: {snapshot.broken}; restore the file from git", DAMAGED)
-    say(f"{shown(file)}: whole and sealed")
+        return warn(f"{shown(file)}: {snapshot.broken}; restore the file from git", DAMAGED)
+    tell(f"{shown(file)}: whole and sealed")
     for revision in snapshot.revisions:
-        say(f"    resealed {revision.get('at', '')}: {revision.get('reason', '')}".replace(" :", ":"))
+        day = f" {revision['at']}" if revision.get("at") else ""
+        tell(f"    resealed{day}: {revision.get('reason', '')}")
     return SAME
 
 
@@ -68,12 +80,12 @@ def compared(lock: Path) -> int:
     try:
         found = locks.check(lock)
     except SnapshotError as error:
-        return complain(error, DAMAGED)
-    for line in found:
-        complain(f"{shown(lock)}: {line}", DAMAGED)
+        return warn(error, DAMAGED)
+    for difference in found:
+        warn(f"{shown(lock)}: {difference}", DAMAGED)
     if found:
-        return complain(f"if that is meant: agentreplay lock {quoted(shown(lock.parent))}", DAMAGED)
-    say(f"{shown(lock)}: the snapshots are those that were locked")
+        return warn(f"if that is meant: agentreplay lock {quoted(shown(lock.parent))}", DAMAGED)
+    tell(f"{shown(lock)}: the snapshots are those that were locked")
     return SAME
 
 
@@ -82,8 +94,8 @@ def signed(lock: Path, signers: Path) -> int:
     try:
         name = signatures.signer(lock, signers)
     except SnapshotError as error:
-        return complain(error, DAMAGED)
-    say(f"{shown(lock)}: signed by {name}")
+        return warn(error, DAMAGED)
+    tell(f"{shown(lock)}: signed by {name}")
     return SAME
 
 
@@ -92,21 +104,21 @@ def lock(options: argparse.Namespace) -> int:
     folder = options.folder.absolute() if options.folder is not None else root_above(Path.cwd())
     file = folder / locks.NAME
     if options.check and options.sign is not None:
-        return complain("--check and --sign: what is signed is what was just locked; give one of them", USAGE)
+        return warn("--check and --sign: what is signed is what was just locked; give one of them", USAGE)
     if not folder.is_dir():
-        return complain(f"{shown(folder)}: there is no such folder", USAGE)
+        return warn(f"{shown(folder)}: there is no such folder", USAGE)
     if options.check:
         return compared(file)
     if not files.exists(file) and not any(locks.snapshots(folder)):
-        return complain(f"there is no *.snapshot.json below {shown(folder)}", NOTHING)
+        return warn(f"there is no *.snapshot.json below {shown(folder)}", NOTHING)
     done = locks.write(folder)
     if isinstance(done, list):
-        for line in done:
-            complain(line, DAMAGED)
-        return complain(f"{shown(file)}: not written; restore these, or agentreplay reseal FILE --reason WHY", DAMAGED)
-    say(f"{shown(file)}: {done} snapshot{'s' * (done != 1)} locked")
+        for why in done:
+            warn(why, DAMAGED)
+        return warn(f"{shown(file)}: not written; restore these, or agentreplay reseal FILE --reason WHY", DAMAGED)
+    tell(f"{shown(file)}: {done} snapshot{'s' * (done != 1)} locked")
     if options.sign is not None:
-        say(f"{shown(signatures.sign(file, options.sign))}: signed")
+        tell(f"{shown(signatures.sign(file, options.sign))}: signed")
     return SAME
 
 
@@ -115,4 +127,4 @@ def remind(changed: Iterable[Path]) -> None:
     root = root_above(Path.cwd())
     for file in dict.fromkeys(file for snapshot in changed for file in locks.over(snapshot.absolute(), root)):
         if locks.told(file):
-            say(f"{shown(file)}: no longer fits; to lock what is there: agentreplay lock {quoted(shown(file.parent))}")
+            tell(f"{shown(file)}: no longer fits; to lock what is there: agentreplay lock {quoted(shown(file.parent))}")

@@ -101,10 +101,15 @@ def _parts(doc: Stored, seal: Stored) -> Iterator[str]:
     now = integrity.parts(doc)
     for key in now:
         if key in before and before[key] != now[key]:
-            yield key[:40]
+            yield _named(key)
         elif key not in before and not first:
-            yield f"{key[:40]} (added)"
-    yield from (f"{key[:40]} (gone)" for key in before if key not in now)
+            yield f"{_named(key)} (added)"
+    yield from (f"{_named(key)} (gone)" for key in before if key not in now)
+
+
+def _named(key: str) -> str:
+    """A key as it may be shown; it was not written by us."""
+    return key[:40] if key.isascii() and key.isprintable() else ascii(key[:40])
 
 
 def _exchanges(before: Any, stored: list[Any]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.paths import near
 from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.report.escape import line
 from pytest_agentreplay.report.session import plural
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def lock_lines(unlike: Mapping[str, Sequence[str]], *, verbosity: int, here: str
         name, folder = near(Path(lock), Path(here)), near(Path(lock).parent, Path(here))
         bound = len(found) if verbosity > 0 else SHOWN
         lines.append(f"locked    {name}: {plural(len(found), 'snapshot')} not as locked")
-        lines += [f"          {line}" for line in found[:bound]]
+        lines += [f"          {line(difference)}" for difference in found[:bound]]
         if len(found) > bound:
             lines.append(f"          and {len(found) - bound} more: -v shows all")
         lines.append(f"          if that is meant:   agentreplay lock {quoted(folder)}")

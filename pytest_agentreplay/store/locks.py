@@ -9,6 +9,7 @@ records and renames snapshots would race for it, and say so instead.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 NAME = "agentreplay.lock"
 LARGEST = 10_000_000
 LONGEST = 4096
+TRIES = 9
+"""How often the folder is looked at, while others lock it too."""
 
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]+)  ([0-9]{1,9})", re.ASCII)
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
@@ -135,13 +138,20 @@ def text(entries: dict[str, Entry]) -> str:
 def write(folder: Path) -> list[str] | int:
     """Lock what lies below `folder`: the number of snapshots, or why not. Raises CannotWrite."""
     lock = folder / NAME
-    with files.locked(lock):
+    for _ in range(TRIES):
+        before = files.sha256_of(lock)
         found = look(folder)
         if found.unfit:
             return found.unfit
         new = text(found.entries)
-        if not files.exists(lock) or files.read(lock) != new.encode():
-            files.write_whole(lock, new)
+        if hashlib.sha256(new.encode()).hexdigest() == before:
+            break
+        try:
+            files.write_if_unchanged(lock, new, before)
+            break
+        except CannotWrite:
+            if files.sha256_of(lock) == before:
+                raise
     return len(found.entries)
 
 

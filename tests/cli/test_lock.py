@@ -133,6 +133,23 @@ def test_verify_shows_who_has_resealed_and_why(root, run):
     assert "revision 1 does not lead to the next one" in err
 
 
+def test_no_reason_or_name_of_a_file_writes_lines_of_its_own(root, run):
+    file = root / HERE / "test_one.snapshot.json"
+    text = codec.reseal(file.read_text("utf-8").replace('"1"', '"3"'), "x\n::stop-commands::y\x1b[2J", file="f")
+    file.write_text(text, encoding="utf-8", newline="")
+    _, out, _ = run("verify", HERE)
+    assert "    resealed: x\\n::stop-commands::y\\x1b[2J\n" in out
+    assert run("lock")[0] == SAME
+    if os.name == "nt":
+        return
+    odd = file.with_name("a\n::error::b.snapshot.json")
+    shutil.copy(file, odd)
+    for words in (["verify", "."], ["lock"], ["lock", "--check"]):
+        code, out, err = run(*words)
+        assert code != SAME or words[0] == "verify"
+        assert not any(line.startswith("::") for line in (*err.splitlines(), *out.splitlines())), words
+
+
 def test_an_edit_of_a_reason_is_an_edit(root, run):
     file = f"{HERE}/test_one.snapshot.json"
     edit(root / file)

@@ -133,6 +133,7 @@ def in_the_seal(**new: object) -> str:
         pytest.param(json.dumps(KEYS_OF_THE_FILE), ["the order of its keys"], id="the order of top-level keys"),
         pytest.param(json.dumps({"integrity": SEAL, **DOC}), ["the order of its keys"], id="the seal in another place"),
         pytest.param(tree(**{"x-mine": 1}), ["x-mine (added)"], id="a key of one's own"),
+        pytest.param(tree(**{"x-\x1b[2J\n": 1}), ["'x-\\x1b[2J\\n' (added)"], id="a key that would be acted on"),
         pytest.param(tree(blobs={**DOC["blobs"], "x": ["QUJD"]}), ["blobs"], id="one more blob"),
         pytest.param(tree(blobs={**DOC["blobs"], BLOB: ["QUJD"]}), None, id="a blob"),
         pytest.param(tree(blobs={OTHER: DOC["blobs"][OTHER], BLOB: DOC["blobs"][BLOB]}), ["blobs"], id="their order"),

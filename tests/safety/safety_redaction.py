@@ -99,7 +99,9 @@ def speed_of(bodies: list[bytes]) -> float:
     redactions = [Redaction(Places({"root": "/home/ada/project", "tmp": "/tmp/pytest-of-ada"})) for _ in bodies]
     for redaction in redactions:
         redaction.learn("key", "tok" + "-a-key-of-the-environment")
-    calls = [HttpCall("POST", "https://api.test/v1/chat", (("content-type", "application/json"),), Body(b)) for b in bodies]
+    calls = [
+        HttpCall("POST", "https://api.test/v1/chat", (("content-type", "application/json"),), Body(b)) for b in bodies
+    ]
     begun = time.process_time()
     for redaction, call in zip(redactions, calls, strict=True):
         assert redaction.call(call) is not None
