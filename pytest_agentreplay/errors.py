@@ -10,6 +10,7 @@
     │   ├── SnapshotEdited       readable, but not the content that was sealed
     │   └── SnapshotMisplaced    it belongs to another test
     ├── CannotWrite              the disk, the tree or the last scan refused the file; the old one is intact
+    ├── CannotSign               ssh-keygen is not there, or does not sign or check a lock
     ├── CannotFreeze             a value that would not come back equal and of the same type
     ├── CannotRedirect           a tool that cannot be met where the agent holds it
     └── Leak                     the last scan found a known secret; nothing was written
@@ -82,6 +83,10 @@ class SnapshotMisplaced(SnapshotError):
 
 class CannotWrite(AgentReplayError):
     """A file could not be written whole; whatever stood there before is intact."""
+
+
+class CannotSign(AgentReplayError):
+    """A lock that ssh-keygen does not sign, or whose signature cannot be checked here."""
 
 
 class CannotFreeze(AgentReplayError):

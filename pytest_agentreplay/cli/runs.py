@@ -111,7 +111,9 @@ def run_test(file: Path, *words: str) -> int:
 
 def accept(options: argparse.Namespace) -> int:
     """`agentreplay accept ...`."""
+    from pytest_agentreplay.cli.locking import remind
     from pytest_agentreplay.core.shell import quoted
+    from pytest_agentreplay.store import layout
     from pytest_agentreplay.store.projects import root_above
     from pytest_agentreplay.workflow import accept as accepting
 
@@ -130,5 +132,7 @@ def accept(options: argparse.Namespace) -> int:
         for file in waiting:
             say(f"agentreplay accept {quoted(shown(file))}")
         return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
-    say(accepting.take(options.what.absolute()))
+    what = options.what.absolute()
+    say(accepting.take(what))
+    remind([layout.home_path(what) or what])
     return SAME

@@ -73,14 +73,26 @@ def _refuse_conflict(text: str, file: str) -> None:
 def _refuse_content(text: str, file: str) -> NoReturn:
     """Name what readers stumbled over, with its place; a stack that was nearly full already has none."""
     strict(text, file)
-    raise SnapshotUnreadable("nested too deep to be read from here", file=file)
+    raise too_deep(file)
+
+
+def too_deep(file: str) -> SnapshotUnreadable:
+    """The error for what no stack has room for, at the place from where it was read."""
+    return SnapshotUnreadable("nested too deep to be read from here", file=file)
 
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-_decoder = json.JSONDecoder(parse_constant=_no_constant)
+def _bounded(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_bounded)
 _canonical = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec import parsing
+from pytest_agentreplay.codec import integrity, parsing
 from pytest_agentreplay.codec.blobs import BlobReader
 from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter, digest
 from pytest_agentreplay.codec.exchanges import exchange_out, header_out
-from pytest_agentreplay.codec.pretty import pretty
 from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in
 from pytest_agentreplay.core.model import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
@@ -25,13 +24,11 @@ if TYPE_CHECKING:
 
 VERSION = "1.0"
 NEEDS = "frozen-agentreplay >= 0.1"
-FORM = "agentreplay-c1"
 
 _KEYS = frozenset({"schemaVersion", "needs", "header", "exchanges", "blobs", "integrity"})
 SMALL = 512
 """Bytes of a reply that is restored together with its exchange, whose parts are at hand then."""
 
-_SHORT = 16
 _DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError)
 """What reading damaged content raises; all of it becomes SnapshotUnreadable where the exchange is known."""
 
@@ -45,7 +42,7 @@ def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
     """The text of `run`. Raises CannotWrite should it not come back exactly."""
     plain: frozenset[Place] = frozenset()
     while True:
-        text = pretty(_document(run, plain, revisions))
+        text = _document(run, plain, revisions)
         lost = frozenset(_lost(text, run))
         if not lost:
             return text
@@ -58,7 +55,7 @@ def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
         plain |= lost
 
 
-def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]) -> Stored:
+def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]) -> str:
     bodies = BodyWriter(plain)
     doc: Stored = {
         "schemaVersion": VERSION,
@@ -68,19 +65,7 @@ def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]
     }
     if bodies.blobs.table:
         doc["blobs"] = bodies.blobs.table
-    return {**doc, "integrity": integrity(doc, revisions)}
-
-
-def integrity(doc: Stored, revisions: Sequence[JsonObject]) -> Stored:
-    """The seal over `doc`, which must not hold one."""
-    return {
-        "alg": "sha256",
-        "form": FORM,
-        "digest": parsing.canonical_digest(doc),
-        "header": parsing.canonical_digest(doc["header"])[:_SHORT],
-        "exchanges": [parsing.canonical_digest(stored)[:_SHORT] for stored in doc["exchanges"]],
-        "revisions": list(revisions),
-    }
+    return integrity.sealed(doc, revisions)
 
 
 def _lost(text: str, run: Run) -> Iterator[Place]:

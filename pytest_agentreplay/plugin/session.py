@@ -46,6 +46,7 @@ class SessionLines:
         self.levels: set[str] = set()
         self.nothing_verified = False
         self.unused: dict[str, Any] = {}
+        self.unlike: dict[str, list[str]] = {}
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know each test, one that will be deselected too."""
@@ -116,6 +117,7 @@ class SessionLines:
         )
         if self.nothing_verified and not hasattr(config, "workeroutput") and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        self.compare(session)
         if not any(self.elsewhere):
             return
         from pytest_agentreplay.workflow.afterwards import joined
@@ -143,6 +145,26 @@ class SessionLines:
         finally:
             if before is not None:
                 signal.signal(signal.SIGINT, before)
+
+    def compare(self, session: pytest.Session) -> None:
+        """Hold the locks over the snapshots of this session against them; once, where the reports come together."""
+        config = session.config
+        base = config.stash[BASE]
+        if not self.told or base.mode == "off" or hasattr(config, "workerinput"):
+            return
+        from pytest_agentreplay.store import locks
+
+        snapshots = [Path(told["file"]) for told in self.told if "file" in told]
+        over = dict.fromkeys(lock for file in snapshots for lock in locks.over(file, config.rootpath))
+        self.unlike = {str(lock): found for lock in over if (found := locks.told(lock))}
+        if self.unlike and self.lock_binds(config) and session.exitstatus in UNHARMED:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @staticmethod
+    def lock_binds(config: pytest.Config) -> bool:
+        """Whether a lock that does not fit fails the session; a recording is what makes it unfit."""
+        base = config.stash[BASE]
+        return base.strict and base.mode == "replay" and not base.adopt
 
     def look(self, session: pytest.Session) -> dict[str, Any]:
         """The snapshots that no test of this process owns; nothing is looked for where no folder of snapshots is."""
@@ -194,6 +216,12 @@ class SessionLines:
             fails = config.stash[BASE].unused == "fail"
             here = str(config.invocation_params.dir)
             lines += unused_lines(self.unused, verbosity=config.get_verbosity(), here=here, fails=fails)
+        if self.unlike:
+            from pytest_agentreplay.report.locked import lock_lines
+
+            here = str(config.invocation_params.dir)
+            binds = self.lock_binds(config)
+            lines += lock_lines(self.unlike, verbosity=config.get_verbosity(), here=here, fails=binds)
         if not lines:
             return
         if config.get_verbosity() >= 0:
