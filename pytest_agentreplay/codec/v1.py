@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.codec import parsing
 from pytest_agentreplay.codec.blobs import BlobReader
 from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter, digest
+from pytest_agentreplay.codec.bounds import DEEPEST
 from pytest_agentreplay.codec.exchanges import exchange_out, header_out
 from pytest_agentreplay.codec.pretty import pretty
 from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in
@@ -46,7 +47,11 @@ def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
     plain: frozenset[Place] = frozenset()
     while True:
         text = pretty(_document(run, plain, revisions))
-        lost = frozenset(_lost(text, run))
+        try:
+            lost = frozenset(_lost(text, run))
+        except SnapshotUnreadable as error:
+            msg = f"the run is more than a snapshot may hold ({error}); record less in one test"
+            raise CannotWrite(msg) from None
         if not lost:
             return text
         if lost <= plain:
@@ -150,7 +155,19 @@ class Reading:
             header = header_in(self.doc.get("header"), blobs)
         except _DAMAGE as error:
             raise self.unreadable(_told(error), "header") from None
-        return Run(header, tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1)))
+        exchanges = tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1))
+        self._refuse_tangles(exchanges)
+        return Run(header, exchanges)
+
+    def _refuse_tangles(self, exchanges: Sequence[Exchange]) -> None:
+        """No two exchanges begin at once, and no call lies inside of more calls than a stack has room for."""
+        depths: dict[int, int] = {}
+        for number, x in sorted(enumerate(exchanges, 1), key=lambda pair: pair[1].start):
+            if x.start in depths:
+                raise self.unreadable("it begins when another one does", f"exchange {number}")
+            depths[x.start] = 0 if x.parent is None else depths.get(x.parent, 0) + 1
+            if depths[x.start] > DEEPEST:
+                raise self.unreadable("calls inside of calls are nested too deep", f"exchange {number}")
 
     def _exchange(self, number: int, *, sealed: bool) -> Exchange:
         stored = self.exchanges[number - 1]
