@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 
-from pytest_agentreplay.report.escape import safe
+from pytest_agentreplay.report.escape import printed
 
 SAME, DIVERGED, USAGE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 4, 5, 125
 """Same or done; diverged or failed; usage; snapshot damaged or tampered; nothing to do; cannot run."""
@@ -15,13 +15,13 @@ INTERRUPTED = 130
 def complain(error: Exception | str, code: int) -> int:
     """Say an error on stderr; gives `code`."""
     sys.stdout.flush()
-    print(f"agentreplay: {safe(str(error))}", file=sys.stderr)
+    print(f"agentreplay: {printed(str(error))}", file=sys.stderr)
     return code
 
 
 def say(text: str) -> None:
     """Print what may hold recorded text."""
-    print(safe(text))
+    print(printed(text))
 
 
 def width() -> int:

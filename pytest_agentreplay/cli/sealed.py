@@ -12,7 +12,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say, width
 from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, HttpReply
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
-from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.store import files, layout, reading
 from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
 
@@ -43,7 +43,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def check(file: Path) -> list[str]:
     """Restore every body of a snapshot; gives what was edited after it was sealed. Raises SnapshotError."""
-    data = files.read(file)
+    data = reading.data(file)
     snapshot = codec.loads(data, file=shown(file))
     for x in snapshot.run.exchanges:
         for side in (x.call, x.outcome):
@@ -73,7 +73,7 @@ def reseal(options: argparse.Namespace) -> int:
     file, reason = options.file, options.reason.strip()
     if not reason:
         return complain("--reason: say why the file was edited; it is kept in the file", USAGE)
-    text = files.read(file)
+    text = reading.data(file)
     if codec.loads(text, file=shown(file)).sealed:
         return complain(f"{shown(file)}: is sealed as it stands", NOTHING)
     files.write_whole(file, codec.reseal(text, reason, file=shown(file)))

@@ -262,7 +262,8 @@ def _integer(value: Any, what: str) -> int:
 
 
 def _count(value: Any, what: str) -> int:
-    return value if _integer(value, what) >= 0 else _wrong(what, "no negative number")
+    number = _integer(value, what)
+    return number if number >= 0 else _wrong(what, "no negative number")
 
 
 def _flag(fields: dict[str, Any], what: str) -> bool:
