@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
+from typing import Any
 
 from pytest_agentreplay.report.escape import printed
 
@@ -22,6 +24,11 @@ def complain(error: Exception | str, code: int) -> int:
 def say(text: str) -> None:
     """Print what may hold recorded text."""
     print(printed(text))
+
+
+def say_data(data: Any) -> None:
+    """Print plain data as JSON; what a CI server would obey in a text is escaped as JSON has it."""
+    print(json.dumps(data, indent=2).replace("##", "#\\u0023"))
 
 
 def width() -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say, width
+from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, HttpReply
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.store import files, layout, reading
@@ -62,7 +61,7 @@ def kit(options: argparse.Namespace) -> int:
     snapshot = load(options.file)
     found = kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)
     if options.json:
-        print(json.dumps({"file": shown(options.file), **told.plain(found)}, indent=2))
+        say_data({"file": shown(options.file), **told.plain(found)})
     else:
         say(f"{shown(options.file)}\n{told.text(found, width=width())}")
     return SAME if found.grade.replays else CANNOT
@@ -102,7 +101,7 @@ def rules(options: argparse.Namespace) -> int:
 
     every = (*RULES, *accepted_rules(root_above(Path.cwd())))
     if options.json:
-        print(json.dumps([asdict(rule) for rule in every], indent=2))
+        say_data([asdict(rule) for rule in every])
         return SAME
     for rule in every:
         say(f"{rule.action:5}  {rule.scope:16} {rule.part:6} {rule.path}\n       {rule.reason}  ({rule.source})")

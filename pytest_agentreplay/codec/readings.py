@@ -93,7 +93,7 @@ def _call(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
     return HttpCall(
         reveal_text(_need(request, "method"), blobs),
         reveal_text(_need(request, "url"), blobs),
-        _headers(request, blobs),
+        headers_in(request, blobs),
         body("request", _object(request["body"], "body")) if "body" in request else EMPTY,
     )
 
@@ -138,7 +138,7 @@ def _reply(reply: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
         status=_status(_integer(_need(reply, "status"), "status")),
         reason=reveal_text(reply.get("reason", ""), blobs),
         version=reveal_text(reply.get("version", "HTTP/1.1"), blobs),
-        headers=_headers(reply, blobs),
+        headers=headers_in(reply, blobs),
         body=content,
         cuts=whole if cuts is None else tuple(_count(cut, "cuts") for cut in _array(cuts, "cuts")),
         failure=_failure(reply["failure"], blobs) if "failure" in reply else None,
@@ -156,7 +156,7 @@ def _frame(frame: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
     return FrameCall(
         reveal_text(_need(frame, "url"), blobs),
         _integer(frame["connection"], "connection") if "connection" in frame else None,
-        _headers(frame, blobs),
+        headers_in(frame, blobs),
         body("request", _object(frame["body"], "body")) if "body" in frame else EMPTY,
         binary=_flag(frame, "binary"),
         boundary=reveal_text(frame.get("boundary", "websocket"), blobs),
@@ -168,7 +168,7 @@ def _frames(frames: dict[str, Any], body: Callable[[str, dict[str, Any]], Body],
         body("response", _object(frames["body"], "body")) if "body" in frames else EMPTY,
         tuple(_count(cut, "cuts") for cut in _array(frames["cuts"], "cuts")) if "cuts" in frames else None,
         tuple(_count(at, "binary") for at in _array(frames.get("binary", []), "binary")),
-        _headers(frames, blobs),
+        headers_in(frames, blobs),
         closed=_closed(_object(frames["closed"], "closed"), blobs) if "closed" in frames else None,
         failure=_failure(frames["failure"], blobs) if "failure" in frames else None,
         waited=_flag(frames, "waited"),
@@ -195,7 +195,8 @@ def _failure(stored: Any, blobs: BlobReader) -> Failure:
     )
 
 
-def _headers(message: dict[str, Any], blobs: BlobReader) -> Headers:
+def headers_in(message: dict[str, Any], blobs: BlobReader) -> Headers:
+    """The headers of a stored message. Raises Malformed."""
     found = []
     for stored in _array(message.get("headers", []), "headers"):
         if isinstance(stored, list) and len(stored) == 2:
