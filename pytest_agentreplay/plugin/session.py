@@ -199,6 +199,7 @@ class SessionLines:
         """The footer: only when there is something to say."""
         if not self.told and not self.facts and not self.nothing_verified:
             return
+        from pytest_agentreplay.report.escape import line, printed
         from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer, secrets_lines
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
@@ -206,7 +207,7 @@ class SessionLines:
             lines += secrets_lines(os.environ)
         for late in self.facts.get("late", ()):  # too late for a report: it is told below, and counted as an error
             where = late["test"].partition("::")[0], None, late["test"]
-            error = pytest.TestReport(late["test"], where, {}, "failed", late["call"], "teardown")
+            error = pytest.TestReport(late["test"], where, {}, "failed", printed(late["call"]), "teardown")
             terminalreporter.stats.setdefault("error", []).append(error)
         lines += NOTHING_VERIFIED if self.nothing_verified else ()
         lines += afterwards(self.facts, recording=config.stash[BASE].mode == "record")
@@ -226,8 +227,8 @@ class SessionLines:
             return
         if config.get_verbosity() >= 0:
             terminalreporter.section("agentreplay", sep="-")
-        for line in lines:
-            terminalreporter.line(line)
+        for row in lines:
+            terminalreporter.line(printed(line(row)))
 
 
 LINES: pytest.StashKey[SessionLines] = pytest.StashKey()

@@ -94,6 +94,7 @@ class Settings(NamedTuple):
     ignored: tuple[tuple[str, str], ...] = ()
     places: bool = True
     max_bytes: int = 1_000_000
+    largest: int = 32 * 1024 * 1024
     adopt: str = ""
     unused: str = "warn"
     children: tuple[str, ...] = ()
@@ -224,6 +225,7 @@ def resolve(
         ignored=ignored_of(table["agentreplay_ignore"], f"{where}agentreplay_ignore"),
         places=bool(table["agentreplay_places"]),
         max_bytes=number(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes") or 0,
+        largest=number(table["agentreplay_largest"], f"{where}agentreplay_largest") or 32 * 1024 * 1024,
         adopt=adopt,
         unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),

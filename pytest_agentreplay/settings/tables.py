@@ -87,6 +87,7 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_places", {"type": "bool", "default": True, "help": "store directories, host and user as marks"}),
     ("agentreplay_unused", {"type": "string", "default": "warn", "help": "unused snapshots: warn, fail or ignore"}),
     ("agentreplay_max_bytes", {"type": "string", "default": "1000000", "help": "warn about larger snapshots"}),
+    ("agentreplay_largest", {"type": "string", "default": "33554432", "help": "refuse larger snapshots, in bytes"}),
 )  # fmt: skip
 """Key and the keywords of its `addini`."""
 

@@ -24,10 +24,46 @@ SURE = {"pattern", "luhn", "checksum", "known-value", "opt-in"}
 MEGABYTE = 1_000_000
 TURNS = 40
 FASTEST = 10.0
-WORDS = (
-    "the order of the customer was refunded because its carrier lost the parcel in transit yesterday please confirm that"
-    " the amount has been credited to the account which the database returned with the following rows and a status"
-).split()
+WORDS = [
+    "the",
+    "order",
+    "of",
+    "the",
+    "customer",
+    "was",
+    "refunded",
+    "because",
+    "its",
+    "carrier",
+    "lost",
+    "the",
+    "parcel",
+    "in",
+    "transit",
+    "yesterday",
+    "please",
+    "confirm",
+    "that",
+    "the",
+    "amount",
+    "has",
+    "been",
+    "credited",
+    "to",
+    "the",
+    "account",
+    "which",
+    "the",
+    "database",
+    "returned",
+    "with",
+    "the",
+    "following",
+    "rows",
+    "and",
+    "a",
+    "status",
+]
 
 
 def harness() -> ModuleType:
