@@ -42,7 +42,7 @@ files
   reseal    seal a snapshot that was edited on purpose, with the reason
   mv        give the snapshots of a renamed test, class or test file their new names
   prune     run all tests offline, then delete the snapshots that none of them used
-  recover   list the journals of interrupted recordings, or make a pending run of one
+  recover   list interrupted and refused recordings, or make a run of what one has left
   rules     the fields that are not compared, and why
 """
 
@@ -147,8 +147,9 @@ def build_parser() -> argparse.ArgumentParser:
         mv.add_argument(name, help=about)
     prune = verb("prune", leftovers.prune, "Run all tests offline, then delete the snapshots that none of them used.")
     prune.add_argument("--dry-run", action="store_true", help="only list them")
-    recover = verb("recover", sealed.recover, "List the journals of interrupted recordings, or recover one.")
-    recover.add_argument("journal", nargs="?", type=Path)
+    recover = verb("recover", sealed.recover, "List interrupted and refused recordings, or recover one.")
+    recover.add_argument("--policy", type=Path, metavar="FILE", help="redact it by this policy too")
+    recover.add_argument("journal", nargs="?", type=Path, help="a journal, or a pending run")
     rules = verb("rules", sealed.rules, "Print the fields that are not compared, and why.")
     rules.add_argument("--json", action="store_true", help="print plain data")
     return parser

@@ -23,6 +23,7 @@ from pytest_agentreplay.plugin.keys import (
     BASE,
     BODY,
     FINDING,
+    HIDING,
     INNER,
     OPEN,
     PROVING,
@@ -357,12 +358,28 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Give the report our plain data, and its one line to the short summary, JUnit and annotations."""
-    report = yield
+    """Give the report our plain data and its one line, and show nothing in it that is a secret."""
+    if not wanted(item):
+        return (yield)
+    from pytest_agentreplay.plugin import hiding
+
+    if call.excinfo is not None:
+        hiding.leave_out_our_frames(call.excinfo.value)
+    if (scene := item.stash.get(SCENE, None)) is not None:
+        item.stash[HIDING] = scene.redaction
+    hide = hiding.hide_of(item)
+    item.config.stash[LINES].hiding = item.nodeid, hide
+    report = told_of(item, call, (yield))
+    hiding.hide_report(report, hide)
+    return report
+
+
+def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+    """The report, with what the scene of its test has to tell."""
     if item.stash.get(BODY, False):
         from pytest_agentreplay.plugin.scenes import of_a_part
 
@@ -373,7 +390,8 @@ def pytest_runtest_makereport(
         if crash is not None:
             crash.message = finding.headline
     if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
-        report.__dict__["agentreplay"] = dict(scene.told)  # plain data crosses xdist with the report
+        told = scene.redaction.hide_tree(dict(scene.told))
+        report.__dict__["agentreplay"] = told  # plain data crosses xdist with the report
         afterwards_of(item.config).listen(scene)
         if scene.mode == "record":
             item.stash[UNDO] = scene.withdraw

@@ -27,13 +27,14 @@ from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.errors import AgentReplayError, CannotWrite, SnapshotMissing
+from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotMissing
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import kit
+from pytest_agentreplay.workflow.cutting import cut
 from pytest_agentreplay.workflow.scene import Ended, Scene
-from pytest_agentreplay.workflow.sealing import checked
+from pytest_agentreplay.workflow.sealing import checked, next_step, rest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -138,7 +139,10 @@ class Recording(Scene):
     def _write(self, run: Run, keep_old: str) -> None:
         """Put `run` in its place, or beside it when the old one is kept, and tell which."""
         run = self.redaction.rescan(replace(run, header=self.redaction.header(run.header)))
-        text = checked(self.redaction, run, shown(self.place.snapshot))
+        try:
+            text = checked(self.redaction, run, shown(self.place.snapshot))
+        except Leak as leak:
+            raise self._refused(leak, run) from None
         if keep_old:
             self.told["pending"] = str(self.store.save_pending(self.place.snapshot, text))
             self.told["verdict"], self.told["why"] = "pending", keep_old
@@ -151,15 +155,25 @@ class Recording(Scene):
         size = len(text.encode())
         self.told["large"] = size if 0 < self.settings.max_bytes < size else 0
 
+    def _refused(self, leak: Leak, run: Run) -> Leak:
+        """Keep what may be kept of a run that was refused; gives the error that says so."""
+        if not (text := rest(self.redaction, run)):
+            return leak
+        kept = self.store.save_pending(self.place.snapshot, text)
+        self.told["rest"] = str(kept)
+        return Leak(f"{leak}\n{next_step(shown(kept))}")
+
     def _keep_journal(self, keep: bool) -> None:
         """End the journal. One that is kept holds nothing that became known as a secret after it was written."""
         keep = keep and any(x.outcome is not None for x in self.recorder.exchanges())
+        keep = keep and not self.redaction.leaks(f"{self.journal.path.name} {self.header.test}".encode())
         self.journal.close(keep=keep)
         if not keep:
             return
         if self.redaction.leaks(files.read(self.journal.path)):
             try:
-                self.journal.restate(self.redaction.rescan(Run(self.header, self.recorder.exchanges())))
+                run, _ = cut(self.redaction, self.redaction.rescan(Run(self.header, self.recorder.exchanges())))
+                self.journal.restate(run)
             except CannotWrite:
                 return
         self.told["journal"] = str(self.journal.path)

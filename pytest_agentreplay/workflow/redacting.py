@@ -1,0 +1,57 @@
+"""Makes the redaction of one run: what the environment tells, what was named, what the project's code and policy add."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.boundaries.secrets import named
+from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
+from pytest_agentreplay.core.redaction.redactors import shapes_of
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pytest_agentreplay.core.redaction.redactors import Redactor
+
+READABLE = re.compile(r"\[\[redacted:([a-z][a-z0-9-]*):([0-9]+)\]\]")
+
+
+def redaction_for(
+    environ: Mapping[str, str],
+    marks: Mapping[str, str] | None = None,
+    *,
+    headers: Iterable[str] = (),
+    policy: Policy = PLAIN,
+    redactors: Mapping[str, Redactor] | None = None,
+) -> Redaction:
+    """A redaction that knows what there is to know before a run begins."""
+    if redactors:
+        policy = replace(policy, shapes=(*policy.shapes, *shapes_of(redactors)))
+    made = Redaction(Places(marks or {}), allow_headers=headers, policy=policy)
+    for category, value in (*secret_environment(environ), *((CATEGORY, value) for value in named())):
+        made.learn(category, value)
+    return made
+
+
+def stored_id(nodeid: str, hide: Callable[[str], str], nth: str) -> str:
+    """The id of a test as it may be stored: a secret among its parameters is a placeholder, numbered in this id alone.
+
+    So the id is the same whatever the secret of a machine is. `nth` says which parameters of the function they are,
+    and tells two ids apart that differ in secrets only. Files, classes and functions are code, and stay.
+    """
+    name, bracket, parameters = nodeid.partition("[")
+    hidden = hide(parameters)
+    if hidden == parameters:
+        return nodeid
+    numbers: dict[str, dict[str, int]] = {}
+
+    def numbered(hit: re.Match[str]) -> str:
+        seen = numbers.setdefault(hit[1], {})
+        return f"[[redacted:{hit[1]}:{seen.setdefault(hit[2], len(seen) + 1)}]]"
+
+    return f"{name}{bracket}{READABLE.sub(numbered, hidden).removesuffix(']')}#{nth}]"
