@@ -233,9 +233,11 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         if key in item.stash:
             del item.stash[key]
     item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("agentreplay.")]
-    if UNDO in item.stash and not item.stash.get(PROVING, False):
-        item.stash[UNDO]()
-        del item.stash[UNDO]
+    if not item.stash.get(PROVING, False):
+        item.stash[HIDING] = []
+        if UNDO in item.stash:
+            item.stash[UNDO]()
+            del item.stash[UNDO]
     if TRIAL in item.stash:
         from pytest_agentreplay.plugin.orders import leave_out
 
@@ -370,7 +372,8 @@ def pytest_runtest_makereport(
     if call.excinfo is not None:
         hiding.leave_out_our_frames(call.excinfo.value)
     if (scene := item.stash.get(SCENE, None)) is not None:
-        item.stash[HIDING] = scene.redaction
+        known = item.stash.setdefault(HIDING, [])
+        known += [scene.redaction] if scene.redaction not in known else []
     hide = hiding.hide_of(item)
     item.config.stash[LINES].hiding = item.nodeid, hide
     report = told_of(item, call, (yield))
@@ -389,6 +392,10 @@ def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestR
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None:
             crash.message = finding.headline
+    elif report.failed and (scene := item.stash.get(SCENE, None)) is not None and scene.mode == "replay":
+        from pytest_agentreplay.plugin.hiding import notice_redacted
+
+        scene.told["redacted"] = notice_redacted(report, call.excinfo)
     if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
         told = scene.redaction.hide_tree(dict(scene.told))
         report.__dict__["agentreplay"] = told  # plain data crosses xdist with the report

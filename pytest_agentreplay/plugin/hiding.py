@@ -1,17 +1,18 @@
 """What pytest itself shows of a guarded test is shown without its secrets: tracebacks, captured output, warnings.
 
-pytest keeps a failure as objects that it draws later, for the terminal, for JUnit and for other plugins. Their texts are
-changed in place, and only where a secret stands in them, so that whoever draws them finds what it knows.
+pytest keeps a failure as objects that it draws later, for the terminal, for JUnit and for other plugins. Their texts
+are changed in place, and only where a secret stands in them, so that whoever draws them finds what it knows.
 """
 
 from __future__ import annotations
 
-import warnings
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.plugin.keys import HIDING, redaction_of
 
 if TYPE_CHECKING:
+    import warnings
     from collections.abc import Callable, Iterator
 
     import pytest
@@ -25,8 +26,8 @@ SHOWN = "pytest_agentreplay.demo."
 
 def hide_of(item: pytest.Item) -> Hide:
     """What takes the secrets off a text about `item`: those of its run, and where it has none, of the environment."""
-    known = item.stash.get(HIDING, None)
-    return (known or redaction_of(item.config)).hide
+    known = item.stash.get(HIDING, None) or [redaction_of(item.config)]
+    return lambda text: reduce(lambda shown, redaction: redaction.hide(shown), known, text)
 
 
 def hide_report(report: pytest.TestReport, hide: Hide) -> None:
@@ -80,6 +81,19 @@ def chain(error: BaseException | None, seen: set[int]) -> Iterator[BaseException
     for other in (error.__cause__, error.__context__, *getattr(error, "exceptions", ())):
         if isinstance(other, BaseException):
             yield from chain(other, seen)
+
+
+def notice_redacted(report: pytest.TestReport, failure: pytest.ExceptionInfo[BaseException] | None) -> bool:
+    """Say that a test fails because of a placeholder in a recorded reply, if it shows one; gives whether it does."""
+    from pytest_agentreplay.report.findings import redacted
+
+    line = redacted(f"{failure.value if failure is not None else ''}\n{report.longreprtext}")
+    add = getattr(report.longrepr, "addsection", None)
+    if line and add is not None:
+        add("agentreplay", line)
+    elif line:
+        report.sections.append(("agentreplay", line))
+    return bool(line)
 
 
 def hide_warning(told: warnings.WarningMessage, hide: Hide) -> None:

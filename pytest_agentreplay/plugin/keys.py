@@ -33,8 +33,8 @@ SUITE: pytest.StashKey[Suite] = pytest.StashKey()
 AFTERWARDS: pytest.StashKey[Afterwards] = pytest.StashKey()
 TMP: pytest.StashKey[Path] = pytest.StashKey()
 PROVING: pytest.StashKey[bool] = pytest.StashKey()
-HIDING: pytest.StashKey[Redaction] = pytest.StashKey()
-"""Of an item: the redaction of its last run, which knows what is not to be shown."""
+HIDING: pytest.StashKey[list[Redaction]] = pytest.StashKey()
+"""Of an item: the redactions of its run and of the proof of that, which know what is not to be shown."""
 NODEID: pytest.StashKey[str] = pytest.StashKey()
 REDACTION: pytest.StashKey[Redaction] = pytest.StashKey()
 WANTED: pytest.StashKey[bool] = pytest.StashKey()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -104,7 +104,7 @@ class SessionLines:
 
             scene.end_body(Ended(interrupted=True))
             scene.end()
-            self.told.append(scene.redaction.hide_tree(scene.told))
+            self.told.append(cast("dict[str, Any]", scene.redaction.hide_tree(scene.told)))
         if AFTERWARDS in config.stash:
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
         if looked := self.look(session):

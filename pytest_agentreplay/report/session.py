@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.paths import near
 from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.report.notices import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,13 +28,17 @@ NOTHING_VERIFIED = (
 def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str | None) -> Told:
     """The proof of a recording: whether it replays as it ended, and what moved if it does not."""
     if finding is not None:
-        return {"replays": False, "why": finding.headline}
+        named = any(redacted(line.recorded) and not redacted(line.now) for line in finding.lines)
+        late = "redacted, and sent before it was named a secret: " if named else ""
+        return {"replays": False, "why": late + finding.headline}
     if recorded.get("outcome") == "failed":
         if failure is None and not replayed.get("failed") and replayed.get("expect") != "fails as recorded":
             return {"replays": False, "why": "the test failed when it was recorded and passes offline"}
         return {"replays": True, "why": "fails as recorded"}
     if failure is not None:
         said = failure.strip().partition("\n")[0]
+        if replayed.get("redacted"):
+            return {"replays": False, "why": f"redacted: its calls replay, but the test looks at a secret: {said}"}
         return {"replays": False, "why": f"its calls replay, but its own assertions do not hold offline: {said}"}
     moved = "the clock ran on: the agent waits on wall time" if replayed.get("ran_on") else ""
     return {"replays": True, "why": moved}
@@ -232,6 +237,9 @@ def recording_lines(one: Told, here: Path) -> list[str]:
         case _:
             first, *more = str(one.get("why", "")).splitlines() or [""]
             lines += [f"recorded  nothing of {one['test']}: {first}", *(f"          {text}" for text in more)]
+            if one.get("rest"):
+                kept = quoted(near(Path(one["rest"]), here))
+                lines.append(f"          the rest is kept:   agentreplay recover --policy FILE {kept}")
             if one.get("journal"):
                 lines.append(
                     f"          to keep what it saw:   agentreplay recover {quoted(near(Path(one['journal']), here))}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal as journal_codec
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.shell import selecting
 from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.store import files, layout, nearby
 from pytest_agentreplay.store.shown import shown
@@ -45,7 +45,7 @@ class Store:
             data = files.read(path)
         except SnapshotMissing:
             self._read[path] = None
-            message = f"no snapshot is recorded for this test; record it: pytest --snapshot-record {quoted(nodeid)}"
+            message = f"no snapshot is recorded for this test; record it: pytest --snapshot-record {selecting(nodeid)}"
             raise SnapshotMissing(message, file=shown(path)) from None
         self._read[path] = hashlib.sha256(data).hexdigest()
         snapshot = codec.loads(data, file=shown(path))

@@ -12,7 +12,8 @@ from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotMissing
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.shown import shown
-from pytest_agentreplay.workflow.recovering import CUT, count, torn_off
+from pytest_agentreplay.workflow.recovering import count, torn_off
+from pytest_agentreplay.workflow.sealing import CUT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,9 +82,10 @@ def journals(root: Path) -> list[str]:
         run, torn = journal.read(files.read(file))
         what = f"{run.header.test}, {count(len(run.exchanges))}" if run else "nothing readable"
         lines.append(f"agentreplay recover {quoted(shown(file))}   # {what}{torn_off(torn)}")
-    for file in refused(root):
-        lines.append(f"agentreplay recover --policy FILE {quoted(shown(file))}   # refused, a secret was cut out of it")
-    return lines
+    return lines + [
+        f"agentreplay recover --policy FILE {quoted(shown(file))}   # refused, a secret was cut out of it"
+        for file in refused(root)
+    ]
 
 
 def refused(root: Path) -> list[Path]:

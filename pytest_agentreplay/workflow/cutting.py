@@ -56,7 +56,9 @@ class Knife:
             return x
         request, reply = f"the request of call {number}", f"the reply of call {number}"
         agent = self._text(x.agent, f"the agent of call {number}")
-        x = replace(x, call=self._side(x.call, request), outcome=x.outcome and self._side(x.outcome, reply), agent=agent)
+        x = replace(
+            x, call=self._side(x.call, request), outcome=x.outcome and self._side(x.outcome, reply), agent=agent
+        )
         if rules := self._leaks(alone(x)):
             self._note(rules, f"call {number}, which is left out")
             return nothing_of(x, self._opaque(alone(x)))

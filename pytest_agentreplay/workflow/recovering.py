@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal
 from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.errors import SettingsError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.shown import shown
@@ -67,7 +67,7 @@ def finish(file: Path, home: Path, environ: Mapping[str, str], policy: Policy) -
     files.write_whole(home, text)
     files.remove(file)
     places = f"; a placeholder stands for {'; '.join(map(str, cut))}" if cut else ""
-    return f"{shown(home)}: written for {run.header.test}{places}\npytest {quoted(run.header.test)}"
+    return f"{shown(home)}: written for {run.header.test}{places}\npytest {selecting(run.header.test)}"
 
 
 def clean(run: Run, environ: Mapping[str, str], policy: Policy, home: Path) -> str:

@@ -1,4 +1,4 @@
-"""Makes the redaction of one run: what the environment tells, what was named, what the project's code and policy add."""
+"""Makes the redaction of one run, of what the environment tells, what was named, what code and policy add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last scan: no text of a run is written that holds a secret. What does is cut out, and the rest is kept as pending."""
+"""The last scan: no text is written that holds a secret. What leaks is cut out, and the rest is kept as pending."""
 
 from __future__ import annotations
 

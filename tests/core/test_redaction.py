@@ -245,7 +245,7 @@ def test_reply_headers_keep_name_case_and_place():
     assert kept.headers == (
         ("Content-Type", "application/json"),
         ("X-Internal-Trace", "[[redacted:header:1]]"),
-        ("Set-Cookie", "[[redacted:header:2]]"),
+        ("Set-Cookie", "sid=[[redacted:cookie:1]]; Path=/"),
         ("x-ratelimit-remaining-tokens", "99"),
         ("OpenAI-Processing-Ms", "12"),
         ("X-Other", "[[redacted:header:1]]"),
