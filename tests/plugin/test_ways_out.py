@@ -182,7 +182,11 @@ def test_a_recording_tells_none_and_is_proved(made):
 
 
 def test_other_secrets_have_the_same_file_and_replay(made):
-    others = {"OPENAI_API_KEY": "another-key-on-ci", "SHOP_TOKEN": "another-token-on-ci", "PLANT_C": "another-said-value-on-ci"}
+    others = {
+        "OPENAI_API_KEY": "another-key-on-ci",
+        "SHOP_TOKEN": "another-token-on-ci",
+        "PLANT_C": "another-said-value-on-ci",
+    }
     done = made.offline(*made.words, "-v", CI="1", **others)
     assert done.returncode == 0, done.stdout
 
