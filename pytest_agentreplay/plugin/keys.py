@@ -78,8 +78,9 @@ def nodeid_of(item: pytest.Item) -> str:
     if "[" in nodeid:
         from pytest_agentreplay.workflow.redacting import stored_id
 
-        indices = getattr(getattr(item, "callspec", None), "indices", {})
-        nodeid = stored_id(nodeid, redaction_of(item.config).hide, "-".join(map(str, indices.values())) or "0")
+        config, indices = item.config, getattr(getattr(item, "callspec", None), "indices", {})
+        nth = "-".join(map(str, indices.values())) or "0"
+        nodeid = stored_id(nodeid, redaction_of(config), lambda: new_redaction(config), nth)
     item.stash[NODEID] = nodeid
     return nodeid
 
@@ -87,14 +88,18 @@ def nodeid_of(item: pytest.Item) -> str:
 def redaction_of(config: pytest.Config) -> Redaction:
     """What is known as a secret of the whole session, and hidden where no run of a test knows more."""
     if REDACTION not in config.stash:
-        from pytest_agentreplay.workflow.redacting import redaction_for
-
-        try:
-            redactors = redactors_of(config)
-        except SettingsError:  # each guarded test fails with it
-            redactors = {}
-        config.stash[REDACTION] = redaction_for(os.environ, redactors=redactors)
+        config.stash[REDACTION] = new_redaction(config)
     return config.stash[REDACTION]
+
+
+def new_redaction(config: pytest.Config) -> Redaction:
+    """The same, with nothing numbered yet."""
+    from pytest_agentreplay.workflow.redacting import redaction_for
+
+    try:
+        return redaction_for(os.environ, redactors=redactors_of(config))
+    except SettingsError:  # each guarded test fails with it
+        return redaction_for(os.environ)
 
 
 def redactors_of(config: pytest.Config) -> dict[str, Redactor]:

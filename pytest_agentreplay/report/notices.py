@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.redaction.placeholders import SHAPES
 from pytest_agentreplay.core.shell import selecting
 from pytest_agentreplay.report.finding import Finding, Line, file_of
 
@@ -23,7 +24,7 @@ REDACTED = "AR-REDACTED"
 SHOWN = 20  # lines of a ledger or the like
 
 
-PLACEHOLDER = re.compile(r"\[\[redacted:[a-z][a-z0-9-]*:[0-9]+\]\]")
+STANDS_FOR = re.compile("(?:" + "|".join(SHAPES).replace("?P<category>", "?:") + ")")
 
 
 class Heard(Protocol):
@@ -122,7 +123,7 @@ def cannot_freeze(test: str, problems: Sequence[Exception]) -> Finding:
 
 def redacted(text: str) -> str:
     """The line about a failure whose `text` shows placeholders of a recorded reply; "" where it shows none."""
-    found = [*dict.fromkeys(PLACEHOLDER.findall(text))]
+    found = [*dict.fromkeys(STANDS_FOR.findall(text))]
     if not found:
         return ""
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""

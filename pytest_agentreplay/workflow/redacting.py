@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_agentreplay.core.redaction.redactors import Redactor
-
-READABLE = re.compile(r"\[\[redacted:([a-z][a-z0-9-]*):([0-9]+)\]\]")
 
 
 def redaction_for(
@@ -38,20 +35,14 @@ def redaction_for(
     return made
 
 
-def stored_id(nodeid: str, hide: Callable[[str], str], nth: str) -> str:
+def stored_id(nodeid: str, known: Redaction, anew: Callable[[], Redaction], nth: str) -> str:
     """The id of a test as it may be stored: a secret among its parameters is a placeholder, numbered in this id alone.
 
-    So the id is the same whatever the secret of a machine is. `nth` says which parameters of the function they are,
-    and tells two ids apart that differ in secrets only. Files, classes and functions are code, and stay.
+    So the id is the same whatever the secret of a machine is. `known` tells whether there is one, `anew` makes another
+    that has numbered nothing. `nth` says which parameters of the function they are, and tells two ids apart that differ
+    in secrets only. Files, classes and functions are code, and stay.
     """
     name, bracket, parameters = nodeid.partition("[")
-    hidden = hide(parameters)
-    if hidden == parameters:
+    if known.hide(parameters) == parameters:
         return nodeid
-    numbers: dict[str, dict[str, int]] = {}
-
-    def numbered(hit: re.Match[str]) -> str:
-        seen = numbers.setdefault(hit[1], {})
-        return f"[[redacted:{hit[1]}:{seen.setdefault(hit[2], len(seen) + 1)}]]"
-
-    return f"{name}{bracket}{READABLE.sub(numbered, hidden).removesuffix(']')}#{nth}]"
+    return f"{name}{bracket}{anew().hide(parameters).removesuffix(']')}#{nth}]"

@@ -156,7 +156,7 @@ def test_a_redactor_that_raises_refuses_the_write_and_tells_no_text(project):
     assert done.returncode == 1
     assert "the redactor customer-number raised LookupError" in said(done)
     assert project.files == []
-    for text in (done.stdout, done.stderr, *(file.read_text() for file in left(project))):
+    for text in (done.stdout, done.stderr, *(file.read_text(encoding="utf-8") for file in left(project))):
         assert "0815" not in text
         assert "cannot read" not in text
     run = codec.loads(left(project)[0].read_bytes(), file="pending").run

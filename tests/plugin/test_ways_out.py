@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pytest_agentreplay.demo.script import Ask, Raw
+from pytest_agentreplay.demo.script import Raw
 
 KEY = "sk-" + "proj-" + "Vq7Rt2Lw9Xz4Bn6Mk1Jh8Gf3Ds5A"
 PARAMETER = 'tok"en/of+the=parameter\\99'
@@ -23,11 +23,12 @@ LATE = "named-when-all-was-over-0815"
 SECRETS = (KEY, PARAMETER, SAID, HEADER, COOKIE, PASSWORD, WIDE, LATE)
 
 AGENT = """
-import base64, json, logging, os, sys, warnings
+import base64, json, logging, os, sys, threading, warnings
 from urllib.parse import quote
 import httpx2, openai
 
 BASE, WAY = os.environ["MODEL_URL"], os.environ.get("WAY", "")
+GO, STRAGGLER = threading.Event(), []
 HEADER, PASSWORD, SAID = os.environ["PLANT_A"], os.environ["PLANT_B"], os.environ["PLANT_C"]
 
 def look_up(order: dict) -> dict:
@@ -60,8 +61,8 @@ def answer(question):
     logging.getLogger("shop").warning("logged %s %s", key, SAID)
     warnings.warn(f"warned {key} {SAID}")
     if WAY == "late":
-        import threading
-        threading.Timer(0.2, lambda: jar.get(f"{BASE}/late/{quote(HEADER)}")).start()
+        STRAGGLER[:] = [threading.Thread(target=lambda: GO.wait() and jar.get(f"{BASE}/late/{quote(HEADER)}"))]
+        STRAGGLER[0].start()
     if WAY == "socket":
         import socket
         try:
@@ -80,7 +81,8 @@ TEST = """
 import os, pytest, agent
 
 @pytest.mark.parametrize("token", [os.environ["SHOP_TOKEN"]])
-def test_leaky(agentreplay, token, record_property):
+def test_leaky(request, agentreplay, token, record_property):
+    request.addfinalizer(lambda: (agent.GO.set(), [one.join() for one in agent.STRAGGLER]))
     said = agentreplay.secret(os.environ["PLANT_C"])
     agentreplay.annotate(user=said, token=token)
     record_property("said", said)
