@@ -83,10 +83,11 @@ def reseal(options: argparse.Namespace) -> int:
 
 def recover(options: argparse.Namespace) -> int:
     """`agentreplay recover [--policy FILE] [JOURNAL]`."""
-    from pytest_agentreplay.workflow import accept, recovering
+    from pytest_agentreplay.core.redaction.policy import joined
+    from pytest_agentreplay.workflow import accept, policies, recovering
 
     root = root_above(Path.cwd())
-    policy = recovering.policy_of(options.policy)
+    policy = joined(policies.of_words(options.policy or ()), policies.of_project(root))
     chosen = [options.journal] if options.journal is not None else accept.refused(root) if options.policy else []
     for file in chosen:
         say(recovering.recover(file.absolute(), os.environ, policy))

@@ -103,6 +103,10 @@ def pytest_configure(config: pytest.Config) -> None:
             written=ini_keys(config),
             file=str(config.inipath or ""),
         )
+        if config.stash[BASE].redact or os.path.lexists(config.rootpath / knobs.POLICY):
+            from pytest_agentreplay.workflow import policies
+
+            config.stash[BASE] = policies.with_policy(config.stash[BASE], config.rootpath)
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[LINES] = SessionLines()

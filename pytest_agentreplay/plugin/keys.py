@@ -96,10 +96,11 @@ def new_redaction(config: pytest.Config) -> Redaction:
     """The same, with nothing numbered yet."""
     from pytest_agentreplay.workflow.redacting import redaction_for
 
+    policy = config.stash[BASE].redacted
     try:
-        return redaction_for(os.environ, redactors=redactors_of(config))
+        return redaction_for(os.environ, policy=policy, redactors=redactors_of(config))
     except SettingsError:  # each guarded test fails with it
-        return redaction_for(os.environ)
+        return redaction_for(os.environ, policy=policy)
 
 
 def redactors_of(config: pytest.Config) -> dict[str, Redactor]:

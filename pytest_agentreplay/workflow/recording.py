@@ -33,6 +33,7 @@ from pytest_agentreplay.store import files
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import kit
 from pytest_agentreplay.workflow.cutting import cut
+from pytest_agentreplay.workflow.reviewing import redacted_by
 from pytest_agentreplay.workflow.scene import Ended, Scene
 from pytest_agentreplay.workflow.sealing import checked, next_step, rest
 
@@ -210,7 +211,7 @@ class Recording(Scene):
             "fixtures": dict(self.fixtures),
             "trace": dict(self.crossing.trace),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
-            "redactions": dict(self.redaction.record),
+            "redactions": self.redaction.record | redacted_by(self.settings.redacted),
             "environment": self.settings.environment(self.place.environ),
             "annotations": self.annotations,
             "gaps": list(gaps),

@@ -12,11 +12,11 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal
 from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
 from pytest_agentreplay.core.shell import quoted, selecting
-from pytest_agentreplay.errors import SettingsError, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.errors import SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.store.snapshots import Store
-from pytest_agentreplay.workflow.redacting import redaction_for
+from pytest_agentreplay.workflow.reviewing import Review
 from pytest_agentreplay.workflow.sealing import CUT, checked
 
 if TYPE_CHECKING:
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Run
-
-
-def policy_of(file: Path | None) -> Policy:
-    """The policy of a file; the shipped rules alone where none is named. Raises SettingsError."""
-    if file is None:
-        return PLAIN
-    raise SettingsError(f"{shown(file)}: policy files are not read here yet")
 
 
 def recover(file: Path, environ: Mapping[str, str], policy: Policy = PLAIN) -> str:
@@ -72,9 +65,8 @@ def finish(file: Path, home: Path, environ: Mapping[str, str], policy: Policy) -
 
 def clean(run: Run, environ: Mapping[str, str], policy: Policy, home: Path) -> str:
     """The text of `run`, redacted again under `policy`. Raises Leak."""
-    redaction = redaction_for(environ, policy=policy)
-    redaction.reserve(codec.dumps(run).encode())
-    return checked(redaction, redaction.rescan(run), shown(home))
+    review = Review(run, codec.dumps(run).encode(), policy, environ)
+    return checked(review.redaction, review.run, shown(home))
 
 
 def keeps(home: Path, run: Run) -> bool:

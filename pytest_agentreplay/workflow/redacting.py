@@ -30,7 +30,8 @@ def redaction_for(
     if redactors:
         policy = replace(policy, shapes=(*policy.shapes, *shapes_of(redactors)))
     made = Redaction(Places(marks or {}), allow_headers=headers, policy=policy)
-    for category, value in (*secret_environment(environ), *((CATEGORY, value) for value in named())):
+    told = secret_environment(environ, policy.secret_environment)
+    for category, value in (*told, *((CATEGORY, value) for value in named())):
         made.learn(category, value)
     return made
 

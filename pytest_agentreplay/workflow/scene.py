@@ -113,7 +113,13 @@ class Scene:
         self.settings = settings
         self.annotations: JsonObject = {}
         self.told: JsonObject = {"mode": self.mode, "test": place.test, "file": str(place.snapshot)}
-        self.redaction = redaction_for(place.environ, place.marks, headers=settings.headers, redactors=place.redactors)
+        self.redaction = redaction_for(
+            place.environ,
+            place.marks,
+            headers=settings.headers,
+            policy=settings.redacted,
+            redactors=place.redactors,
+        )
         self.clock = Clock(settings.clock, clock)
         kit = kit or {}
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)

@@ -139,10 +139,6 @@ class Redaction:
         """Plain data as it may be shown."""
         return self._shown.tree(tree)
 
-    def reserve(self, data: bytes) -> None:
-        """Give no number that a placeholder in `data` bears: it stands for a value that nobody knows any more."""
-        self._placeholders.reserve(data)
-
     def opaque(self, data: bytes) -> bytes:
         """What stands for something that cannot be kept at all."""
         return self._opaque(data)

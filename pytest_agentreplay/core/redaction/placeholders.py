@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
 EXPIRES_2100 = base64.urlsafe_b64encode(b'{"exp":4102444800}').rstrip(b"=").decode()
 _BASIC = base64.b64encode(b"redacted:").decode()
@@ -32,11 +32,6 @@ SHAPES = (
 )
 """The placeholders of secrets, as patterns of `re`."""
 MAIL = r"user[0-9]+@redacted\.invalid"
-NUMBERED = re.compile(
-    r"\[\[redacted:(?P<category>[a-z][a-z0-9-]*):(?P<number>[0-9]+)\]\]"
-    r"|redacted-jwt-(?P<jwt>[0-9]+)|user(?P<email>[0-9]+)@redacted\.invalid"
-    rf"|{_BASIC}(?P<basic>[A-Za-z0-9+/]{{8}})"
-)
 PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
 CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 
@@ -64,14 +59,6 @@ class Placeholders:
             category, _, number = name.rpartition(":")
             self._recorded.setdefault((category, tag), []).append(int(number))
             self._counters[category] = max(self._counters.get(category, 0), int(number))
-
-    def reserve(self, text: bytes) -> None:
-        """Go on numbering behind the placeholders in `text`, whatever they stand for."""
-        with self._lock:
-            for found in NUMBERED.finditer(text.decode(errors="replace")):
-                category, number = next((name, hit) for name, hit in kinds(found) if hit is not None)
-                if number.isdecimal():
-                    self._counters[category] = max(self._counters.get(category, 0), int(number))
 
     def of(self, category: str, value: str) -> bytes:
         """The placeholder of a value, numbered within its category when it first appears."""
@@ -125,11 +112,3 @@ class Placeholders:
 def tag_of(category: str, value: str) -> str:
     """Sixteen bits of a value's digest, in hex: too few to tell the value, enough to tell another one from it."""
     return hashlib.sha256(f"agentreplay/tag/1\0{category}\0{value}".encode("utf-8", "surrogatepass")).hexdigest()[:4]
-
-
-def kinds(found: re.Match[str]) -> Iterator[tuple[str, str | None]]:
-    """The categories of which a placeholder may be, each with its number if it is."""
-    yield found["category"] or "", found["number"]
-    yield "jwt", found["jwt"]
-    yield "email", found["email"]
-    yield "basic", base64.b64decode(found["basic"]).decode(errors="replace") if found["basic"] else None
