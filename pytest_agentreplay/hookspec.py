@@ -21,11 +21,13 @@ def pytest_agentreplay_seams() -> dict[str, str]:  # type: ignore[empty-body]
 
 
 @pytest.hookspec
-def pytest_agentreplay_redactors() -> dict[str, Redactor]:  # type: ignore[empty-body]
+def pytest_agentreplay_redactors() -> dict[str, Redactor | None]:  # type: ignore[empty-body]
     """Give functions that say where in a text something stands that nobody else may read, by category.
 
     `{"customer-number": find}`: `find(text)` gives (start, end) of each place, or the text without them, or None for
     nothing. `[[redacted:customer-number:1]]` stands there then, one number for one value. Called for each text of a run
     before it is stored, so let it be fast; from any thread. When it raises, the text goes whole and the run is not
     written.
+
+    None in place of a function leaves the shipped shapes of a category out: `{"jwt": None}`. No file can say that.
     """

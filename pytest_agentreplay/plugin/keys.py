@@ -103,9 +103,9 @@ def new_redaction(config: pytest.Config) -> Redaction:
         return redaction_for(os.environ, policy=policy)
 
 
-def redactors_of(config: pytest.Config) -> dict[str, Redactor]:
+def redactors_of(config: pytest.Config) -> dict[str, Redactor | None]:
     """The functions of the project that find what nobody else may read. Raises SettingsError for what is none."""
-    found: dict[str, Redactor] = {}
+    found: dict[str, Redactor | None] = {}
     for rows in config.hook.pytest_agentreplay_redactors():
         if not isinstance(rows, dict) or not all(is_redactor(*row) for row in rows.items()):
             raise SettingsError(
@@ -118,7 +118,11 @@ def redactors_of(config: pytest.Config) -> dict[str, Redactor]:
 
 def is_redactor(category: object, redactor: object) -> bool:
     """Whether a row of the hook's dict can be meant."""
-    return isinstance(category, str) and CATEGORY_NAME.fullmatch(category) is not None and callable(redactor)
+    return (
+        isinstance(category, str)
+        and CATEGORY_NAME.fullmatch(category) is not None
+        and (redactor is None or callable(redactor))
+    )
 
 
 def store_of(config: pytest.Config) -> Store:

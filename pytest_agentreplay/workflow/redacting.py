@@ -24,11 +24,13 @@ def redaction_for(
     *,
     headers: Iterable[str] = (),
     policy: Policy = PLAIN,
-    redactors: Mapping[str, Redactor] | None = None,
+    redactors: Mapping[str, Redactor | None] | None = None,
 ) -> Redaction:
     """A redaction that knows what there is to know before a run begins."""
     if redactors:
-        policy = replace(policy, shapes=(*policy.shapes, *shapes_of(redactors)))
+        asked = {category: redactor for category, redactor in redactors.items() if redactor is not None}
+        without = policy.without | redactors.keys() - asked.keys()
+        policy = replace(policy, shapes=(*policy.shapes, *shapes_of(asked)), without=without)
     made = Redaction(Places(marks or {}), allow_headers=headers, policy=policy)
     told = secret_environment(environ, policy.secret_environment)
     for category, value in (*told, *((CATEGORY, value) for value in named())):

@@ -65,7 +65,7 @@ class Place:
     root: Path
     marks: Mapping[str, str] = field(repr=False)
     environ: Mapping[str, str] = field(repr=False)
-    redactors: Mapping[str, Redactor] = field(default_factory=dict)
+    redactors: Mapping[str, Redactor | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,13 @@ def test_shop(agentreplay):
     assert "refund" in agent.answer("Where is A-17?")
 """
 
+POLICY = """\
+schemaVersion: "1.0"
+patterns:
+  - category: customer
+    regex: '[0-9]{4}-[0-9]{4}-[0-9]{4}'
+"""
+
 CONFTEST = """
 import re
 
@@ -92,6 +99,17 @@ def test_it_is_not_accepted_as_if_it_were_whole(refused):
     assert pending.exists()
     listed = refused.command("recover")
     assert f"agentreplay recover --policy FILE {pending.relative_to(refused.root).as_posix()}" in listed.stdout
+
+
+def test_a_policy_file_finishes_it(refused):
+    (pending,) = left(refused)
+    policy = refused.root / "mine.yaml"
+    policy.write_text(POLICY, encoding="utf-8")
+    done = refused.command("recover", "--policy", policy)
+    assert done.returncode == 0, done.stderr
+    assert "written for test_shop.py::test_shop" in done.stdout
+    assert refused.snapshots[0].run.exchanges[0].outcome.value["for"] == "customer [[redacted:customer:1]]"
+    assert not pending.exists()
 
 
 def test_a_policy_finishes_it(refused, monkeypatch):
@@ -162,6 +180,17 @@ def test_a_redactor_that_raises_refuses_the_write_and_tells_no_text(project):
     run = codec.loads(left(project)[0].read_bytes(), file="pending").run
     assert run.header.kit["cut"] == ["customer-number: the redactor raised LookupError"]
     assert "[[redacted:customer-number:" in json.dumps(run.exchanges[0].outcome.value)
+
+
+def test_only_code_leaves_a_shipped_rule_out(project):
+    token = "gh" + "p_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    project.write(test_shop=TESTS.replace(f'name="charge-{PIN}", ', "").replace(NUMBER, token))
+    assert project.record().returncode == 0
+    found = re.search(r"\[\[redacted:([a-z-]+):1\]\]", project.snapshots[0].run.exchanges[0].outcome.value["for"])
+    assert token not in project.files[0].read_text(encoding="utf-8")
+    project.write(conftest=f"def pytest_agentreplay_redactors():\n    return {{{found[1]!r}: None}}\n")
+    assert project.record().returncode == 0
+    assert project.snapshots[0].run.exchanges[0].outcome.value["for"] == token
 
 
 @pytest.mark.parametrize("given", ["{'Customer': numbers}", "{'customer': 'numbers'}", "[numbers]"])
