@@ -60,6 +60,8 @@ def answer(question):
     print("err", base64.b64encode(key.encode()).decode(), key.encode().hex(), file=sys.stderr)
     logging.getLogger("shop").warning("logged %s %s", key, SAID)
     warnings.warn(f"warned {key} {SAID}")
+    if WAY == "unreachable":
+        jar.get(f"http://127.0.0.1:9/{HEADER}")
     if WAY == "late":
         STRAGGLER[:] = [threading.Thread(target=lambda: GO.wait() and jar.get(f"{BASE}/late/{quote(HEADER)}"))]
         STRAGGLER[0].start()
@@ -209,6 +211,16 @@ def test_a_failure_while_recording_tells_none(made, words):
     assert done.returncode == 1
     assert "[[redacted:" in done.stdout
     searched(made, done)
+
+
+@pytest.mark.parametrize("way", ["tool", "socket", "unreachable"])
+def test_a_recording_in_which_something_goes_wrong_tells_none(made, way):
+    done = made.record(*made.words, "-vv", "-l", "--tb=long", WAY=way)
+    assert (done.returncode == 1) == (way != "socket"), done.stdout
+    assert "pytest_agentreplay/boundaries/" not in done.stdout, "no frame of ours, whose locals are what was sent"
+    searched(made, done, but=() if way == "socket" else (LATE,))  # it ends before that is named
+    if way == "socket":
+        assert "not recorded: 1 look-up of [[redacted:key:" in done.stdout
 
 
 def test_a_divergence_tells_none(made):
