@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
-from pytest_agentreplay.core.matching.ids import ClientIds
 from pytest_agentreplay.core.model import FrameCall, ToolCall
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class Adopter:
         """Whether a replay would take one for the other: another port or a watched field is no change."""
         if self._matching.fingerprint(recorded) == self._matching.fingerprint(now):
             return True
-        return self._matching.key(recorded, ClientIds()) == self._matching.key(now, ClientIds())
+        return self._matching.key(recorded, self._matching.ids()) == self._matching.key(now, self._matching.ids())
 
 
 def endpoint(call: Call) -> str:

@@ -20,7 +20,7 @@ from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
-from pytest_agentreplay.core.matching import ClientIds, Matching
+from pytest_agentreplay.core.matching.veiled import Veiled
 from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.precedence import Precedence, above
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.divergence import Difference, Divergence
     from pytest_agentreplay.core.gate import Verdict
+    from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
@@ -66,7 +67,8 @@ class Replayer:
         self._exact = queued([(matching.fingerprint(x.call), x) for x in self._top])
         self._keyed: Queues | None = None
         self._alike: Lookalikes | None = None
-        self._recorded_ids, self._live_ids = ClientIds(), ClientIds()
+        self._veiled: Veiled | None = None
+        self._recorded_ids, self._live_ids = matching.ids(), matching.ids()
         self._precedence = Precedence(self._top, run.header.kit.get("lanes"))
         self._beside: dict[str, Divergence | None] = {}
 
@@ -180,7 +182,11 @@ class Replayer:
         key = self._matching.key(call, self._live_ids)
         found = self._take(self._exact, exact, moment)
         if found is None and self._keyed is not None:
-            found = self._take(self._keyed, key, moment) or self._lookalike(call, moment.lane)
+            found = (
+                self._take(self._keyed, key, moment)
+                or self._lookalike(call, moment.lane)
+                or self._behind_veil(call, moment.lane)
+            )
             if found is not None:
                 drift = self._matching.drift(found.call, call)
                 if drift:
@@ -207,6 +213,12 @@ class Replayer:
         if self._alike is None:
             self._alike = Lookalikes(self._matching, self._top)
         return self._alike.find(call, lane, self.served.keys())
+
+    def _behind_veil(self, call: Call, lane: str) -> Exchange | None:
+        """The first exchange that held a secret where `call` has a stand-in for one."""
+        if self._veiled is None:
+            self._veiled = Veiled((x, self._matching.text(x.call)) for x in self._top)
+        return self._veiled.find(self._matching.text(call), lane, self.served.keys()) if self._veiled else None
 
     def _index_keys(self) -> None:
         """Bodies are restored and parsed only now that a call's bytes were not met as they were."""

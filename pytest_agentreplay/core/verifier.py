@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.explain import results
 from pytest_agentreplay.core.gate import Answer, Forward, Refuse
-from pytest_agentreplay.core.matching.ids import ClientIds
 from pytest_agentreplay.core.replayer import Replayer
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class Verifier(Replayer):
             if not frozen:
                 self._running[ticket] = root
                 return Forward(ticket)
-            waiting = self._recorded_within(root).get(self._matching.key(call, ClientIds()))
+            waiting = self._recorded_within(root).get(self._matching.key(call, self._matching.ids()))
             if waiting:
                 return Answer(waiting.pop(0), ticket)
         return Refuse(results.within(self.run, self._reader, self.served, call, root))
@@ -106,6 +105,6 @@ class Verifier(Replayer):
             for x in self.run.exchanges:
                 if x.parent in inside:
                     inside.add(x.start)
-                    found[self._matching.key(x.call, ClientIds())].append(x)
+                    found[self._matching.key(x.call, self._matching.ids())].append(x)
             self._within[root.start] = found
         return self._within[root.start]

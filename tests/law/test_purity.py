@@ -42,6 +42,7 @@ VALUES = {
     "pathlib",
     "re",
     "string",
+    "struct",
     "threading",
     "types",
     "typing",

@@ -18,6 +18,7 @@ from pytest_agentreplay.core.matching.beside import laid_aside, parted
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.matching.ids import SHORTEST, ClientIds
 from pytest_agentreplay.core.model import FrameCall, ToolCall
+from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
 
 if TYPE_CHECKING:
@@ -47,17 +48,26 @@ class Matching:
         rules: Iterable[Rule] = (),
         *,
         headers: Collection[str] = MATCHED_HEADERS,
+        personal: Collection[str] = PERSONAL,
     ) -> None:
-        """`headers` are the names, in lower case, of those that belong to the key."""
+        """`headers` are the names, in lower case, of those that belong to the key.
+
+        Placeholders of the categories `personal` match exactly.
+        """
         self._reader = reader
         self._rules = tuple(rules)
         self._headers = frozenset(headers)
+        self._personal = frozenset(personal)
         self._tables: dict[str, Table] = {}
         self._urls: dict[str, str] = {}
         self._heads: dict[Headers, Headers] = {}
         self._latest: tuple[Call | None, Hashable] = None, None
         self.near: Near | None = None
         """Says which pictures, sounds and files are near enough; without it only equal ones are."""
+
+    def ids(self) -> ClientIds:
+        """What a run is going to teach about its ids."""
+        return ClientIds(self._personal)
 
     def fingerprint(self, call: Call) -> Hashable:
         """A cheap identity: method, URL, headers that match, and the body by its digest, unread."""
@@ -88,12 +98,16 @@ class Matching:
         text, values = self._text(call)
         return ids.key(text, values)
 
+    def text(self, call: Call) -> str:
+        """The canonical text of a call, of which `key` is the digest: ids and placeholders as they stand."""
+        return self._text(call)[0]
+
     def key_beside(self, call: Call) -> str:
         """The key of a call without its pictures, sounds and files, of each of which its type stays; "" without any."""
         if isinstance(call, ToolCall):
             return ""
         held, found = laid_aside(call)
-        return ClientIds().key(*self._text(call, held=held)) if found else ""
+        return self.ids().key(*self._text(call, held=held)) if found else ""
 
     def near_enough(self, recorded: Call, now: Call) -> bool:
         """Whether the pictures, sounds and files of two calls that are alike beside them may stand for each other."""
@@ -129,7 +143,7 @@ class Matching:
         gone = frozenset(difference.path for difference in moved)
         if gone & (self._said(recorded) | self._said(now)):
             return ()
-        same = [ClientIds().key(*self._text(call, without=gone)) for call in (recorded, now)]
+        same = [self.ids().key(*self._text(call, without=gone)) for call in (recorded, now)]
         return moved if same[0] == same[1] else ()
 
     def _fields(self, call: WireCall) -> dict[str, Json]:

@@ -1,8 +1,8 @@
 """Ids that the client made itself: their value does not matter, their wiring does.
 
 A fresh id is numbered inside the call that first carries it. From then on it is known by that call, so the next call
-that carries it is tied to the first, in whatever order concurrent calls came. The numbers of redaction placeholders,
-`[[redacted:key:2]]`, are such ids too.
+that carries it is tied to the first, in whatever order concurrent calls came. The placeholders of secrets are such ids
+too, of whatever category: what the environment knew as a key here is known by its looks alone there.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import canonical, digest
+from pytest_agentreplay.core.redaction.placeholders import SHAPES, SIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 SHORTEST = 8
 """Characters from which on an id is one of its kind; shorter ones, and numbers, count within a session only."""
 
-_PLACEHOLDER = r"\[\[redacted:(?P<category>[^:\[\]]+):[0-9]+\]\]"
+_PLACEHOLDER = rf"(?P<placeholder>{'|'.join(SHAPES)})"
 _PLACEHOLDERS = re.compile(_PLACEHOLDER)
 # Escapes are taken first: in "\nabc" of a JSON text the n is no part of the word abc.
 _WORD = r"[\w-]+"
@@ -46,17 +47,17 @@ class ClientIds:
         """
         made = {canonical(value)[1:-1] for value in values}
         self._made = self._made or bool(made)
-        if not self._made and "[[redacted:" not in text:
+        if not self._made and not any(sign in text for sign in SIGNS):
             return digest(text)
         fresh: dict[str, int] = {}
 
         def rename(found: re.Match[str]) -> str:
-            value, category = found[0], found["category"]
-            if category in self.exact or (category is None and value not in made and value not in self._names):
+            value, secret = found[0], found["placeholder"] is not None
+            if found["category"] in self.exact or (not secret and value not in made and value not in self._names):
                 return value
             # No canonical text holds a raw NUL, so nothing else can read like a renamed id.
             known = self._names.get(value)
-            return f"\0{category}={known}" if known else f"\0{category}+{fresh.setdefault(value, len(fresh))}"
+            return f"\0{secret}={known}" if known else f"\0{secret}+{fresh.setdefault(value, len(fresh))}"
 
         key = digest((_pattern(made) if self._made else _PLACEHOLDERS).sub(rename, text))
         if fresh:

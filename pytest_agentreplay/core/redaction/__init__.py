@@ -8,6 +8,7 @@ and the last scan (`leaks`) names categories, never values.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import operator
@@ -21,7 +22,7 @@ from pytest_agentreplay.core.redaction.detecting import REACH, Detector, united
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.fields import strength
 from pytest_agentreplay.core.redaction.known import Known, is_bare_number
-from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.core.redaction.pii import PERSONAL, names_a_person
 from pytest_agentreplay.core.redaction.placeholders import Placeholders
 from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.core.redaction.redactors import broken
@@ -71,8 +72,9 @@ class Redaction:
         self._clean: set[tuple[str, Headers, int]] = set()
         self._began: int | None = None
         self._hits: dict[str, int] = {}
-        self._inward = Rewriting(self._everything, self._applied, self._opaque, decoders or {}, named=self._named)
-        self._again = Rewriting(self._secrets, self._applied, self._opaque, decoders or {}, named=self._named)
+        kinds: Any = {"named": self._named, "placed": self._placed if policy.paths else None}
+        self._inward = Rewriting(self._everything, self._applied, self._opaque, decoders or {}, **kinds)
+        self._again = Rewriting(self._secrets, self._applied, self._opaque, decoders or {}, **kinds)
         self._shown = Rewriting(self._certain, lambda _: None)
         self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, decoders or {}, "{{")
 
@@ -192,21 +194,40 @@ class Redaction:
         url = redact_url(call.url, self._instead)
         return call if url == call.url else replace(call, url=url)
 
-    def _instead(self, category: str, value: str) -> str:
+    def _instead(self, category: str, value: str, *, learn: bool = True) -> str:
         if self._placeholders.pattern.fullmatch(as_bytes(value)):
             return value
-        self._known.learn(category, value)
+        if learn:
+            self._known.learn(category, value)
         self._note(category)
         return self._placeholder(category, value).decode()
 
     def _placeholder(self, category: str, value: str) -> bytes:
         return self._placeholders.of(self._known.category(value, category), value)
 
+    def _placed(self, tree: Any) -> Any:
+        """A tree without what the policy's paths mean: of an object or a list, every value in it."""
+        for category, path in self._policy.paths:
+            tree = path.replace(tree, functools.partial(self._scalars, category))
+        return tree
+
+    def _scalars(self, category: str, tree: Any) -> Any:
+        match tree:
+            case dict():
+                return {name: self._scalars(category, value) for name, value in tree.items()}
+            case list():
+                return [self._scalars(category, value) for value in tree]
+            case bool() | None | "":
+                return tree
+            case _:
+                return self._instead(category, str(tree), learn=category not in self._personal)
+
     def _named(self, name: str, value: Any) -> Any:
         """A member of a tree, by its name: as it would be in JSON text."""
         if not isinstance(value, str | int) or isinstance(value, bool) or not value:
             return value
-        if strength(name) in {"", "parameter"} and name.lower() not in self._policy.names:
+        personal = self._policy.pii and names_a_person(name)
+        if strength(name) in {"", "parameter"} and name.lower() not in self._policy.names and not personal:
             return value
         data = as_bytes(json.dumps({name: value}, ensure_ascii=False))
         first = len(as_bytes(json.dumps(name, ensure_ascii=False))) + 1

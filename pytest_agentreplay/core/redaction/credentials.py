@@ -42,7 +42,8 @@ def find_credentials(text: bytes) -> Iterator[tuple[int, int, str]]:
         while at >= 0:
             found = _AFTER_SCHEME.match(text, at + len(scheme))
             if found is not None and is_token(scheme, found["value"]):
-                yield found.start("value"), found.start("value") + len(found["value"].rstrip(b".")), CATEGORY
+                category = "basic" if scheme == b"basic" else CATEGORY
+                yield found.start("value"), found.start("value") + len(found["value"].rstrip(b".")), category
             at = lower.find(scheme, at + len(scheme))
 
 

@@ -42,8 +42,9 @@ _STAND_IN = re.compile(
     | (?i:none|null|nil|true|false|undefined|unset|empty|n/?a|string|todo|tbd|default|required|optional|missing|unknown
         |redacted|masked|hidden|removed|filtered|changeme|change-me|replace-?me|not[ _-]?set|invalid|valid|expired
         |example|dummy|fake|sample|placeholder|test|testing|anonymous
-        |secret|password|passwd|bearer|basic|token|api[_-]?key)
+        |secret|password|passwd|bearer|basic|token|api[_-]?key|aws4-hmac-sha256)
     | (?i:(?:your|my|the|some|insert|enter|put|paste|add|replace|example|dummy|fake|test|sample)[ _-][\w .-]*)
+    | (?i:(?:sk|pk|key|token)[_-](?:test|dummy|fake|x{3,}|ci|local)(?:[_-][a-z_-]*)?)
     | (?i:[\w-]*[_-](?:here|goes-here|placeholder|redacted|example))
     | (?i:os\.environ|os\.getenv|process\.env|env\.|getenv|getpass|secrets?\.|settings\.|config\.|self\.|args\.).*
     | [A-Za-z_][\w.]*[(\[].*

@@ -31,6 +31,8 @@ SHAPES = (
     rf"{_BASIC}[A-Za-z0-9+/]{{8}}",
 )
 """The placeholders of secrets, as patterns of `re`."""
+SIGNS = ("[[redacted:", ".redacted-jwt-", _BASIC)
+"""One of these stands in every text that holds such a placeholder."""
 MAIL = r"user[0-9]+@redacted\.invalid"
 PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
 CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")

@@ -14,6 +14,7 @@ from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.model import Body, Failure, FramesReply, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction.deltas import STREAM_TYPES, is_stream
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
+from pytest_agentreplay.core.redaction.event_frames import find_framed, is_framed
 from pytest_agentreplay.core.redaction.headers import DIGESTS
 from pytest_agentreplay.core.redaction.spans import recut, splice
 
@@ -48,6 +49,8 @@ class Rewriting:
     sign: str = ""
     named: Callable[[str, Json], Json] | None = None
     """`named(name, value)` gives what stands for a member's value because of its name; the same, if nothing does."""
+    placed: Callable[[Json], Json] | None = None
+    """Gives a tree without the values that a policy names by their paths."""
 
     def call(self, call: Call) -> Call:
         """A call with its arguments, or its URL, header values and body rewritten."""
@@ -108,6 +111,8 @@ class Rewriting:
 
     def tree(self, tree: Json) -> Json:
         """A JSON tree with its strings and keys rewritten. All its texts are looked at in one go first."""
+        if self.placed is not None:
+            tree = self.placed(tree)
         if self.named is not None:
             tree = self._members(tree, self.named)
         texts = list(leaves(tree))
@@ -163,6 +168,10 @@ class Rewriting:
         stream = is_stream(named.get("content-type", ""))
         if content_coding.is_coded(coding):
             changed = self._coded(data, cuts, coding, stream=stream)
+        elif is_framed(named.get("content-type", "")):
+            spans, found = find_framed(data, self.find)
+            self.applied(found)
+            changed = (splice(data, spans), recut(cuts, spans), True) if spans else None
         else:
             spans = self.find(data, stream)
             changed = (self._put(data, spans), recut(cuts, spans), True) if spans else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DEEPEST = 8
-PERCENTS = 2
+TWICE = 2
 
 _SHORT = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
 _PLAIN = {b"\\" + letter: text for letter, text in _SHORT.items()} | {b"\\" + mark: mark for mark in (b'"', b"/", b"'")}
@@ -87,9 +87,13 @@ class View:
 
 
 def beside(view: View) -> Iterator[View]:
-    """A text without HTML entities, and without colour codes; where it has any."""
-    if b"&" in view.text and _ENTITY.search(view.text) is not None:
-        yield View(_ENTITY.sub(lambda found: _entity(found[0]), view.text), view, _ENTITY, _entity)
+    """A text without HTML entities, twice, and without colour codes; where it has any."""
+    page = view
+    for _ in range(TWICE):
+        if b"&" not in page.text or _ENTITY.search(page.text) is None:
+            break
+        page = View(_ENTITY.sub(lambda found: _entity(found[0]), page.text), page, _ENTITY, _entity)
+        yield page
     if is_painted(view.text) and (text := PAINT.sub(b"", view.text)) != view.text:
         yield View(text, view, PAINT, _nothing)
 
@@ -124,7 +128,7 @@ def percented(text: bytes) -> Iterator[tuple[int, View]]:
         end = marks.find(b" ", found.end())
         end = len(text) if end < 0 else end
         view = View(text[begin:end])
-        for _ in range(PERCENTS):
+        for _ in range(TWICE):
             if _PERCENT.search(view.text) is None:
                 break
             view = View(unquote_to_bytes(view.text), view, _PERCENT, unquote_to_bytes)

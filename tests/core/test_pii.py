@@ -1,0 +1,416 @@
+"""Personal data by its looks. Every value is put together here, and every number is one that nobody has."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import time
+import uuid
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.redaction.pii import PERSONAL, find_pii, find_strict, names_a_person
+from pytest_agentreplay.core.redaction.pii.hits import luhn
+from pytest_agentreplay.core.redaction.pii.ibans import LENGTHS, is_iban
+from pytest_agentreplay.core.redaction.pii.national import FORMS
+
+AT = "@"
+
+
+def found(text, find=find_pii):
+    data = text.encode()
+    return [(data[start:end].decode(), category) for start, end, category in find(data)]
+
+
+def card(head, length=16):
+    """A number of that issuer whose check digit holds."""
+    body = head + "0817263549081726354"[: length - 1 - len(head)]
+    return next(body + digit for digit in "0123456789" if luhn((body + digit).encode()))
+
+
+def iban(country, body=None):
+    """An account of that country whose check digits hold."""
+    body = body or "0817263549081726354908172635490"[: LENGTHS[country] - 4]
+    return next(text for check in range(2, 99) if is_iban(text := f"{country}{check:02}{body}"))
+
+
+def grouped(text, size=4, sign=" "):
+    return sign.join(text[at : at + size] for at in range(0, len(text), size))
+
+
+# --- e-mail -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "maria.kowalska" + AT + "firma-poczta.pl",
+        "a.very.long.local-part_99" + AT + "university-hospital.org",
+        "joe+tag" + AT + "mail.example.com",
+        "o'brien" + AT + "corp.ie",
+        "z" + AT + "163.com",
+        "李雷" + AT + "例子.公司",
+        "jürgen" + AT + "müller.de",
+        "kim" + AT + "xn--e1afmkfd.xn--p1ai",
+        "x" * 64 + AT + "long.example.net",
+    ],
+)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", ""),
+        ("mail ", "."),
+        ("<", ">, next"),
+        ('{"to":"', '"}'),
+        ('{"text":"hi\\n', '\\nbye"}'),
+        ("mailto:", "?subject=x"),
+        ("user=", "&x=1"),
+        ("\\u003c", "\\u003e"),
+        ("'", "'"),
+        ("(", ")"),
+        ("https://x.test/u/", "/edit"),
+    ],
+)
+def test_an_address_is_found_whole(address, before, after):
+    assert found(before + address + after) == [(address, "email")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "use git@github.com:acme/repo.git here",
+        "ssh://git@github.com/acme/repo",
+        "https://user@host.example.com/x",
+        "https://user:word@host.example.com/x",
+        "deploy@host.example.com:22",
+        "react@18.2.0",
+        "@angular/core@17.3.0-next",
+        "actions/checkout@v4.1.1",
+        "lodash@latest",
+        "logo@2x.png",
+        "getty@tty1.service",
+        "image@sha256:0f0f",
+        "@pytest.mark.parametrize",
+        "@everyone user@ @ a@",
+        "x = a@b.T",
+        "w@x.mean(axis=1)",
+        "self.W@x.reshape(-1)",
+        "user@localhost",
+        "root@web-1:~/app$",
+        "user1@redacted.invalid",
+        "user12@redacted.invalid, user3@redacted.invalid",
+    ],
+)
+def test_what_only_has_an_at_sign_stays(text):
+    assert found(text) == []
+
+
+# --- telephones -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "+49 151 23456789",
+        "+48 601 234 567",
+        "+81-3-3211-4567",
+        "+442079460958",
+        "+44 20 7946 0958",
+        "+1 (212) 736-5031",
+        "+1.212.736.5031",
+        "+49 (0)151 23456789",
+        "+971 50 123 4567",
+        "(212) 736-5031",
+        "212-736-5031",
+        "1-800-736-5031",
+    ],
+)
+@pytest.mark.parametrize(
+    ("before", "after"), [("", ""), ("call ", " now"), ('{"a":"', '"}'), ("x\\n", ", or"), ("", ".")]
+)
+def test_a_telephone_is_found_whole(number, before, after):
+    assert found(before + number + after) == [(number, "phone")]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ('{"phone":"601234567"}', "601234567"),
+        ('{"phoneNumber": "0151 23456789"}', "0151 23456789"),
+        ("Tel.: 06 12 34 56 78", "06 12 34 56 78"),
+        ("mobile 0151/2345678 please", "0151/2345678"),
+    ],
+)
+def test_a_name_makes_digits_a_telephone(text, number):
+    assert found(text) == [(number, "phone")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "at 2025-11-18 13:29:00 it began",
+        "+2025-11-18 added",
+        "at 2025-11-18T13:29:00.123456+01:00 it began",
+        "1763645340123",
+        "order 1000234567 shipped",
+        "order ORD-2025-000481516 shipped",
+        "order 8844-2211-90 shipped",
+        "PO#99812734",
+        "isbn 978-1-4920-5136-7",
+        "9781492051367",
+        "at 52.520008,13.404954",
+        "3.141592653589793238",
+        "10.0.19045.3448",
+        "part no 123-456-789",
+        "SKU 212-736-50312",
+        "1,234,567.89",
+        "x+12345678901",
+        "+1e1000000",
+        "+12",
+        "telemetry: 12345678",
+        "phones sold: 1234567890 units",
+        "port 8080-8090 8100",
+        "[1, 2, 3, 4, 5, 6, 7, 8, 9]",
+    ],
+)
+def test_what_is_only_a_number_stays(text):
+    assert found(text) == []
+    assert found(json.dumps({"v": text})) == []
+
+
+# --- cards ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        card("4"),
+        card("51"),
+        card("2221"),
+        card("2720"),
+        card("6011"),
+        card("65"),
+        card("3530"),
+        card("62"),
+        card("37", 15),
+        card("62", 19),
+        grouped(card("4")),
+        grouped(card("55"), sign="-"),
+        "3782 822463 10005",
+    ],
+)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", ""), ("card ", " exp 04/28"), ("", " 04/28"), ('{"pan":"', '","cvc":"123"}'), ('{"pan":', "}")],
+)
+def test_a_card_is_found_whole(number, before, after):
+    assert found(before + number + after) == [(number, "credit-card")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        card("4")[:-1] + str((int(card("4")[-1]) + 1) % 10),
+        card("1"),
+        card("9"),
+        card("4", 13),
+        card("4", 17),
+        "1686639481818083985",
+        "0." + card("4"),
+        card("4") + ".5",
+        "a" + card("4"),
+        card("4") + "f",
+        "sha:" + card("4") + "abcdef",
+        "0x" + card("4"),
+        grouped(card("4"), sign="-") + "-2222",
+        "0000000000000000",
+    ],
+)
+def test_what_only_resembles_a_card_stays(text):
+    assert found("number " + text) == []
+
+
+# --- accounts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("country", sorted(LENGTHS))
+def test_an_account_is_found_whole(country):
+    number = iban(country)
+    assert found(f"IBAN {number}.") == [(number, "iban")]
+    assert found(f'{{"account":"{number}"}}') == [(number, "iban")]
+    assert found(f"to {grouped(number)} BIC ABCD") == [(grouped(number), "iban")]
+
+
+@pytest.mark.parametrize("country", sorted(LENGTHS))
+def test_what_only_resembles_an_account_stays(country):
+    number = iban(country)
+    wrong = f"{country}{(int(number[2:4]) + 1) % 100:02}{number[4:]}"
+    for text in (wrong, number[:-1], number + "7", "x" + number, "ZZ" + number[2:], number.lower()):
+        assert found("ref " + text) == []
+
+
+# --- national ids -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "category"),
+    [
+        ("SSN", "523-47-8812", "ssn"),
+        ("ssn", "401558210", "ssn"),
+        ("social_security_number", "523 47 8812", "ssn"),
+        ("PESEL", "44051401359", "national-id"),
+        ("pesel", "02070803628", "national-id"),
+        ("DNI", "12345678Z", "national-id"),
+        ("NIE", "X1234567L", "national-id"),
+        ("BSN", "111222333", "national-id"),
+        ("burgerservicenummer", "123456782", "national-id"),
+        ("NIR", "1 85 05 78 006 084 91", "national-id"),
+        ("insee", "185057800608491", "national-id"),
+        ("CPF", "529.982.247-25", "national-id"),
+        ("cpf", "52998224725", "national-id"),
+        ("SIN", "046-454-286", "national-id"),
+        ("social insurance number", "046 454 286", "national-id"),
+        ("Aadhaar", "2341 2341 2346", "national-id"),
+        ("aadhar_no", "234123412346", "national-id"),
+        ("NHS number", "943 476 5919", "national-id"),
+        ("nhs", "9434765919", "national-id"),
+        ("AHV", "756.9217.0769.85", "national-id"),
+        ("avs", "7569217076985", "national-id"),
+        ("Steuer-ID", "86095742719", "national-id"),
+        ("IdNr", "86 095 742 719", "national-id"),
+    ],
+)
+def test_a_national_id_is_found_behind_its_name(name, number, category):
+    assert found(f"{name}: {number} on file") == [(number, category)]
+    assert found(json.dumps({name: number, "n": 1})) == [(number, category)]
+    assert found(f"part no {number} on file") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("ssn", "000-12-3456"),
+        ("ssn", "900-11-2233"),
+        ("ssn", "523-00-8812"),
+        ("ssn", "666-47-8812"),
+        ("pesel", "44051401358"),
+        ("pesel", "44131401358"),
+        ("dni", "12345678A"),
+        ("nie", "X1234567A"),
+        ("bsn", "111222334"),
+        ("bsn", "111222332"),
+        ("nir", "1 85 05 78 006 084 92"),
+        ("nir", "185057800608490"),
+        ("cpf", "529.982.247-26"),
+        ("cpf", "111.111.111-11"),
+        ("sin", "046-454-287"),
+        ("sin", "046454285"),
+        ("aadhaar", "2341 2341 2347"),
+        ("aadhaar", "1341 2341 2346"),
+        ("nhs", "943 476 5918"),
+        ("nhs", "9434765917"),
+        ("ahv", "756.9217.0769.84"),
+        ("ahv", "755.9217.0769.85"),
+        ("idnr", "86095742718"),
+        ("idnr", "06095742719"),
+    ],
+)
+def test_a_national_id_keeps_its_rules(name, number):
+    assert found(f"{name}: {number}") == []
+
+
+def test_every_national_id_has_its_rows():
+    assert len(FORMS) == 11
+
+
+# --- addresses of the network: strict ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "address", ["81.2.69.142", "1.1.1.1", "2a02:8108:4ac0:3b00:c1f:77ff:fe12:9a", "2606:4700:4700::1111"]
+)
+@pytest.mark.parametrize(
+    ("before", "after"), [("X-Forwarded-For: ", ""), ('{"a":"', '"}'), ("", ", 10.0.0.1"), ("http://[", "]:80/")]
+)
+def test_a_public_address_is_found_by_the_strict(address, before, after):
+    assert found(before + address + after, find_strict) == [(address, "ip")]
+    assert found(before + address + after) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "127.0.0.1", "10.1.2.3", "172.16.0.9", "192.168.1.1", "192.0.2.44", "fe80::1", "::1", "2001:db8::1", "1.2.3.4.5",
+        "v2.0.0.1-rc1", "Foo/1.2.3.4", "255.256.1.1", "std::vector", "00:1A:2B", "12:30:45.123456", "00:00:00:00:00:00",
+        "224.0.0.1", "10.0.19045.3448",
+    ],
+)  # fmt: skip
+def test_local_addresses_and_versions_stay(text):
+    assert found("see " + text, find_strict) == []
+
+
+# --- all together -----------------------------------------------------------------------------------------------
+
+
+def test_hits_are_in_order_and_apart():
+    text = f"ada{AT}x.io, {iban('DE')}, +48 601 234 567, {card('4')}"
+    hits = find_pii(text.encode())
+    assert [category for _, _, category in hits] == ["email", "iban", "phone", "credit-card"]
+    assert all(first[1] <= second[0] for first, second in pairwise(hits))
+    assert {category for _, _, category in hits} < PERSONAL
+
+
+@pytest.mark.parametrize(
+    ("name", "personal"), [("ssn", True), ("phoneNumber", True), ("order", False), ("total", False)]
+)
+def test_names_a_person(name, personal):
+    assert names_a_person(name) is personal
+
+
+IDS = st.one_of(
+    st.uuids().map(str),
+    st.binary(min_size=4, max_size=48).map(bytes.hex),
+    st.binary(min_size=4, max_size=300).map(lambda data: base64.b64encode(data).decode()),
+    st.binary(min_size=4, max_size=300).map(lambda data: base64.urlsafe_b64encode(data).decode()),
+    st.floats(allow_nan=False, allow_infinity=False, width=32).map(repr),
+    st.integers(0, 10**12).map(str),
+    st.dates().map(str),
+    st.datetimes().map(lambda moment: moment.isoformat()),
+    st.lists(st.sampled_from(["order", "v2", "2025", "shipped", "12", "@", "#", "+"]), max_size=12).map(" ".join),
+)
+
+
+@settings(derandomize=True, max_examples=400, deadline=None)
+@given(st.lists(IDS, max_size=8))
+def test_ids_numbers_dates_and_base64_stay(texts):
+    data = json.dumps({f"id{nth}": text for nth, text in enumerate(texts)}).encode()
+    assert find_pii(data) == []
+
+
+def test_many_random_ids_stay():
+    chance = random.Random(13)
+    lines = [f"{uuid.UUID(int=chance.getrandbits(128))} {chance.randbytes(20).hex()}" for _ in range(3000)]
+    lines += [base64.b64encode(chance.randbytes(90)).decode() for _ in range(3000)]
+    lines += [f"{chance.random() * 10 ** chance.randint(-3, 12)}" for _ in range(3000)]
+    data = "\n".join(lines).encode()
+    assert find_pii(data) == []
+    assert find_strict(data) == []
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a@", "@", "a@b.", "a.", "1", "1 ", "1-", "+1", "(1", "+(1", "4111 1111 1111 ", "(212)-", "AA00", "AA00 ", "ssn 1",
+        "phone 1234567 ", "1.1.", "1:", "a:", "%40", "\\n", "李@", "x@例.", "'@a.b",
+    ],
+)  # fmt: skip
+def test_a_megabyte_of_near_misses_is_read(unit):
+    data = (unit.encode() * (1_000_000 // len(unit.encode())))[:1_000_000]
+    begun = time.perf_counter()
+    find_pii(data)
+    find_strict(data)
+    assert time.perf_counter() - begun < 60

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import html
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.redaction.detecting import readings
+from pytest_agentreplay.core.redaction.views import DEEPEST, TooDeep, View, below, squeezed, unescaped, widened
+
+WORD = b"Qz7wLp0xNeedle"
+TEXT = st.text(st.sampled_from("ab \\\"'/\n\t%é€😀&;<{}[]:,u0041nx"), max_size=30)
+
+
+def in_json(text, **options):
+    return json.dumps({"k": text}, **options)
+
+
+def spelled(text):
+    """Every letter as an escape."""
+    return '{"k": "' + "".join(f"\\u{ord(char):04x}" for char in text) + '"}'
+
+
+CODINGS = {
+    "json": in_json,
+    "ascii": lambda text: in_json(text, ensure_ascii=True),
+    "php": lambda text: in_json(text).replace("/", "\\/"),
+    "letters": spelled,
+    "percent": lambda text: "https://h.test/?q=" + quote(text, safe=""),
+    "twice": lambda text: "/?q=" + quote(quote(text, safe=""), safe=""),
+    "entities": lambda text: "<p>" + "".join(f"&#{ord(char)};" for char in text) + "</p>",
+    "named": lambda text: "<p>" + html.escape(text) + "</p>",
+    "painted": lambda text: text[:5] + "\x1b[31m" + text[5:9] + "\x1b[0m" + text[9:],
+}
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    TEXT,
+    TEXT,
+    st.sampled_from(sorted(set(CODINGS) - {"painted"})),
+    st.sampled_from(["json", "ascii", "php", "letters"]),
+)
+def test_what_is_read_in_a_view_stands_where_it_says(before, after, inner, outer):
+    text = CODINGS[outer](CODINGS[inner](before + WORD.decode() + after))
+    data = text.encode()
+    try:
+        found = [
+            reading.back(at, at + len(WORD))
+            for reading in readings(data, deep=True)
+            if (at := reading.view.text.find(WORD)) >= 0
+        ]
+    except TooDeep:
+        return
+    assert found
+    for start, end in found:
+        piece = data[start:end]
+        assert WORD in piece or any(WORD in reading.view.text for reading in readings(piece, deep=True)), (data, piece)
+
+
+@pytest.mark.parametrize("coding", sorted(CODINGS))
+def test_every_coding_is_undone_once_and_inside_json(coding):
+    once = CODINGS[coding](WORD.decode())
+    for text in (once, in_json(once), in_json(in_json(once))):
+        data = text.encode()
+        spans = [
+            reading.back(at, at + len(WORD))
+            for reading in readings(data, deep=True)
+            if (at := reading.view.text.find(WORD)) >= 0
+        ]
+        assert spans, (coding, text)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(TEXT)
+def test_one_layer_of_json_is_what_json_reads(text):
+    for ascii_only in (False, True):
+        body = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+        assert unescaped(body.encode()).decode("utf-8", "surrogatepass") == text
+
+
+def test_a_text_without_escapes_has_one_reading():
+    assert [reading.view.text for reading in readings(b'{"a": "plain"}', deep=True)] == [b'{"a": "plain"}']
+    assert len(list(readings(b'{"a": "line\\nline"}', deep=False))) == 1
+
+
+def test_what_is_escaped_too_often_is_told_not_passed():
+    slashes = b"\\u005c" + b"u005c" * (DEEPEST + 4)
+    data = b'{"a": "x ' + slashes + b'u0041 y"}'
+    with pytest.raises(TooDeep) as told:
+        list(below(data))
+    assert data[told.value.start : told.value.end].startswith(b"\\u005c")
+
+
+def test_layers_end_where_the_backslashes_do():
+    deep = "x"
+    for _ in range(5):
+        deep = json.dumps(deep)
+    assert [view.text.count(b"\\") for view in below(deep.encode())][-1] == 0
+
+
+def test_cut_words_are_joined():
+    assert squeezed(View(b"'Qz7w''Lp0x'\nNeedle")).text == b"Qz7wLp0xNeedle"
+    assert squeezed(View(b"nothing to join")) is None
+    wide = widened(View("Qz7wLp".encode("utf-16-le")))
+    assert wide.text == b"Qz7wLp"
+    assert wide.up(1, 3) == (2, 5)
+    assert widened(View(b"ab\0b")) is None
