@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.paths import near
 from pytest_agentreplay.core.shell import quoted
-from pytest_agentreplay.report.notices import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,9 +27,7 @@ NOTHING_VERIFIED = (
 def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str | None) -> Told:
     """The proof of a recording: whether it replays as it ended, and what moved if it does not."""
     if finding is not None:
-        named = any(redacted(line.recorded) and not redacted(line.now) for line in finding.lines)
-        late = "redacted, and sent before it was named a secret: " if named else ""
-        return {"replays": False, "why": late + finding.headline}
+        return {"replays": False, "why": finding.headline}
     if recorded.get("outcome") == "failed":
         if failure is None and not replayed.get("failed") and replayed.get("expect") != "fails as recorded":
             return {"replays": False, "why": "the test failed when it was recorded and passes offline"}

@@ -233,6 +233,7 @@ def test_a_secret_may_be_named_late_from_several_threads_and_before_any_test(pro
             "def tell() -> list:\n    return [*LATE, 'named-at-import-4711']\n"
             "def test_shop(agentreplay):\n"
             "    agentreplay.tool(tell)\n    tell()\n"
+            "    agent.answer(f'They are {LATE}, says A-17.')\n"
             "    tellers = [threading.Thread(target=pytest_agentreplay.secret, args=(one,)) for one in LATE]\n"
             "    [one.start() for one in tellers], [one.join() for one in tellers]\n"
         ),
