@@ -92,6 +92,16 @@ def test_a_dummy_key_or_none_matches_where_the_recording_held_one(dummy):
     assert replayed(recorded, asked(f'{{"api_key": "{dummy}", "q": 2}}', Redaction(Places({})))) == ["Refuse"]
 
 
+def test_a_secret_that_becomes_known_late_matches_before_it_is():
+    recording = Redaction(Places({}))
+    early = asked("try 7Kdx9Qm2Lp4Tz", recording)
+    recording.learn("key", "7Kdx9Qm2Lp4Tz")
+    run = recording.rescan(Run(Header("t"), (Exchange(early, HttpReply(200), 0, 1),)))
+    assert b"[[redacted:key:1]]" in run.exchanges[0].call.body.data
+    assert replayed([run.exchanges[0].call], asked("try 7Kdx9Qm2Lp4Tz", Redaction(Places({})))) == ["Answer"]
+    assert replayed([run.exchanges[0].call], asked("try again", Redaction(Places({})))) == ["Refuse"]
+
+
 def test_a_word_where_the_recording_held_a_key_is_a_change():
     recorded = [asked('{"password": "7Kdx9Qm2Lp4Tz"} {"password": "7Kdx9Qm2Lp4Tz"}', Redaction(Places({})))]
     for now in (

@@ -1,8 +1,9 @@
 """Veiled calls: where the recording held a secret, the test of today may send a stand-in, a dummy key or nothing.
 
-A stand-in is no secret, so it comes without a placeholder, and the two calls look different. They are the same call
-when nothing else differs, and what stands for one placeholder is the same wherever that stands. Any other text is a
-change: an agent that sent a key where it sends a word now does something else.
+A stand-in is no secret, so it comes without a placeholder, and the two calls look different; so they do where a secret
+becomes known after it was sent, which a recording mends at its end. They are the same call when nothing else differs,
+and what stands for one placeholder is the same wherever that stands. Any other text is a change: an agent that sent a
+key where it sends a word now does something else.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.redaction.encodings import as_bytes
-from pytest_agentreplay.core.redaction.fields import is_stand_in
+from pytest_agentreplay.core.redaction.fields import is_stand_in, looks_random
 from pytest_agentreplay.core.redaction.placeholders import SHAPES, SIGNS
 
 if TYPE_CHECKING:
@@ -63,5 +64,7 @@ def stands_for(parts: list[str], text: str) -> bool:
 
 
 def may_stand_in(value: str, placeholder: str) -> bool:
-    """Whether a value of today may be what a placeholder stands for: itself, nothing, or a stand-in."""
-    return not value or value == placeholder or _SECRET.fullmatch(value) is not None or is_stand_in(as_bytes(value))
+    """Whether a value of today may be what a placeholder stands for: itself, nothing, a stand-in, or another secret."""
+    if not value or value == placeholder or _SECRET.fullmatch(value) is not None:
+        return True
+    return is_stand_in(as_bytes(value)) or looks_random(as_bytes(value))

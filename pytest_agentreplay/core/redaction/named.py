@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WORDS = (b"token", b"secret", b"pass", b"pwd", b"key", b"auth", b"credential", b"jwt", b"csrf", b"xsrf", b"otp", b"pin")
 LONGEST = 4096
 NAME = 64
-_BEGINS = re.compile(rb"[\w.$-]{0,%d}\Z" % NAME)
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-"
 _ESCAPE_ENDS = re.compile(rb"\\(?:[ntrbf]|[ux][0-9A-Fa-f]{2,4})\Z")
 _SEPARATOR = re.compile(
     rb"""(?P<rest>[\w-]{0,40})(?P<shut>\\{0,63}["']?)[ \t]{0,8}(?P<sign>=>|:=|[:=])(?P<space>[ \t]{0,8})"""
@@ -72,13 +72,12 @@ def _value(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str])
 
 def _name(text: bytes, at: int, end: int) -> str:
     r"""The whole name of which the word at `at` is a part; the n of a `\n` before it is none of it."""
-    begin = _BEGINS.search(text, max(0, at - NAME), at)
-    assert begin is not None
-    start = begin.start()
+    before = text[max(0, at - NAME) : at]
+    first = start = at - len(before) + len(before.rstrip(_LETTERS))
     if text[start - 1 : start] == b"\\":
-        while start < at and _ESCAPE_ENDS.search(text, max(0, begin.start() - 1), start) is None:
+        while start < at and _ESCAPE_ENDS.search(text, max(0, first - 1), start) is None:
             start += 1
-        start = start if start < at else begin.start()
+        start = start if start < at else first
     return text[start:end].decode("utf-8", "replace")
 
 
