@@ -2,6 +2,7 @@
 
     AgentReplayError (Exception)
     ├── SettingsError            a flag, ini key, marker or environment value that cannot be meant
+    │   └── PolicyError          a redaction policy that cannot be read or meant; it is never left out
     ├── SnapshotError            a snapshot that cannot be used; it is never taken for absent
     │   ├── SnapshotMissing      there is no file where the test's snapshot belongs
     │   ├── SnapshotUnreadable   damaged, conflict-marked, not ours, or too hostile to read
@@ -30,6 +31,17 @@ class AgentReplayError(Exception):
 
 class SettingsError(AgentReplayError):
     """A flag, ini key, marker or environment value that cannot be meant."""
+
+
+class PolicyError(SettingsError):
+    """A redaction policy that cannot be read or meant. `file` and `place` (line:column) say where."""
+
+    def __init__(self, message: str, *, file: str, place: str = "") -> None:
+        """Keep `file` (as shown to people) and `place` beside the message."""
+        self.file = file
+        self.place = place
+        where = f"{file}:{place}" if place else file
+        super().__init__(f"{where}: {message}")
 
 
 class SnapshotError(AgentReplayError):

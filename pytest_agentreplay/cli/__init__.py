@@ -2,7 +2,7 @@
 
     runs     demo show diff bisect replay accept        sealed      verify reseal recover rules
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
-    exploring   orders
+    exploring   orders                                  redacting   policy redact scan
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli import exploring, leftovers, runs, sealed, serving
+from pytest_agentreplay.cli import exploring, leftovers, redacting, runs, sealed, serving
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
 from pytest_agentreplay.core.orders import LIMIT
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError, SnapshotMissing
@@ -44,6 +44,9 @@ files
   prune     run all tests offline, then delete the snapshots that none of them used
   recover   list the journals of interrupted recordings, or make a pending run of one
   rules     the fields that are not compared, and why
+  policy    check a policy file: what it adds, what it would change, whether it is weaker than another
+  redact    take off snapshots that are there what today's rules and a policy find
+  scan      tell what the rules and a policy find in any file
 """
 
 
@@ -151,4 +154,20 @@ def build_parser() -> argparse.ArgumentParser:
     recover.add_argument("journal", nargs="?", type=Path)
     rules = verb("rules", sealed.rules, "Print the fields that are not compared, and why.")
     rules.add_argument("--json", action="store_true", help="print plain data")
+    policy = verb("policy", redacting.policy, "Check a policy file, and say what it adds and would change.")
+    policy.add_argument("what", choices=["check"])
+    policy.add_argument("file", type=Path)
+    policy.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="snapshots to look at (default: all)")
+    policy.add_argument("--baseline", type=Path, metavar="FILE", help="fail where it is weaker than this policy")
+    redact = verb("redact", redacting.redact, "Take off snapshots what today's rules and a policy find.")
+    redact.add_argument("files", nargs="+", type=Path, metavar="FILE", help="snapshots, pending runs, or folders")
+    redact.add_argument("--reason", default="", metavar="WHY", help="kept in the files")
+    redact.add_argument("--dry-run", action="store_true", help="only tell what would change")
+    scan = verb("scan", redacting.scan, "Tell what the rules and a policy find in any file.")
+    scan.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, or folders")
+    scan.add_argument("--json", action="store_true", help="print plain data")
+    for one in (redact, scan):
+        one.add_argument(
+            "--policy", action="append", metavar="WHAT", help="pii, strict or a file, beside the project's"
+        )
     return parser

@@ -102,6 +102,10 @@ def pytest_configure(config: pytest.Config) -> None:
             written=ini_keys(config),
             file=str(config.inipath or ""),
         )
+        if config.stash[BASE].redact or os.path.lexists(config.rootpath / knobs.POLICY):
+            from pytest_agentreplay.workflow import policies
+
+            config.stash[BASE] = policies.with_policy(config.stash[BASE], config.rootpath)
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[LINES] = SessionLines()
@@ -233,8 +237,12 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
             del item.stash[key]
     item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("agentreplay.")]
     if UNDO in item.stash and not item.stash.get(PROVING, False):
-        item.stash[UNDO]()
+        undo = item.stash[UNDO]
         del item.stash[UNDO]
+        try:
+            undo()
+        except AgentReplayError as refused:
+            pytest.fail(str(refused), pytrace=False)
     if TRIAL in item.stash:
         from pytest_agentreplay.plugin.orders import leave_out
 
@@ -325,18 +333,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     """Close the scene when all fixtures are down; a recording is sealed here."""
-    finding, broken = None, None
+    finding, broken, leaving = None, None, False
     try:
         result = yield
-    except AssertionError as error:
-        if "mocked but not requested" in str(error) and (scene := item.stash.get(SCENE, None)) is not None:
-            from pytest_agentreplay.report.clashes import NOT_REQUESTED
+    except BaseException as raised:
+        leaving = isinstance(raised, KeyboardInterrupt | pytest.exit.Exception)
+        if (scene := item.stash.get(SCENE, None)) is not None:
+            from pytest_agentreplay.plugin.scenes import broken_off
 
-            if scene.mode == "replay":
-                error.add_note(NOT_REQUESTED)
+            broken_off(scene, raised)
         raise
     finally:
-        item.config.stash[OPEN] = None
         if item.config.stash.get(RESEEDS, False):
             item.config.option.randomly_reset_seed = True
             del item.config.stash[RESEEDS]
@@ -345,6 +352,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
                 finding = scene.end()
             except AgentReplayError as error:
                 broken = error
+            if not leaving:  # else there will be no report, and the end of the session tells it
+                item.config.stash[OPEN] = None
     if broken is not None:
         from pytest_agentreplay.plugin.scenes import unfit
 

@@ -204,6 +204,18 @@ def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[E
     )
 
 
+def broken_off(scene: Scene, raised: BaseException) -> None:
+    """A teardown was ended by `raised`: a run that was interrupted there is not complete either."""
+    if isinstance(raised, INTERRUPTS):
+        from pytest_agentreplay.workflow.scene import Ended
+
+        scene.end_body(Ended(interrupted=True))
+    elif isinstance(raised, AssertionError) and "mocked but not requested" in str(raised) and scene.mode == "replay":
+        from pytest_agentreplay.report.clashes import NOT_REQUESTED
+
+        raised.add_note(NOT_REQUESTED)
+
+
 def timed_out(failure: BaseException | None) -> bool:
     """Whether pytest-timeout has ended the test; its other method ends the process."""
     return isinstance(failure, pytest.fail.Exception) and TIMED_OUT.fullmatch(str(failure)) is not None

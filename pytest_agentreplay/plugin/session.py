@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from pytest_agentreplay.plugin.keys import AFTERWARDS, BASE, OPEN, SUITE, nodeid
 
 if TYPE_CHECKING:
     from pytest_agentreplay.workflow.renaming import Suite
+    from pytest_agentreplay.workflow.scene import Scene
 
 
 def tried_again(report: pytest.TestReport) -> bool:
@@ -88,11 +91,7 @@ class SessionLines:
         """Close what an interrupt left open. A call that came after its test's report fails the session instead."""
         config = session.config
         if (scene := config.stash.get(OPEN, None)) is not None:
-            from pytest_agentreplay.workflow.scene import Ended
-
-            scene.end_body(Ended(interrupted=True))
-            scene.end()
-            self.told.append(scene.told)
+            self.cut_short(scene)
         if AFTERWARDS in config.stash:
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
         if looked := self.look(session):
@@ -116,6 +115,21 @@ class SessionLines:
         fails = "late" in self.facts or (self.unused.get("unused") and config.stash[BASE].unused == "fail")
         if fails and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def cut_short(self, scene: Scene) -> None:
+        """Close what an interrupt left open; a second one, which people type, has to wait for that moment."""
+        from pytest_agentreplay.workflow.scene import Ended
+
+        main = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+        try:
+            if scene.told.get("verdict") not in {"created", "replaced"}:  # else it came when all was done
+                scene.end_body(Ended(interrupted=True))
+                scene.end()
+            self.told.append(scene.told)
+        finally:
+            if before is not None:
+                signal.signal(signal.SIGINT, before)
 
     def look(self, session: pytest.Session) -> dict[str, Any]:
         """The snapshots that no test of this process owns; nothing is looked for where no folder of snapshots is."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS
 from pytest_agentreplay.settings.words import (
+    REDACT,
     REPLAY_TOOLS,
     UNUSED,
     clock_of,
@@ -22,6 +23,7 @@ from pytest_agentreplay.settings.words import (
     number,
     order_of,
     paths_of,
+    redact_of,
     refuse_unknown,
     texts,
     tolerances_of,
@@ -34,15 +36,18 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.orders import Trial
+    from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.rules import Part, Rule
     from pytest_agentreplay.core.tolerance import Tolerances
     from pytest_agentreplay.settings.words import Clocks, Orders
 
-__all__ = ["INI", "MARKER", "OPTIONS", "Mode", "Settings", "resolve"]
+__all__ = ["INI", "MARKER", "OPTIONS", "POLICY", "Mode", "Settings", "resolve"]
 
 Mode: TypeAlias = Literal["record", "replay", "off"]
 
 MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "off": "off"}
+POLICY = "agentreplay-policy.yaml"
+"""The project's own policy, in its root; it counts where it is there."""
 EXPECTATIONS = ("reproduces",)
 NOT_ON_CI = (
     "recording is refused because CI is set: a job that records blesses whatever it got.\n"
@@ -58,7 +63,8 @@ class Settings(NamedTuple):
     (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place, what may
     differ), `ignored` (what may differ, reason). `adopt` is the reason for taking changed requests under old replies.
     `waits` lets replies take as long as they took. `orders` says in how many other orders of answers a test is replayed
-    too, `trial` which one of them this is.
+    too, `trial` which one of them this is. `redact` names what is taken off beyond the shipped secrets (words, files);
+    `policy` is that, read and joined with the project's own, None as long as nobody has.
     """
 
     mode: Mode = "replay"
@@ -91,6 +97,16 @@ class Settings(NamedTuple):
     children: tuple[str, ...] = ()
     orders: int = 0
     trial: Trial | None = None
+    redact: tuple[str, ...] = ()
+    policy: Policy | None = None
+
+    @property
+    def redacted(self) -> Policy:
+        """What is taken off beyond the shipped secrets."""
+        from pytest_agentreplay.core.redaction.policy import PLAIN, Policy, joined
+
+        words = Policy(pii="pii" in self.redact, strict="strict" in self.redact)
+        return joined(self.policy or PLAIN, words)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -129,7 +145,7 @@ class Settings(NamedTuple):
         """The variables that may be stored."""
         from pytest_agentreplay.core.redaction.secret_names import allowed_environment
 
-        return dict(allowed_environment(environ, self.env))
+        return dict(allowed_environment(environ, (*self.env, *self.redacted.environment)))
 
     def headline(self) -> str:
         """The session's header line: what is frozen, and in capitals what is not."""
@@ -201,6 +217,7 @@ def resolve(
         max_bytes=number(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes") or 0,
         adopt=adopt,
         unused=unused,
+        redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
     )
 
 
@@ -302,6 +319,11 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
                 changes["expect"] = value
             case "allow_hosts" | "allow_subprocess" | "children" | "fixtures":
                 changes[key] = (*getattr(settings, key), *texts(value, name))
+            case "redact":
+                words = (value,) if isinstance(value, str) else texts(value, name)
+                for word in words:
+                    refuse_unknown(name, word, REDACT, "a test takes pii or strict; files are for --redact")
+                changes[key] = (*settings.redact, *words)
             case "places":
                 changes["places"] = bool(value)
             case _:

@@ -23,6 +23,10 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "metavar": "HOW", "dest": "agentreplay_replay_tools", "default": None,
         "help": "frozen: tool results from the snapshot (the default); verify: read tools run too, results compared",
     }),
+    ("--redact", {
+        "metavar": "WHAT", "dest": "agentreplay_redact", "action": "append", "default": None,
+        "help": "take more off than the shipped secrets: pii, strict, or a policy file; several by commas, or again",
+    }),
     ("--agentreplay-no-prove", {
         "action": "store_true", "dest": "agentreplay_no_prove", "default": False,
         "help": "do not replay each new recording at once",
@@ -68,6 +72,9 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_env", {"type": "linelist", "default": [], "help": "environment variables to keep in snapshots"}),
     ("agentreplay_fixtures", {"type": "linelist", "default": [], "help": "files that tests depend on: data/*.json"}),
     ("agentreplay_headers", {"type": "linelist", "default": [], "help": "headers to keep, beyond the shipped list"}),
+    ("agentreplay_redact", {
+        "type": "linelist", "default": [], "help": "what to take off beyond the shipped secrets: pii, strict, FILE",
+    }),
     ("agentreplay_ignore", {"type": "linelist", "default": [], "help": "what may differ: $.path = reason"}),
     ("agentreplay_places", {"type": "bool", "default": True, "help": "store directories, host and user as marks"}),
     ("agentreplay_unused", {"type": "string", "default": "warn", "help": "unused snapshots: warn, fail or ignore"}),
@@ -78,6 +85,6 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
 MARKER = (
     *("mode", "tools", "read_tools", "tolerances", "models", "retrievals", "ignore", "clock", "seed", "expect"),
     *("order", "orders", "waits"),
-    *("allow_hosts", "allow_subprocess", "children", "fixtures", "places"),
+    *("allow_hosts", "allow_subprocess", "children", "fixtures", "places", "redact"),
 )
 """The keywords of `@pytest.mark.agentreplay`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal as journal_codec
 from pytest_agentreplay.core.shell import quoted
-from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing
+from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.store import files, layout, nearby
 from pytest_agentreplay.store.shown import shown
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Exchange, Header, Run
+
+JOURNALS_KEPT = 14 * 24 * 3600.0
+"""Seconds for which the journal of a killed recording waits for a person."""
 
 
 class Store:
@@ -68,24 +71,44 @@ class Store:
         """What in the file at `path` is not what was sealed: "exchange 3", "header"."""
         return codec.edited(files.read(path), file=shown(path))
 
-    def save(self, path: Path, text: str) -> None:
-        """Write a snapshot, unless the file has changed since `load`. Raises CannotWrite."""
+    def save(self, path: Path, text: str) -> str:
+        """Write a snapshot, unless the file has changed since `load`; gives its sha256. Raises CannotWrite."""
+        fits(path, len(text.encode()))
         files.sweep(path.parent)
         if path in self._read:
             files.write_if_unchanged(path, text, self._read[path])
         else:
             files.write_whole(path, text)
-        self._read[path] = hashlib.sha256(text.encode()).hexdigest()
+        self._read[path] = saved = hashlib.sha256(text.encode()).hexdigest()
+        self._clear_journals(path)
+        return saved
 
-    def restore(self, path: Path, data: bytes | None) -> None:
-        """Put back what stood at `path` before a `save`; None for nothing. Raises CannotWrite."""
+    def _clear_journals(self, path: Path) -> None:
+        """Remove what killed runs have left: journals of the test that is recorded at `path` now, and old ones."""
+        folder = layout.journal_path(self.root, path, "").parent
+        for name in files.names_in(folder):
+            journal = folder / name
+            if layout.home_path(journal) != path and not files.older_than(journal, JOURNALS_KEPT):
+                continue
+            try:
+                if files.growing(journal) is False:
+                    files.remove(journal)
+            except SnapshotError:  # gone meanwhile, or no file of ours
+                pass
+
+    def restore(self, path: Path, data: bytes | None, saved: str) -> None:
+        """Put back what stood at `path` before a `save` that gave `saved`; None for nothing.
+
+        Raises CannotWrite, also where another process has written it since.
+        """
         if data is None:
-            files.remove(path)
+            files.remove_if_unchanged(path, saved)
         else:
-            files.write_whole(path, data)
+            files.write_if_unchanged(path, data, saved)
 
     def save_pending(self, path: Path, text: str) -> Path:
         """Keep a run that waits for a person to put it at `path`; gives where. Raises CannotWrite."""
+        fits(path, len(text.encode()))
         files.private(layout.private_folder(self.root))
         pending = layout.pending_path(self.root, path)
         files.write_whole(pending, text)
@@ -96,6 +119,15 @@ class Store:
         files.private(layout.private_folder(self.root))
         token = f"{os.getpid()}-{secrets.token_hex(3)}"
         return Journal(layout.journal_path(self.root, path, token), header)
+
+
+def fits(path: Path, size: int) -> None:
+    """Raises CannotWrite for a snapshot that would be too large to be read again: it has `size` bytes, or more."""
+    if size > files.LARGEST:
+        raise CannotWrite(
+            f"{shown(path)}: would hold {size:,} bytes, and none of more than {files.LARGEST:,} is read.\n"
+            "Give the test smaller inputs, or let it ask less; what stood there before is intact."
+        )
 
 
 class Journal:

@@ -13,7 +13,7 @@ from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.secret_names import secret_environment
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.core.shell import quoted
-from pytest_agentreplay.errors import SettingsError, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.store.snapshots import Store
@@ -76,10 +76,16 @@ def take(what: Path) -> str:
 
 
 def journals(root: Path) -> list[str]:
-    """A line for each journal that an interrupted recording has left."""
+    """A line for each journal that an interrupted recording has left; none for those that still grow."""
     lines = []
     for file in files.below(layout.journal_folder(root), ".jsonl"):
-        run, torn = journal.read(files.read(file))
+        try:
+            if files.growing(file):
+                continue
+            run, torn = journal.read(files.read(file))
+        except SnapshotError as error:
+            lines.append(f"# {error}")
+            continue
         what = f"{run.header.test}, {count(len(run.exchanges))}" if run else "nothing readable"
         lines.append(f"agentreplay recover {quoted(shown(file))}   # {what}{torn_off(torn)}")
     return lines
@@ -90,6 +96,8 @@ def recover(file: Path, environ: Mapping[str, str]) -> str:
 
     Gives the lines to print. Raises SnapshotUnreadable for what is no journal of ours.
     """
+    if files.growing(file):
+        raise SnapshotUnreadable("is still being recorded; wait until its session is over", file=shown(file))
     run, torn = journal.read(files.read(file))
     home = layout.home_path(file)
     if run is None or home is None:

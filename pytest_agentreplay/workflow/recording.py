@@ -20,6 +20,7 @@ from pytest_agentreplay.boundaries.holding import Holding
 from pytest_agentreplay.boundaries.locales import locale_here
 from pytest_agentreplay.boundaries.pacing import Pacing
 from pytest_agentreplay.boundaries.zone import zone_here
+from pytest_agentreplay.codec.v1 import bodies_of
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.numbering import thinned
 from pytest_agentreplay.core.precedence import late_lanes, untangled
@@ -31,7 +32,9 @@ from pytest_agentreplay.errors import AgentReplayError, CannotWrite, SnapshotMis
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.snapshots import fits
 from pytest_agentreplay.workflow import kit
+from pytest_agentreplay.workflow.reviewing import redacted_by
 from pytest_agentreplay.workflow.scene import Ended, Scene
 from pytest_agentreplay.workflow.sealing import checked
 
@@ -78,6 +81,7 @@ class Recording(Scene):
         self._ended: Ended | None = None
         self._body = 0
         self._replaced: bytes | None = None
+        self._saved = ""
 
     def guard(self) -> Guard:
         """Only listens: what no boundary took is listed at the end."""
@@ -123,6 +127,9 @@ class Recording(Scene):
                 self.told["why"] = str(error).partition("\n")[0]
                 self._keep_journal(isinstance(error, CannotWrite))
                 raise
+            except KeyboardInterrupt:
+                self._keep_journal(self.told["verdict"] == "not written")
+                raise
             self._keep_journal(False)
         return self.stragglers()
 
@@ -130,13 +137,14 @@ class Recording(Scene):
         """Undo what `end` has written: the test is run again, and this try counts for nothing."""
         match self.told["verdict"]:
             case "created" | "replaced":
-                self.store.restore(self.place.snapshot, self._replaced)
+                self.store.restore(self.place.snapshot, self._replaced, self._saved)
             case "pending":
                 files.remove(Path(str(self.told["pending"])))
         self.journal.close(keep=False)
 
     def _write(self, run: Run, keep_old: str) -> None:
         """Put `run` in its place, or beside it when the old one is kept, and tell which."""
+        fits(self.place.snapshot, max((len(body) for x in run.exchanges for _, body in bodies_of(x)), default=0))
         run = self.redaction.rescan(replace(run, header=self.redaction.header(run.header)))
         text = checked(self.redaction, run, shown(self.place.snapshot))
         if keep_old:
@@ -144,7 +152,7 @@ class Recording(Scene):
             self.told["verdict"], self.told["why"] = "pending", keep_old
         else:
             self._replaced = None if self.previous is None else files.read(self.place.snapshot)
-            self.store.save(self.place.snapshot, text)
+            self._saved = self.store.save(self.place.snapshot, text)
             self.told["verdict"] = "created" if self.previous is None else "replaced"
         self.told["exchanges"] = len(run.exchanges)
         self.told["outcome"] = run.header.outcome["status"]
@@ -157,11 +165,12 @@ class Recording(Scene):
         self.journal.close(keep=keep)
         if not keep:
             return
-        if self.redaction.leaks(files.read(self.journal.path)):
-            try:
+        try:
+            if self.redaction.leaks(files.read(self.journal.path)):
                 self.journal.restate(self.redaction.rescan(Run(self.header, self.recorder.exchanges())))
-            except CannotWrite:
-                return
+        except AgentReplayError:  # what cannot be looked through is not kept
+            files.remove(self.journal.path)
+            return
         self.told["journal"] = str(self.journal.path)
 
     def _keeps_old(self, ended: Ended) -> str:
@@ -196,7 +205,7 @@ class Recording(Scene):
             "fixtures": dict(self.fixtures),
             "trace": dict(self.crossing.trace),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
-            "redactions": dict(self.redaction.record),
+            "redactions": self.redaction.record | redacted_by(self.settings.redacted),
             "environment": self.settings.environment(self.place.environ),
             "annotations": self.annotations,
             "gaps": list(gaps),

@@ -111,8 +111,9 @@ class Scene:
         self.settings = settings
         self.annotations: JsonObject = {}
         self.told: JsonObject = {"mode": self.mode, "test": place.test, "file": str(place.snapshot)}
-        self.redaction = Redaction(Places(place.marks), allow_headers=settings.headers)
-        for category, value in secret_environment(place.environ):
+        policy = settings.redacted
+        self.redaction = Redaction(Places(place.marks), allow_headers=settings.headers, policy=policy)
+        for category, value in secret_environment(place.environ, policy.secret_environment):
             self.redaction.learn(category, value)
         self.clock = Clock(settings.clock, clock)
         kit = kit or {}

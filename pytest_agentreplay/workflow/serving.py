@@ -19,6 +19,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.workflow.accept import accepted_rules
+from pytest_agentreplay.workflow.policies import in_force
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +37,9 @@ class Serving:
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
         self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root), READER)
-        redaction = Redaction(Places(todays_places(root)))
-        for category, value in secret_environment(os.environ):
+        policy = in_force(root)
+        redaction = Redaction(Places(todays_places(root)), policy=policy)
+        for category, value in secret_environment(os.environ, policy.secret_environment):
             redaction.learn(category, value)
         self._crossing = Crossing(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
