@@ -186,7 +186,9 @@ def test_who_may_be_another_one_in_a_replay(project, kind, secret):
     (project.root / "customer.txt").write_text("CUST-123456", encoding="utf-8")
     assert project.record().returncode == 0
     call = project.snapshots[0].run.exchanges[0].call
-    assert call.arguments["customer"] == ("customer-redacted-1" if kind == "placeholders" else "[[redacted:customer:1]]")
+    assert call.arguments["customer"] == (
+        "customer-redacted-1" if kind == "placeholders" else "[[redacted:customer:1]]"
+    )
     assert project.offline().returncode == 0
     (project.root / "customer.txt").write_text("CUST-654321", encoding="utf-8")
     assert project.offline().returncode == (0 if secret else 1)

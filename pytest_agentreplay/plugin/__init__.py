@@ -3,6 +3,7 @@
     keys         what is kept on pytest's config and items      scenes       the scene of one test, begun and ended
     names        names that other plugins have as well          recordings   the proof of each new recording
     session      what is told when the session is over         orders       a test in other orders of answers
+    closing      the sandbox of the session, where asked for
 
 A test that does not ask for the plugin costs a look-up per hook; `scenes` and `recordings`, and whatever else is ours,
 wait for one that does.
@@ -36,7 +37,7 @@ from pytest_agentreplay.plugin.keys import (
     nodeid_of,
     wanted,
 )
-from pytest_agentreplay.plugin.session import LINES, SessionLines
+from pytest_agentreplay.plugin.session import CLOSING, LINES, SessionLines
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -114,6 +115,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentreplay.plugin.recordings import Recordings
 
         config.pluginmanager.register(Recordings(), "agentreplay-recordings")
+    if config.stash[BASE].sandbox != "off":
+        from pytest_agentreplay.plugin.closing import Closing
+
+        config.pluginmanager.register(Closing(config.stash[BASE].sandbox), CLOSING)
     if config.option.agentreplay_trials is not None:
         from pytest_agentreplay.plugin.orders import Trials, wish_of
 
@@ -209,6 +214,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         known = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
         own = (at for at, name in enumerate(fixtures) if name in known and known[name][-1].scope == "function")
         fixtures.insert(next(own, len(fixtures)), "_agentreplay_scene")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Have JUnit's file say how closed the network was; it is written next."""
+    session.config.stash[LINES].into_junit(session.config)
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def store_of(config: pytest.Config) -> Store:
     if STORE not in config.stash:
         from pytest_agentreplay.store.snapshots import Store
 
-        config.stash[STORE] = Store(config.rootpath, config.stash[BASE].directory)
+        config.stash[STORE] = Store(config.rootpath, config.stash[BASE].directory, config.stash[BASE].largest)
     return config.stash[STORE]
 
 

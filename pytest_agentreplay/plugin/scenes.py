@@ -232,14 +232,14 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
 
     A debugger finds the agent's frames in it, down to the line where `failure` stopped it.
     """
+    from pytest_agentreplay.report.escape import printed
     from pytest_agentreplay.report.terminal import text
 
     writer = item.config.get_terminal_writer()
     for name, value in finding.properties.items():
         item.user_properties.append((f"agentreplay.{name}", value))
-    error = pytest.fail.Exception(
-        text(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity()), pytrace=False
-    )
+    told = text(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity())
+    error = pytest.fail.Exception(printed(told), pytrace=False)
     error.__suppress_context__ = True
     error.finding = finding  # type: ignore[attr-defined]
     if failure is not None:

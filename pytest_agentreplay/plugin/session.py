@@ -22,6 +22,9 @@ def tried_again(report: pytest.TestReport) -> bool:
     return str(report.outcome) == "rerun"
 
 
+CLOSING = "agentreplay-closing"
+"""The name of the plugin that closes the sandbox; there is none where nobody asked for one."""
+
 UNHARMED = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
 
 
@@ -40,8 +43,10 @@ class SessionLines:
         self.passed: dict[str, bool] = {}
         self.ran: dict[str, bool] = {}
         self.lost = False
+        self.levels: set[str] = set()
         self.nothing_verified = False
         self.unused: dict[str, Any] = {}
+        self.unlike: dict[str, list[str]] = {}
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know each test, one that will be deselected too."""
@@ -74,6 +79,13 @@ class SessionLines:
         if (tries := self.tries.pop(report.nodeid, 1)) > 1:
             told["tries"] = tries
         self.told.append(told)
+        self.levels |= {told["network"]} if "network" in told else set()
+
+    def into_junit(self, config: pytest.Config) -> None:
+        """Write the level of the network guard into the report: the lowest one of any test."""
+        for report in config.pluginmanager.get_plugins() if self.levels else ():
+            if hasattr(report, "add_global_property"):
+                report.add_global_property("agentreplay.network", min(self.levels))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -96,6 +108,8 @@ class SessionLines:
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
         if looked := self.look(session):
             self.elsewhere.append({"looked": [looked]})
+        if (closing := config.pluginmanager.get_plugin(CLOSING)) is not None and closing.why:
+            self.elsewhere.append({"open": closing.why})
         if self.crashed and (self.told or config.stash[BASE].mode == "record"):
             self.elsewhere.append({"lost": self.crashed})
         self.nothing_verified = config.stash[BASE].replay_tools == "verify" and not any(
@@ -103,6 +117,7 @@ class SessionLines:
         )
         if self.nothing_verified and not hasattr(config, "workeroutput") and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        self.compare(session)
         if not any(self.elsewhere):
             return
         from pytest_agentreplay.workflow.afterwards import joined
@@ -130,6 +145,26 @@ class SessionLines:
         finally:
             if before is not None:
                 signal.signal(signal.SIGINT, before)
+
+    def compare(self, session: pytest.Session) -> None:
+        """Hold the locks over the snapshots of this session against them; once, where the reports come together."""
+        config = session.config
+        base = config.stash[BASE]
+        if not self.told or base.mode == "off" or hasattr(config, "workerinput"):
+            return
+        from pytest_agentreplay.store import locks
+
+        snapshots = [Path(told["file"]) for told in self.told if "file" in told]
+        over = dict.fromkeys(lock for file in snapshots for lock in locks.over(file, config.rootpath))
+        self.unlike = {str(lock): found for lock in over if (found := locks.told(lock))}
+        if self.unlike and self.lock_binds(config) and session.exitstatus in UNHARMED:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @staticmethod
+    def lock_binds(config: pytest.Config) -> bool:
+        """Whether a lock that does not fit fails the session; a recording is what makes it unfit."""
+        base = config.stash[BASE]
+        return base.strict and base.mode == "replay" and not base.adopt
 
     def look(self, session: pytest.Session) -> dict[str, Any]:
         """The snapshots that no test of this process owns; nothing is looked for where no folder of snapshots is."""
@@ -164,12 +199,15 @@ class SessionLines:
         """The footer: only when there is something to say."""
         if not self.told and not self.facts and not self.nothing_verified:
             return
-        from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer
+        from pytest_agentreplay.report.escape import line, printed
+        from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer, secrets_lines
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
+        if self.levels and config.stash[BASE].on_ci:
+            lines += secrets_lines(os.environ)
         for late in self.facts.get("late", ()):  # too late for a report: it is told below, and counted as an error
             where = late["test"].partition("::")[0], None, late["test"]
-            error = pytest.TestReport(late["test"], where, {}, "failed", late["call"], "teardown")
+            error = pytest.TestReport(late["test"], where, {}, "failed", printed(late["call"]), "teardown")
             terminalreporter.stats.setdefault("error", []).append(error)
         lines += NOTHING_VERIFIED if self.nothing_verified else ()
         lines += afterwards(self.facts, recording=config.stash[BASE].mode == "record")
@@ -179,12 +217,18 @@ class SessionLines:
             fails = config.stash[BASE].unused == "fail"
             here = str(config.invocation_params.dir)
             lines += unused_lines(self.unused, verbosity=config.get_verbosity(), here=here, fails=fails)
+        if self.unlike:
+            from pytest_agentreplay.report.locked import lock_lines
+
+            here = str(config.invocation_params.dir)
+            binds = self.lock_binds(config)
+            lines += lock_lines(self.unlike, verbosity=config.get_verbosity(), here=here, fails=binds)
         if not lines:
             return
         if config.get_verbosity() >= 0:
             terminalreporter.section("agentreplay", sep="-")
-        for line in lines:
-            terminalreporter.line(line)
+        for row in lines:
+            terminalreporter.line(printed(line(row)))
 
 
 LINES: pytest.StashKey[SessionLines] = pytest.StashKey()

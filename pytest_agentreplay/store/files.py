@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LARGEST = 100 * 1024 * 1024
+LARGEST = 32 * 1024 * 1024
 TEMPORARY = ".ar-"
 STALE = 3600.0
 SHARING_VIOLATIONS = (5, 32)
@@ -53,10 +53,10 @@ def taken(path: Path) -> Path | str:
     return path
 
 
-def read(path: Path) -> bytes:
+def read(path: Path, largest: int | None = None) -> bytes:
     """The bytes of a plain file. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
     with plain(path) as handle:
-        return read_bounded(handle, path)
+        return read_bounded(handle, path, largest or LARGEST)
 
 
 def head(path: Path, size: int) -> bytes:
@@ -84,14 +84,15 @@ def plain(path: Path) -> Iterator[int]:
         raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=shown(path)) from None
 
 
-def read_bounded(handle: int, path: Path) -> bytes:
-    """Everything, as long as it is not more than `LARGEST`, whatever size the file claims to have."""
+def read_bounded(handle: int, path: Path, largest: int) -> bytes:
+    """Everything, as long as it is not more than `largest`, whatever size the file claims to have."""
     parts = []
     size = 0
     while part := os.read(handle, 1 << 20):
         size += len(part)
-        if size > LARGEST:
-            raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=shown(path), place=f"offset {LARGEST}")
+        if size > largest:
+            message = f"is larger than {largest:,} bytes; if that is meant, raise agentreplay_largest in the ini file"
+            raise SnapshotUnreadable(message, file=shown(path), place=f"offset {largest}")
         parts.append(part)
     return b"".join(parts)
 
@@ -288,6 +289,23 @@ def move_all(moves: Sequence[tuple[Path, Path, str]]) -> None:
             else:
                 write_whole(path, before)
         raise
+
+
+def refuse_links(path: Path, top: Path) -> None:
+    """Raise SnapshotUnreadable where a folder between `path` and `top` is a link: it may lead out of the project."""
+    for folder in path.parents:
+        if folder == top or not folder.is_relative_to(top):
+            return
+        if linked(folder):
+            raise SnapshotUnreadable("lies behind a link, which is not followed; make it a folder", file=shown(folder))
+
+
+def linked(path: Path) -> bool:
+    """Whether a link stands at `path`."""
+    try:
+        return stat.S_ISLNK(os.lstat(taken(path)).st_mode)
+    except OSError:
+        return False
 
 
 def exists(path: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal as journal_codec
 from pytest_agentreplay.core.shell import quoted
-from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing
+from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout, nearby
 from pytest_agentreplay.store.shown import shown
 
@@ -27,10 +27,11 @@ JOURNALS_KEPT = 14 * 24 * 3600.0
 class Store:
     """The files of the project at `root`; snapshots lie in `directory` beside the tests."""
 
-    def __init__(self, root: Path, directory: str = layout.DIRECTORY) -> None:
-        """Touches nothing."""
+    def __init__(self, root: Path, directory: str = layout.DIRECTORY, largest: int = files.LARGEST) -> None:
+        """Touches nothing. No snapshot of more than `largest` bytes is read or written."""
         self.root = root
         self.directory = directory
+        self.largest = largest
         self._read: dict[Path, str | None] = {}
         self._around: dict[Path, list[Path]] = {}
         self._stated: dict[Path, str | None] = {}
@@ -45,7 +46,7 @@ class Store:
         Raises SnapshotMissing, SnapshotUnreadable, SnapshotTooNew, or SnapshotMisplaced when it is another test's.
         """
         try:
-            data = files.read(path)
+            data = self.data(path)
         except SnapshotMissing:
             self._read[path] = None
             message = f"no snapshot is recorded for this test; record it: pytest --snapshot-record {quoted(nodeid)}"
@@ -69,11 +70,16 @@ class Store:
 
     def edited(self, path: Path) -> list[str]:
         """What in the file at `path` is not what was sealed: "exchange 3", "header"."""
-        return codec.edited(files.read(path), file=shown(path))
+        return codec.edited(self.data(path), file=shown(path))
+
+    def data(self, path: Path) -> bytes:
+        """The bytes of the snapshot at `path`. Raises SnapshotMissing, or SnapshotUnreadable."""
+        files.refuse_links(path, layout.test_folder(path, self.directory))
+        return files.read(path, self.largest)
 
     def save(self, path: Path, text: str) -> str:
         """Write a snapshot, unless the file has changed since `load`; gives its sha256. Raises CannotWrite."""
-        fits(path, len(text.encode()))
+        self._refuse(path, layout.test_folder(path, self.directory), text)
         files.sweep(path.parent)
         if path in self._read:
             files.write_if_unchanged(path, text, self._read[path])
@@ -108,26 +114,31 @@ class Store:
 
     def save_pending(self, path: Path, text: str) -> Path:
         """Keep a run that waits for a person to put it at `path`; gives where. Raises CannotWrite."""
-        fits(path, len(text.encode()))
-        files.private(layout.private_folder(self.root))
         pending = layout.pending_path(self.root, path)
+        self._refuse(pending, self.root, text)
+        files.private(layout.private_folder(self.root))
         files.write_whole(pending, text)
         return pending
 
+    def _refuse(self, path: Path, top: Path, text: str = "") -> None:
+        """Raise CannotWrite for a place behind a link, or a text that is not read again."""
+        try:
+            files.refuse_links(path, top)
+        except SnapshotUnreadable as error:
+            raise CannotWrite(str(error)) from None
+        if (size := len(text.encode())) > self.largest:
+            msg = (
+                f"{shown(path)}: {size:,} bytes are more than the {self.largest:,} that are read again; "
+                "record less in one test, or raise agentreplay_largest in the ini file"
+            )
+            raise CannotWrite(msg)
+
     def journal_for(self, path: Path, header: Header) -> Journal:
         """The journal of a recording for `path` that begins now. Raises CannotWrite where nothing can be written."""
+        self._refuse(layout.journal_path(self.root, path, ""), self.root)
         files.private(layout.private_folder(self.root))
         token = f"{os.getpid()}-{secrets.token_hex(3)}"
         return Journal(layout.journal_path(self.root, path, token), header)
-
-
-def fits(path: Path, size: int) -> None:
-    """Raises CannotWrite for a snapshot that would be too large to be read again: it has `size` bytes, or more."""
-    if size > files.LARGEST:
-        raise CannotWrite(
-            f"{shown(path)}: would hold {size:,} bytes, and none of more than {files.LARGEST:,} is read.\n"
-            "Give the test smaller inputs, or let it ask less; what stood there before is intact."
-        )
 
 
 class Journal:

@@ -14,7 +14,7 @@ from pytest_agentreplay.core.redaction.secret_names import secret_environment
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.store import files, layout, reading
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.workflow.sealing import checked
@@ -68,7 +68,7 @@ def take(what: Path) -> str:
             "no run is pending for this snapshot; pytest --snapshot-record makes one where the old one has to stay",
             file=shown(what),
         )
-    text = files.read(run)
+    text = reading.data(run)
     test = codec.loads(text, file=shown(run)).run.header.test
     files.write_whole(home, text)
     files.remove(run)

@@ -151,7 +151,7 @@ class Recording(Scene):
             self.told["pending"] = str(self.store.save_pending(self.place.snapshot, text))
             self.told["verdict"], self.told["why"] = "pending", keep_old
         else:
-            self._replaced = None if self.previous is None else files.read(self.place.snapshot)
+            self._replaced = None if self.previous is None else self.store.data(self.place.snapshot)
             self._saved = self.store.save(self.place.snapshot, text)
             self.told["verdict"] = "created" if self.previous is None else "replaced"
         self.told["exchanges"] = len(run.exchanges)

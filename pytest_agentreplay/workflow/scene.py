@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries import debuggers, lanes, seams
+from pytest_agentreplay.boundaries import debuggers, lanes, sandbox, seams
 from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.gateway import Gateway
@@ -29,6 +29,7 @@ from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.store import declared
 
@@ -47,6 +48,11 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Json, JsonObject, Run
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
+
+NO_LOOPBACK = (
+    "the gateway listens on loopback, which agentreplay_sandbox has closed for good: say that the test needs it, "
+    'by @pytest.mark.agentreplay(allow_hosts=["127.0.0.1"]), or leave the sandbox off'
+)
 
 F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
@@ -234,6 +240,8 @@ class Scene:
     def gateway(self) -> Gateway:
         """The gateway for children of this test; made when it is first asked for."""
         if self._gateway is None:
+            if sandbox.closed():
+                raise SettingsError(NO_LOOPBACK)
             self._gateway = Gateway(
                 self.crossing,
                 recording=self.mode == "record",
