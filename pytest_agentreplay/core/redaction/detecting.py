@@ -14,6 +14,7 @@ from pytest_agentreplay.core.redaction.encodings import as_text
 from pytest_agentreplay.core.redaction.json_paths import find_paths
 from pytest_agentreplay.core.redaction.named import find_named
 from pytest_agentreplay.core.redaction.pii import find_pii, find_strict
+from pytest_agentreplay.core.redaction.spoken import find_spoken
 from pytest_agentreplay.core.redaction.vendors import find_vendors
 from pytest_agentreplay.core.redaction.views import TooDeep, View, below, beside, percented, spells_letters
 
@@ -107,6 +108,7 @@ class Detector:
         yield from find_vendors(text)
         yield from find_credentials(text)
         yield from find_named(text, self._policy.names)
+        yield from find_spoken(text)
 
     def _own(self, text: bytes) -> Iterator[Hit]:
         """What a policy asks for."""
