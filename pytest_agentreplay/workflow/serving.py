@@ -12,6 +12,7 @@ from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import HttpCall, Run
 from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.secret_names import secret_environment
 from pytest_agentreplay.core.replayer import Replayer
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.report.findings import Finding
 
 
@@ -36,8 +38,8 @@ class Serving:
         """`root` is the project of `file`; `port` 0 takes a free one. Raises OSError for one that is taken."""
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
-        self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root), READER)
         policy = in_force(root)
+        self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
         redaction = Redaction(Places(todays_places(root)), policy=policy)
         for category, value in secret_environment(os.environ, policy.secret_environment):
             redaction.learn(category, value)
@@ -78,6 +80,6 @@ def asked_from_outside(run: Run) -> Run:
     return Run(run.header, tuple(replace(x, parent=None) for x in outermost))
 
 
-def rules_of(root: Path) -> Matching:
+def rules_of(root: Path, policy: Policy) -> Matching:
     """Matching by the shipped rules and those that the project has accepted."""
-    return Matching(READER, (*RULES, *accepted_rules(root)))
+    return Matching(READER, (*RULES, *accepted_rules(root)), personal=PERSONAL | policy.personal)
