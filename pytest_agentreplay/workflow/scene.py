@@ -128,8 +128,7 @@ class Scene:
         )
         self.clock = Clock(settings.clock, clock)
         kit = kit or {}
-        if isinstance(redactions := kit.get("redactions"), dict) and isinstance(tags := redactions.get("tags"), dict):
-            self.redaction.recall({name: str(tag) for name, tag in tags.items()})
+        self.redaction.recall(kit)
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.fixtures)

@@ -39,6 +39,7 @@ class Serving:
         policy = in_force(root)
         self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
+        redaction.recall(snapshot.run.header.kit)
         self._crossing = Crossing(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
         self._gateway = Gateway(self._crossing, recording=False, recorded=calls, port=port)
