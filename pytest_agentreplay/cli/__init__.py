@@ -44,7 +44,7 @@ files
   lock      keep or check a list of all snapshots of a folder with their digests, signed if wanted
   mv        give the snapshots of a renamed test, class or test file their new names
   prune     run all tests offline, then delete the snapshots that none of them used
-  recover   list the journals of interrupted recordings, or make a pending run of one
+  recover   list interrupted and refused recordings, or make a run of what one has left
   rules     the fields that are not compared, and why
   policy    check a policy file: what it adds, what it would change, whether it is weaker than another
   redact    take off snapshots that are there what today's rules and a policy find
@@ -158,8 +158,8 @@ def build_parser() -> argparse.ArgumentParser:
         mv.add_argument(name, help=about)
     prune = verb("prune", leftovers.prune, "Run all tests offline, then delete the snapshots that none of them used.")
     prune.add_argument("--dry-run", action="store_true", help="only list them")
-    recover = verb("recover", sealed.recover, "List the journals of interrupted recordings, or recover one.")
-    recover.add_argument("journal", nargs="?", type=Path)
+    recover = verb("recover", sealed.recover, "List interrupted and refused recordings, or recover one.")
+    recover.add_argument("journal", nargs="?", type=Path, help="a journal, or a pending run")
     rules = verb("rules", sealed.rules, "Print the fields that are not compared, and why.")
     rules.add_argument("--json", action="store_true", help="print plain data")
     policy = verb("policy", redacting.policy, "Check a policy file, and say what it adds and would change.")
@@ -174,7 +174,7 @@ def build_parser() -> argparse.ArgumentParser:
     scan = verb("scan", redacting.scan, "Tell what the rules and a policy find in any file.")
     scan.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, or folders")
     scan.add_argument("--json", action="store_true", help="print plain data")
-    for one in (redact, scan):
+    for one in (recover, redact, scan):
         one.add_argument(
             "--policy", action="append", metavar="WHAT", help="pii, strict or a file, beside the project's"
         )

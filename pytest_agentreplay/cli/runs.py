@@ -94,6 +94,7 @@ def replay(options: argparse.Namespace) -> int:
 
 def run_test(file: Path, *words: str) -> int:
     """Run the test that the snapshot `file` belongs to, in its project, with `words`; gives our exit code."""
+    from pytest_agentreplay.core.shell import typed
     from pytest_agentreplay.store.projects import file_of_test, is_file
     from pytest_agentreplay.store.reading import load
 
@@ -101,7 +102,7 @@ def run_test(file: Path, *words: str) -> int:
     root, module = file_of_test(file.absolute(), test)
     if not is_file(module):
         return complain(f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more", CANNOT)
-    command = [sys.executable, "-m", "pytest", test, *words]
+    command = [sys.executable, "-m", "pytest", typed(test), *words]
     done = subprocess.run(command, cwd=root, check=False)  # noqa: S603  a test of the user's and the user's own words
     if done.returncode in REASONS:
         complain(f"{REASONS[done.returncode]}: {test}", done.returncode)

@@ -54,13 +54,17 @@ def reseal(options: argparse.Namespace) -> int:
 
 
 def recover(options: argparse.Namespace) -> int:
-    """`agentreplay recover [JOURNAL]`."""
-    from pytest_agentreplay.workflow import accept
+    """`agentreplay recover [--policy FILE] [JOURNAL]`."""
+    from pytest_agentreplay.core.redaction.policy import joined
+    from pytest_agentreplay.workflow import accept, policies, recovering
 
-    if options.journal is not None:
-        say(accept.recover(options.journal.absolute(), os.environ))
-        return SAME
     root = root_above(Path.cwd())
+    policy = joined(policies.of_words(options.policy or ()), policies.of_project(root))
+    chosen = [options.journal] if options.journal is not None else accept.refused(root) if options.policy else []
+    for file in chosen:
+        say(recovering.recover(file.absolute(), os.environ, policy))
+    if chosen:
+        return SAME
     lines = accept.journals(root)
     for line in lines:
         say(line)

@@ -24,6 +24,7 @@ from pytest_agentreplay.plugin.keys import (
     BASE,
     BODY,
     FINDING,
+    HIDING,
     INNER,
     OPEN,
     PROVING,
@@ -247,13 +248,15 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         if key in item.stash:
             del item.stash[key]
     item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("agentreplay.")]
-    if UNDO in item.stash and not item.stash.get(PROVING, False):
-        undo = item.stash[UNDO]
-        del item.stash[UNDO]
-        try:
-            undo()
-        except AgentReplayError as refused:
-            pytest.fail(str(refused), pytrace=False)
+    if not item.stash.get(PROVING, False):
+        item.stash[HIDING] = []
+        if UNDO in item.stash:
+            undo = item.stash[UNDO]
+            del item.stash[UNDO]
+            try:
+                undo()
+            except AgentReplayError as refused:
+                pytest.fail(str(refused), pytrace=False)
     if TRIAL in item.stash:
         from pytest_agentreplay.plugin.orders import leave_out
 
@@ -377,12 +380,29 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Give the report our plain data, and its one line to the short summary, JUnit and annotations."""
-    report = yield
+    """Give the report our plain data and its one line, and show nothing in it that is a secret."""
+    if not wanted(item):
+        return (yield)
+    from pytest_agentreplay.plugin import hiding
+
+    if call.excinfo is not None:
+        hiding.leave_out_our_frames(call.excinfo.value)
+    if (scene := item.stash.get(SCENE, None)) is not None:
+        known = item.stash.setdefault(HIDING, [])
+        known += [scene.redaction] if scene.redaction not in known else []
+    hide = hiding.hide_of(item)
+    item.config.stash[LINES].hiding = item.nodeid, hide
+    report = told_of(item, call, (yield))
+    hiding.hide_report(report, hide)
+    return report
+
+
+def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+    """The report, with what the scene of its test has to tell."""
     if item.stash.get(BODY, False):
         from pytest_agentreplay.plugin.scenes import of_a_part
 
@@ -392,8 +412,13 @@ def pytest_runtest_makereport(
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None:
             crash.message = finding.headline
+    elif report.failed and (scene := item.stash.get(SCENE, None)) is not None and scene.mode == "replay":
+        from pytest_agentreplay.plugin.hiding import notice_redacted
+
+        scene.told["redacted"] = notice_redacted(report, call.excinfo)
     if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
-        report.__dict__["agentreplay"] = dict(scene.told)  # plain data crosses xdist with the report
+        told = scene.redaction.hide_tree(dict(scene.told))
+        report.__dict__["agentreplay"] = told  # plain data crosses xdist with the report
         afterwards_of(item.config).listen(scene)
         if scene.mode == "record":
             item.stash[UNDO] = scene.withdraw

@@ -25,6 +25,7 @@ from pytest_agentreplay.plugin.keys import (
     TRIAL,
     afterwards_of,
     nodeid_of,
+    redactors_of,
     store_of,
     wanted,
 )
@@ -137,7 +138,8 @@ def place_of(item: pytest.Item, settings: Settings) -> Any:
     tmp = item.stash.get(TMP, None) or made.get("tmp_path")
     marks = todays_places(root, tmp=tmp) if settings.places else {}
     nodeid = nodeid_of(item)
-    return Place(nodeid, store_of(item.config).path_of(item.path, nodeid), root, marks, os.environ)
+    path = store_of(item.config).path_of(item.path, nodeid)
+    return Place(nodeid, path, root, marks, os.environ, redactors_of(item.config))
 
 
 @contextmanager

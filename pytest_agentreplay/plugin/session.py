@@ -6,13 +6,16 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_agentreplay.plugin.keys import AFTERWARDS, BASE, OPEN, SUITE, nodeid_of, store_of, wanted
+from pytest_agentreplay.plugin.keys import AFTERWARDS, BASE, OPEN, SUITE, nodeid_of, redaction_of, store_of, wanted
 
 if TYPE_CHECKING:
+    import warnings
+    from collections.abc import Callable
+
     from pytest_agentreplay.workflow.renaming import Suite
     from pytest_agentreplay.workflow.scene import Scene
 
@@ -47,6 +50,7 @@ class SessionLines:
         self.nothing_verified = False
         self.unused: dict[str, Any] = {}
         self.unlike: dict[str, list[str]] = {}
+        self.hiding: tuple[str, Callable[[str], str]] | None = None  # of the guarded test that ran last
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know each test, one that will be deselected too."""
@@ -86,6 +90,14 @@ class SessionLines:
         for report in config.pluginmanager.get_plugins() if self.levels else ():
             if hasattr(report, "add_global_property"):
                 report.add_global_property("agentreplay.network", min(self.levels))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, nodeid: str) -> None:
+        """Show a warning that a guarded test has caused without its secrets; they come right after the test."""
+        if self.hiding is not None and self.hiding[0] == nodeid:
+            from pytest_agentreplay.plugin.hiding import hide_warning
+
+            hide_warning(warning_message, self.hiding[1])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -141,7 +153,7 @@ class SessionLines:
             if scene.told.get("verdict") not in {"created", "replaced"}:  # else it came when all was done
                 scene.end_body(Ended(interrupted=True))
                 scene.end()
-            self.told.append(scene.told)
+            self.told.append(cast("dict[str, Any]", scene.redaction.hide_tree(scene.told)))
         finally:
             if before is not None:
                 signal.signal(signal.SIGINT, before)
@@ -180,7 +192,7 @@ class SessionLines:
         words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
         if part := unused.narrowed(vars(config.option), *words):
             return unused.nothing(part)
-        tests = [(nodeid_of(item), item.path, wanted(item)) for item in items]
+        tests = [(nodeid_of(item) if wanted(item) else item.nodeid, item.path, wanted(item)) for item in items]
         return unused.look(unused.Collected(tests, self.seen, {*map(Path, folders)}), store_of(config))
 
     def conclude(self, session: pytest.Session) -> None:
@@ -227,7 +239,7 @@ class SessionLines:
             return
         if config.get_verbosity() >= 0:
             terminalreporter.section("agentreplay", sep="-")
-        for row in lines:
+        for row in map(redaction_of(config).hide, lines):
             terminalreporter.line(printed(line(row)))
 
 
@@ -239,7 +251,7 @@ def suite_of(session: pytest.Session) -> Suite:
     if SUITE not in session.config.stash:
         from pytest_agentreplay.workflow.renaming import Suite
 
-        ids = frozenset(session.config.stash[LINES].seen["items"])
+        ids = frozenset((*session.config.stash[LINES].seen["items"], *map(nodeid_of, filter(wanted, session.items))))
         modules = {item.nodeid.partition("::")[0]: getattr(item, "module", None) for item in session.items}
         session.config.stash[SUITE] = Suite(session.config.rootpath, ids, session.config.args, modules)
     return session.config.stash[SUITE]

@@ -40,6 +40,8 @@ def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str 
         return {"replays": True, "why": "fails as recorded"}
     if failure is not None:
         said = failure.strip().partition("\n")[0]
+        if replayed.get("redacted"):
+            return {"replays": False, "why": f"redacted: its calls replay, but the test looks at a secret: {said}"}
         return {"replays": False, "why": f"its calls replay, but its own assertions do not hold offline: {said}"}
     moved = "the clock ran on: the agent waits on wall time" if replayed.get("ran_on") else ""
     return {"replays": True, "why": moved}
@@ -267,6 +269,9 @@ def recording_lines(one: Told, here: Path) -> list[str]:
         case _:
             first, *more = str(one.get("why", "")).splitlines() or [""]
             lines += [f"recorded  nothing of {one['test']}: {first}", *(f"          {text}" for text in more)]
+            if one.get("rest"):
+                kept = quoted(near(Path(one["rest"]), here))
+                lines.append(f"          the rest is kept:   agentreplay recover --policy FILE {kept}")
             if one.get("journal"):
                 lines.append(
                     f"          to keep what it saw:   agentreplay recover {quoted(near(Path(one['journal']), here))}"

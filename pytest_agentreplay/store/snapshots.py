@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal as journal_codec
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.shell import selecting
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout, nearby
 from pytest_agentreplay.store.shown import shown
@@ -49,7 +49,7 @@ class Store:
             data = self.data(path)
         except SnapshotMissing:
             self._read[path] = None
-            message = f"no snapshot is recorded for this test; record it: pytest --snapshot-record {quoted(nodeid)}"
+            message = f"no snapshot is recorded for this test; record it: pytest --snapshot-record {selecting(nodeid)}"
             raise SnapshotMissing(message, file=shown(path)) from None
         self._read[path] = hashlib.sha256(data).hexdigest()
         snapshot = codec.loads(data, file=shown(path))
@@ -126,7 +126,11 @@ class Store:
             files.refuse_links(path, top)
         except SnapshotUnreadable as error:
             raise CannotWrite(str(error)) from None
-        if (size := len(text.encode())) > self.largest:
+        self.fits(path, len(text.encode()))
+
+    def fits(self, path: Path, size: int) -> None:
+        """Raise CannotWrite for a snapshot of `size` bytes or more, where that is too large to be read again."""
+        if size > self.largest:
             msg = (
                 f"{shown(path)}: {size:,} bytes are more than the {self.largest:,} that are read again; "
                 "record less in one test, or raise agentreplay_largest in the ini file"

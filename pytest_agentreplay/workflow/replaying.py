@@ -13,6 +13,7 @@ from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import Schedule
@@ -45,7 +46,8 @@ class Replay(Scene):
     def __init__(self, place: Place, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
-        matching = Matching(READER, (*RULES, *accepted_rules(place.root), *settings.rules))
+        rules = (*RULES, *accepted_rules(place.root), *settings.rules)
+        matching = Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
         self.verifier = None if settings.replay_tools == "frozen" else verifier(recorded, matching, settings)
         self.replayer = self.verifier or Replayer(recorded, matching, READER)
         self.snapshot = snapshot

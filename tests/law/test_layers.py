@@ -57,6 +57,10 @@ HOST_LIBRARIES = {"pytest", "_pytest", "pluggy", "syrupy"}
 """Libraries that are pytest, or load it."""
 
 WRITERS: dict[str, tuple[set[str], str]] = {
+    "store.signatures": (
+        {"tempfile.TemporaryDirectory"},
+        "ssh-keygen reads a signature from a file: a copy in a folder of its own",
+    ),
     "demo.shop.shop": ({"LEDGER.open"}, "the refund tool writes the ledger that the demo shows to be untouched"),
     "demo.walk": ({"write_text", "mkdir", "unlink"}, "the demo's folder, laid out for the reader to go on by hand"),
     "cli": ({"os.open", "os.O_WRONLY"}, "the null device, where nobody reads on"),

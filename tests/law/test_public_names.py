@@ -19,7 +19,7 @@ NAMES = [
     "Failure", "Frame", "FrameCall", "FramesReply", "HttpCall", "HttpReply", "Kind", "Leak", "PolicyError", "ReplayDiverged", "Run", "RunView", "SettingsError",
     "Snapshot", "SnapshotEdited", "SnapshotError", "SnapshotMisplaced", "SnapshotMissing", "SnapshotTooNew", "SnapshotUnreadable",
     "ToolCall", "ToolReply", "__version__", "agent", "assert_same_run", "first_divergence",
-    "load",
+    "load", "secret",
 ]  # fmt: skip
 """A name that is here stays for good; a new one is added on purpose."""
 

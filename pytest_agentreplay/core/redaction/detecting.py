@@ -88,7 +88,7 @@ class Detector:
                 if known:
                     yield carried(reading, known, ours)
                 if shapes is not None and reading.shaped:
-                    found += carried(reading, by_rule(text, shapes), ours)
+                    found += carried(reading, self._by_rule(text, shapes), ours)
                 if own is not None:
                     others += carried(reading, by_rule(text, own), ours)
         except TooDeep as deep:
@@ -99,6 +99,10 @@ class Detector:
         yield found
         taken = united([found])
         yield [hit for hit in others if not any(hit.start < other.end and other.start < hit.end for other in taken)]
+
+    def _by_rule(self, text: bytes, shapes: Finder) -> Iterator[Found]:
+        found = by_rule(text, shapes)
+        return (hit for hit in found if hit.category not in self._policy.without) if self._policy.without else found
 
     def _shapes(self, text: bytes) -> Iterator[Hit]:
         yield from find_vendors(text)
