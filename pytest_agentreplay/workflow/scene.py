@@ -25,6 +25,7 @@ from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.freeze import Codec
+from pytest_agentreplay.core.redaction.placeholders import tags_in
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
@@ -128,7 +129,7 @@ class Scene:
         )
         self.clock = Clock(settings.clock, clock)
         kit = kit or {}
-        self.redaction.recall(kit)
+        self.redaction.recall(tags_in(kit))
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.fixtures)

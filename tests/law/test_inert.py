@@ -15,6 +15,9 @@ CALLS = {"eval", "exec", "compile", "__import__", "execfile"}
 LOADERS = {"load", "load_all", "full_load", "full_load_all", "unsafe_load", "unsafe_load_all"}
 """Names of PyYAML's that make objects of tags, unless a loader is given; ours are made by `yaml.safe_load`, or another way."""
 
+ALLOWED = {("boundaries/trampoline.py", "compile"): "its own text around a function that code has named"}
+"""Where such a call stands, and of what."""
+
 IMPORTERS = {
     "__init__.py": "from its own table of lazy names",
     "boundaries/seams.py": "from its own table of boundaries",
@@ -41,7 +44,8 @@ def found(tree: ast.AST) -> set[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
 def test_nothing_acts(file: Path) -> None:
-    assert not found(ast.parse(file.read_text(encoding="utf-8")))
+    place = file.relative_to(PACKAGE).as_posix()
+    assert not {name for name in found(ast.parse(file.read_text(encoding="utf-8"))) if (place, name) not in ALLOWED}
 
 
 def test_what_would_act_is_found() -> None:

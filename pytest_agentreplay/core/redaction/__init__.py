@@ -161,12 +161,9 @@ class Redaction:
             return replace(run, header=header)
         return replace(run, header=header, exchanges=tuple(map(self._exchange, run.exchanges)))
 
-    def recall(self, kit: JsonObject) -> None:
-        """Know the personal values of a recording again, by the tags in its kit. Before anything is redacted."""
-        redactions = kit.get("redactions")
-        tags = redactions.get("tags") if isinstance(redactions, dict) else None
-        if isinstance(tags, dict):
-            self._placeholders.recall({name: str(tag) for name, tag in tags.items()})
+    def recall(self, tags: Mapping[str, str]) -> None:
+        """Know the personal values of a recording again, by its `tags`. Before anything is redacted."""
+        self._placeholders.recall(tags)
 
     def leaks(self, data: bytes) -> tuple[str, ...]:
         """Categories of what serialised text still holds; empty when it may be written. Never the values."""

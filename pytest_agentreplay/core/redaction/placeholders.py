@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from pytest_agentreplay.core.model import Json
+
 EXPIRES_2100 = base64.urlsafe_b64encode(b'{"exp":4102444800}').rstrip(b"=").decode()
 _BASIC = base64.b64encode(b"redacted:").decode()
 SHAPES = (
@@ -111,6 +113,13 @@ class Placeholders:
                 return base64.b64encode(f"redacted:{number:06}".encode()).decode()
             case _:
                 return f"[[redacted:{category}:{number}]]"
+
+
+def tags_in(kit: Mapping[str, Json]) -> dict[str, str]:
+    """The tags that a recording keeps in its kit."""
+    redactions = kit.get("redactions")
+    tags = redactions.get("tags") if isinstance(redactions, dict) else None
+    return {name: str(tag) for name, tag in tags.items()} if isinstance(tags, dict) else {}
 
 
 def tag_of(category: str, value: str) -> str:
