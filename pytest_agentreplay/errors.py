@@ -2,6 +2,7 @@
 
     AgentReplayError (Exception)
     ├── SettingsError            a flag, ini key, marker or environment value that cannot be meant
+    │   └── PolicyError          a redaction policy that cannot be read or meant; it is never left out
     ├── SnapshotError            a snapshot that cannot be used; it is never taken for absent
     │   ├── SnapshotMissing      there is no file where the test's snapshot belongs
     │   ├── SnapshotUnreadable   damaged, conflict-marked, not ours, or too hostile to read
@@ -16,7 +17,8 @@
 
     ReplayDiverged (BaseException)    the brake: agents swallow Exceptions, and a miss must not become a retry
 
-Every message answers: what, where (file and place), and the one command or line that comes next.
+Every message answers: what, where (file and place), and the one command or line that comes next. Whatever of a file
+or of a live reply stands in it is visible, and only that: pytest prints messages as they are.
 This module imports nothing of ours, so everyone may import it.
 """
 
@@ -25,12 +27,36 @@ from __future__ import annotations
 from typing import Any
 
 
+def visible(text: str) -> str:
+    """`text` with whatever a terminal would act on as an escape; lines and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text
+    )
+
+
 class AgentReplayError(Exception):
     """Base of all errors of pytest_agentreplay that are safe to show as they are."""
+
+    def __init__(self, message: str = "") -> None:
+        """Keep the message, made visible."""
+        super().__init__(visible(message))
 
 
 class SettingsError(AgentReplayError):
     """A flag, ini key, marker or environment value that cannot be meant."""
+
+
+class PolicyError(SettingsError):
+    """A redaction policy that cannot be read or meant. `file` and `place` (line:column) say where."""
+
+    def __init__(self, message: str, *, file: str, place: str = "") -> None:
+        """Keep `file` (as shown to people) and `place` beside the message."""
+        self.file = file
+        self.place = place
+        where = f"{file}:{place}" if place else file
+        super().__init__(f"{where}: {message}")
 
 
 class SnapshotError(AgentReplayError):
@@ -41,7 +67,7 @@ class SnapshotError(AgentReplayError):
         self.file = file
         self.place = place
         where = f"{file}: {place}" if place else file
-        super().__init__(f"{where}: {message}")
+        super().__init__(visible(f"{where}: {message}").replace("\n", "\\n"))
 
 
 class SnapshotMissing(SnapshotError):
@@ -105,4 +131,4 @@ class ReplayDiverged(BaseException):
     def __init__(self, message: str, divergence: Any = None) -> None:
         """Carry the `Divergence` value, typed loosely because this module imports nothing of ours."""
         self.divergence = divergence
-        super().__init__(message)
+        super().__init__(visible(message))

@@ -2,7 +2,8 @@
 
     runs     demo show diff bisect replay accept        sealed      kit reseal recover rules
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
-    exploring   orders                                  locking     verify lock
+    exploring   orders                                  redacting   policy redact scan
+    locking     verify lock
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -16,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli import exploring, leftovers, locking, runs, sealed, serving
+from pytest_agentreplay.cli import exploring, leftovers, locking, redacting, runs, sealed, serving
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
 from pytest_agentreplay.core.orders import LIMIT
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError, SnapshotMissing
@@ -43,8 +44,11 @@ files
   lock      keep or check a list of all snapshots of a folder with their digests, signed if wanted
   mv        give the snapshots of a renamed test, class or test file their new names
   prune     run all tests offline, then delete the snapshots that none of them used
-  recover   list the journals of interrupted recordings, or make a pending run of one
+  recover   list interrupted and refused recordings, or make a run of what one has left
   rules     the fields that are not compared, and why
+  policy    check a policy file: what it adds, what it would change, whether it is weaker than another
+  redact    take off snapshots that are there what today's rules and a policy find
+  scan      tell what the rules and a policy find in any file
 """
 
 
@@ -154,8 +158,24 @@ def build_parser() -> argparse.ArgumentParser:
         mv.add_argument(name, help=about)
     prune = verb("prune", leftovers.prune, "Run all tests offline, then delete the snapshots that none of them used.")
     prune.add_argument("--dry-run", action="store_true", help="only list them")
-    recover = verb("recover", sealed.recover, "List the journals of interrupted recordings, or recover one.")
-    recover.add_argument("journal", nargs="?", type=Path)
+    recover = verb("recover", sealed.recover, "List interrupted and refused recordings, or recover one.")
+    recover.add_argument("journal", nargs="?", type=Path, help="a journal, or a pending run")
     rules = verb("rules", sealed.rules, "Print the fields that are not compared, and why.")
     rules.add_argument("--json", action="store_true", help="print plain data")
+    policy = verb("policy", redacting.policy, "Check a policy file, and say what it adds and would change.")
+    policy.add_argument("what", choices=["check"])
+    policy.add_argument("file", type=Path)
+    policy.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="snapshots to look at (default: all)")
+    policy.add_argument("--baseline", type=Path, metavar="FILE", help="fail where it is weaker than this policy")
+    redact = verb("redact", redacting.redact, "Take off snapshots what today's rules and a policy find.")
+    redact.add_argument("files", nargs="+", type=Path, metavar="FILE", help="snapshots, pending runs, or folders")
+    redact.add_argument("--reason", default="", metavar="WHY", help="kept in the files")
+    redact.add_argument("--dry-run", action="store_true", help="only tell what would change")
+    scan = verb("scan", redacting.scan, "Tell what the rules and a policy find in any file.")
+    scan.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, or folders")
+    scan.add_argument("--json", action="store_true", help="print plain data")
+    for one in (recover, redact, scan):
+        one.add_argument(
+            "--policy", action="append", metavar="WHAT", help="pii, strict or a file, beside the project's"
+        )
     return parser

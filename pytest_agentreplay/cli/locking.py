@@ -11,7 +11,7 @@ from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, Http
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.report.escape import line
-from pytest_agentreplay.store import files, layout, locks, signatures
+from pytest_agentreplay.store import files, layout, locks, reading, signatures
 from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
 
@@ -50,7 +50,7 @@ def verify(options: argparse.Namespace) -> int:
 def verified(file: Path) -> int:
     """Say whether one snapshot is whole and sealed, and who has resealed it."""
     try:
-        data = files.read(file)
+        data = reading.data(file)
         snapshot = codec.loads(data, file=shown(file))
         restore(snapshot)
         edited = [] if snapshot.sealed else codec.edited(data, file=shown(file))

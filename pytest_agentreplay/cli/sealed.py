@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.cli.locking import remind
-from pytest_agentreplay.cli.saying import CANNOT, NOTHING, SAME, USAGE, complain, say, width
-from pytest_agentreplay.store import files
+from pytest_agentreplay.cli.saying import CANNOT, NOTHING, SAME, USAGE, complain, say, say_data, width
+from pytest_agentreplay.store import files, reading
 from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
 
@@ -31,7 +30,7 @@ def kit(options: argparse.Namespace) -> int:
     snapshot = load(options.file)
     found = kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)
     if options.json:
-        print(json.dumps({"file": shown(options.file), **told.plain(found)}, indent=2))
+        say_data({"file": shown(options.file), **told.plain(found)})
     else:
         say(f"{shown(options.file)}\n{told.text(found, width=width())}")
     return SAME if found.grade.replays else CANNOT
@@ -44,7 +43,7 @@ def reseal(options: argparse.Namespace) -> int:
         return complain("--reason: say why the file was edited; it is kept in the file", USAGE)
     if not reason.isprintable():
         return complain("--reason: say it in one line of plain text; it is kept in the file", USAGE)
-    text = files.read(file)
+    text = reading.data(file)
     if codec.loads(text, file=shown(file)).sealed:
         return complain(f"{shown(file)}: is sealed as it stands", NOTHING)
     new = codec.reseal(text, reason, file=shown(file), at=f"{datetime.now(UTC):%Y-%m-%d}")
@@ -55,13 +54,17 @@ def reseal(options: argparse.Namespace) -> int:
 
 
 def recover(options: argparse.Namespace) -> int:
-    """`agentreplay recover [JOURNAL]`."""
-    from pytest_agentreplay.workflow import accept
+    """`agentreplay recover [--policy FILE] [JOURNAL]`."""
+    from pytest_agentreplay.core.redaction.policy import joined
+    from pytest_agentreplay.workflow import accept, policies, recovering
 
-    if options.journal is not None:
-        say(accept.recover(options.journal.absolute(), os.environ))
-        return SAME
     root = root_above(Path.cwd())
+    policy = joined(policies.of_words(options.policy or ()), policies.of_project(root))
+    chosen = [options.journal] if options.journal is not None else accept.refused(root) if options.policy else []
+    for file in chosen:
+        say(recovering.recover(file.absolute(), os.environ, policy))
+    if chosen:
+        return SAME
     lines = accept.journals(root)
     for line in lines:
         say(line)
@@ -75,7 +78,7 @@ def rules(options: argparse.Namespace) -> int:
 
     every = (*RULES, *accepted_rules(root_above(Path.cwd())))
     if options.json:
-        print(json.dumps([asdict(rule) for rule in every], indent=2))
+        say_data([asdict(rule) for rule in every])
         return SAME
     for rule in every:
         say(f"{rule.action:5}  {rule.scope:16} {rule.part:6} {rule.path}\n       {rule.reason}  ({rule.source})")

@@ -13,7 +13,8 @@ from pytest_agentreplay.codec import integrity, parsing
 from pytest_agentreplay.codec.blobs import BlobReader
 from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter, digest
 from pytest_agentreplay.codec.exchanges import exchange_out, header_out
-from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in
+from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in, headers_in, tangled
+from pytest_agentreplay.core.content_coding import LIMIT, bomb
 from pytest_agentreplay.core.model import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 
@@ -43,7 +44,11 @@ def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
     plain: frozenset[Place] = frozenset()
     while True:
         text = _document(run, plain, revisions)
-        lost = frozenset(_lost(text, run))
+        try:
+            lost = frozenset(_lost(text, run))
+        except SnapshotUnreadable as error:
+            msg = f"the run is more than a snapshot may hold ({error}); record less in one test"
+            raise CannotWrite(msg) from None
         if not lost:
             return text
         if lost <= plain:
@@ -135,7 +140,10 @@ class Reading:
             header = header_in(self.doc.get("header"), blobs)
         except _DAMAGE as error:
             raise self.unreadable(_told(error), "header") from None
-        return Run(header, tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1)))
+        exchanges = tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1))
+        if tangle := tangled(exchanges):
+            raise self.unreadable(tangle[1], f"exchange {tangle[0]}")
+        return Run(header, exchanges)
 
     def _exchange(self, number: int, *, sealed: bool) -> Exchange:
         stored = self.exchanges[number - 1]
@@ -180,14 +188,23 @@ class Reading:
             raise self.unreadable(message, f"exchange {number}, {place}")
         return data
 
+    def _refuse_bomb(self, number: int, place: str, data: bytes) -> None:
+        for name, value in headers_in(side(self.exchanges[number - 1], place), self.bodies.blobs):
+            if name.lower() == "content-encoding" and bomb(value, data):
+                message = f"the body of this {place} decodes to more than {LIMIT >> 20} MB, or is coded twice"
+                raise self.unreadable(message, f"exchange {number}, {place}")
+
     def restored(self, number: int, place: str) -> bytes:
         """The bytes of a body, unproven. Raises SnapshotUnreadable."""
         try:
             if place == "request":
-                return self.bodies.request(number)
-            return self.bodies.reply(side(self.exchanges[number - 1], "response")["body"])
+                data = self.bodies.request(number)
+            else:
+                data = self.bodies.reply(side(self.exchanges[number - 1], "response")["body"])
+            self._refuse_bomb(number, place, data)
         except _DAMAGE as error:
             raise self.unreadable(_told(error), f"exchange {number}, {place}") from None
+        return data
 
     def gives(self, number: int, place: str, body: Body) -> bool:
         """Whether the file gives `body` back exactly."""

@@ -217,7 +217,7 @@ class Replayer:
     def _behind_veil(self, call: Call, lane: str) -> Exchange | None:
         """The first exchange that held a secret where `call` has a stand-in for one."""
         if self._veiled is None:
-            self._veiled = Veiled((x, self._matching.text(x.call)) for x in self._top)
+            self._veiled = Veiled(((x, self._matching.text(x.call)) for x in self._top), self._matching.personal)
         return self._veiled.find(self._matching.text(call), lane, self.served.keys()) if self._veiled else None
 
     def _index_keys(self) -> None:

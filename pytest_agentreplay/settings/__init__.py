@@ -6,12 +6,15 @@ only tightens. Takes plain mappings, so that it is tested without pytest; loads 
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS
 from pytest_agentreplay.settings.words import (
+    REDACT,
     REPLAY_TOOLS,
+    SANDBOXES,
     UNUSED,
     clock_of,
     directory,
@@ -22,6 +25,7 @@ from pytest_agentreplay.settings.words import (
     number,
     order_of,
     paths_of,
+    redact_of,
     refuse_unknown,
     texts,
     tolerances_of,
@@ -34,15 +38,18 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.orders import Trial
+    from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.rules import Part, Rule
     from pytest_agentreplay.core.tolerance import Tolerances
     from pytest_agentreplay.settings.words import Clocks, Orders
 
-__all__ = ["INI", "MARKER", "OPTIONS", "Mode", "Settings", "resolve"]
+__all__ = ["INI", "MARKER", "OPTIONS", "POLICY", "Mode", "Settings", "resolve"]
 
 Mode: TypeAlias = Literal["record", "replay", "off"]
 
 MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "off": "off"}
+POLICY = "agentreplay-policy.yaml"
+"""The project's own policy, in its root; it counts where it is there."""
 EXPECTATIONS = ("reproduces",)
 NOT_ON_CI = (
     "recording is refused because CI is set: a job that records blesses whatever it got.\n"
@@ -58,7 +65,8 @@ class Settings(NamedTuple):
     (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place, what may
     differ), `ignored` (what may differ, reason). `adopt` is the reason for taking changed requests under old replies.
     `waits` lets replies take as long as they took. `orders` says in how many other orders of answers a test is replayed
-    too, `trial` which one of them this is.
+    too, `trial` which one of them this is. `redact` names what is taken off beyond the shipped secrets (words, files);
+    `policy` is that, read and joined with the project's own, None as long as nobody has.
     """
 
     mode: Mode = "replay"
@@ -86,11 +94,24 @@ class Settings(NamedTuple):
     ignored: tuple[tuple[str, str], ...] = ()
     places: bool = True
     max_bytes: int = 1_000_000
+    largest: int = 32 * 1024 * 1024
     adopt: str = ""
     unused: str = "warn"
     children: tuple[str, ...] = ()
+    sandbox: str = "off"
+    on_ci: bool = False
     orders: int = 0
     trial: Trial | None = None
+    redact: tuple[str, ...] = ()
+    policy: Policy | None = None
+
+    @property
+    def redacted(self) -> Policy:
+        """What is taken off beyond the shipped secrets."""
+        from pytest_agentreplay.core.redaction.policy import PLAIN, Policy, joined
+
+        words = Policy(pii="pii" in self.redact, strict="strict" in self.redact)
+        return joined(self.policy or PLAIN, words)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -129,7 +150,7 @@ class Settings(NamedTuple):
         """The variables that may be stored."""
         from pytest_agentreplay.core.redaction.secret_names import allowed_environment
 
-        return dict(allowed_environment(environ, self.env))
+        return dict(allowed_environment(environ, (*self.env, *self.redacted.environment)))
 
     def headline(self) -> str:
         """The session's header line: what is frozen, and in capitals what is not."""
@@ -141,7 +162,9 @@ class Settings(NamedTuple):
             case "replay":
                 hosts = f", open to {', '.join(self.allow_hosts)}" if self.allow_hosts else ""
                 tools = "tools frozen" if self.replay_tools == "frozen" else "read tools VERIFIED"
-                return f"agentreplay: model frozen, {tools}, clock {self.clock}, network closed (L1){hosts}"
+                auto = "L1, L3 if every test replays" if sys.platform == "linux" else "L1 only"
+                level = {"off": "L1", "require": "L3"}.get(self.sandbox, auto)
+                return f"agentreplay: model frozen, {tools}, clock {self.clock}, network closed ({level}){hosts}"
 
 
 def resolve(
@@ -171,6 +194,7 @@ def resolve(
     if replay_tools == "verify" and (mode != "replay" or adopt):
         what = "changed requests are accepted" if adopt else f"the mode is {mode}"
         raise SettingsError(f"--replay-tools=verify compares with what is recorded, but {what}: take one of them")
+    sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, mode, where)
     clock, waits = clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"), bool(table["agentreplay_waits"])
     refuse_both(clock, f"{where}agentreplay_waits", waits=waits)
     return Settings(
@@ -193,15 +217,30 @@ def resolve(
         allow_hosts=tuple(table["agentreplay_allow_hosts"]),
         allow_subprocess=tuple(table["agentreplay_allow_subprocess"]),
         children=tuple(table["agentreplay_children"]),
+        sandbox=sandbox,
+        on_ci=on_ci,
         env=tuple(table["agentreplay_env"]),
         fixtures=tuple(table["agentreplay_fixtures"]),
         headers=tuple(table["agentreplay_headers"]),
         ignored=ignored_of(table["agentreplay_ignore"], f"{where}agentreplay_ignore"),
         places=bool(table["agentreplay_places"]),
         max_bytes=number(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes") or 0,
+        largest=number(table["agentreplay_largest"], f"{where}agentreplay_largest") or 32 * 1024 * 1024,
         adopt=adopt,
         unused=unused,
+        redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
     )
+
+
+def sandbox_of(given: str | None, table: Mapping[str, Any], mode: Mode, where: str) -> str:
+    """Whether the kernel is to close the network too. What was typed for a live run cannot be meant."""
+    name, word = f"{where}agentreplay_sandbox", str(table["agentreplay_sandbox"]).strip()
+    if given is not None:
+        name, word = "--agentreplay-sandbox", given
+    refuse_unknown(name, word, SANDBOXES)
+    if given == "require" and mode != "replay":
+        raise SettingsError(f"{name}=require closes the network, but the mode is {mode}: take one of them")
+    return word if mode == "replay" else "off"
 
 
 def refuse_both(clock: str, name: str, *, waits: bool) -> None:
@@ -302,6 +341,11 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
                 changes["expect"] = value
             case "allow_hosts" | "allow_subprocess" | "children" | "fixtures":
                 changes[key] = (*getattr(settings, key), *texts(value, name))
+            case "redact":
+                words = (value,) if isinstance(value, str) else texts(value, name)
+                for word in words:
+                    refuse_unknown(name, word, REDACT, "a test takes pii or strict; files are for --redact")
+                changes[key] = (*settings.redact, *words)
             case "places":
                 changes["places"] = bool(value)
             case _:

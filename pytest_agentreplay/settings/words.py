@@ -5,6 +5,7 @@ Every refusal is a SettingsError that names the flag, variable, key or keyword a
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from pytest_agentreplay.errors import SettingsError
@@ -19,6 +20,8 @@ CLOCKS = ("stepped", "real", "virtual")
 ORDERS = ("auto", "recorded", "free", "loose")
 EFFECTS = ("read", "write")
 REPLAY_TOOLS = ("frozen", "verify")
+REDACT = ("pii", "strict")
+SANDBOXES = ("auto", "require", "off")
 UNUSED = ("warn", "fail", "ignore")
 NOT_YET = {
     "--replay": {"live": "Record anew with --snapshot-record, or run unrecorded with --replay=off."},
@@ -136,6 +139,16 @@ def limit_of(value: object, name: str) -> int:
     if not isinstance(value, int) or value < 0:
         raise SettingsError(f"{name} takes how many orders to try, like 120, or True; not {value!r}")
     return int(value)
+
+
+def redact_of(flags: Sequence[str], lines: Sequence[str], file: str) -> tuple[str, ...]:
+    """The words and policy files of the flag and the ini key; a file of the ini stands beside the ini `file`."""
+    typed = [word.strip() for flag in flags for word in flag.split(",")]
+    for word in (*typed, *lines):
+        if not word or word.startswith("-"):
+            raise SettingsError(f"--redact takes pii, strict or a policy file, not {word!r}")
+    folder = os.path.dirname(file)  # noqa: PTH120  settings load nothing
+    return (*typed, *(line if line in REDACT else os.path.join(folder, line) for line in lines))  # noqa: PTH118  as above
 
 
 def number(value: object, name: str) -> int | None:

@@ -54,6 +54,20 @@ def configuration(folder: Path) -> tuple[str, str] | None:
 
 def ini_value(root: Path, key: str) -> str | None:
     """What pytest's configuration in `root` says under `key`; None where it is silent, or pytest cannot read it."""
+    value = configured(root, key)
+    return value if isinstance(value, str) else None
+
+
+def ini_lines(root: Path, key: str) -> tuple[list[str], str]:
+    """The lines of a key that takes several, and the file in which they stand."""
+    name, _ = configuration(root) or ("", "")
+    value = configured(root, key)
+    lines = value.splitlines() if isinstance(value, str) else value if isinstance(value, list) else []
+    return [str(line).strip() for line in lines if str(line).strip()], str(root / name) if name else ""
+
+
+def configured(root: Path, key: str) -> object:
+    """What stands under `key`, in whatever type the file has it; None for nothing."""
     name, text = configuration(root) or ("", "")
     try:
         if not name.endswith(".toml"):
@@ -64,8 +78,15 @@ def ini_value(root: Path, key: str) -> str | None:
     except (ConfigParserError, tomllib.TOMLDecodeError):
         return None
     ours = table.get("tool", {}).get("pytest", {}) if name == "pyproject.toml" else table.get("pytest", {})
-    value = {**ours, **ours.get("ini_options", {})}.get(key)
-    return value if isinstance(value, str) else None
+    return {**ours, **ours.get("ini_options", {})}.get(key)
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file stands at `path`; none does where no system takes the name."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
@@ -78,7 +99,7 @@ def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
         raise SnapshotUnreadable(f"{nodeid!r:.80} is no test of this project", file=shown(file), place="header")
     module = nodeid.partition("::")[0]
     for up in file.parents:
-        if (up / module).is_file() and file.is_relative_to((up / module).parent):
+        if is_file(up / module) and file.is_relative_to((up / module).parent):
             return up, up / module
     root = root_above(file.parent)
     return root, root / module

@@ -10,6 +10,7 @@ from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.adopter import Adopter
 from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.accept import accepted_rules
@@ -33,7 +34,8 @@ class Adopting(Scene):
     def __init__(self, place: Place, settings: Settings, store: Store, snapshot: Snapshot) -> None:
         """`settings.adopt` is the reason that a person has given."""
         self.store = store
-        matching = Matching(READER, (*RULES, *accepted_rules(place.root), *settings.rules))
+        rules = (*RULES, *accepted_rules(place.root), *settings.rules)
+        matching = Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
         self.adopter = Adopter(snapshot.run, READER, matching)
         header = snapshot.run.header
         super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)

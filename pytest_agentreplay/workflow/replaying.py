@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.boundaries import sandbox
 from pytest_agentreplay.boundaries.discrete import Discrete
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.serving import Serving
@@ -13,6 +14,7 @@ from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.turns import turns
@@ -44,7 +46,8 @@ class Replay(Scene):
     def __init__(self, place: Place, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
-        matching = Matching(READER, (*RULES, *accepted_rules(place.root), *settings.rules))
+        rules = (*RULES, *accepted_rules(place.root), *settings.rules)
+        matching = Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
         self.verifier = None if settings.replay_tools == "frozen" else verifier(recorded, matching, settings)
         self.replayer = self.verifier or Replayer(recorded, matching, READER)
         self.snapshot = snapshot
@@ -127,6 +130,8 @@ class Replay(Scene):
         self.told["turns"] = sum(1 for turn in turns(made, READER) if turn.number)
         self.told["exchanges"] = len(self.replayer.replayed())
         self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
+        self.told["network"] = "L3" if sandbox.closed() else "L1"
+        self.told["unheard"] = {} if sandbox.closed() else dict(self.watch.loaded)
         self.told["ran_on"] = self.clock.ran_on
         self.told["clock"] = self._virtual()
         if not self._whole:

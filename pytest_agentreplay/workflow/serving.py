@@ -11,20 +11,21 @@ from pytest_agentreplay.boundaries.gateway import Gateway
 from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import HttpCall, Run
-from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.redaction.secret_names import secret_environment
+from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.workflow.accept import accepted_rules
+from pytest_agentreplay.workflow.policies import in_force
+from pytest_agentreplay.workflow.redacting import redaction_for
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
     from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.report.findings import Finding
 
 
@@ -35,10 +36,10 @@ class Serving:
         """`root` is the project of `file`; `port` 0 takes a free one. Raises OSError for one that is taken."""
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
-        self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root), READER)
-        redaction = Redaction(Places(todays_places(root)))
-        for category, value in secret_environment(os.environ):
-            redaction.learn(category, value)
+        policy = in_force(root)
+        self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
+        redaction = redaction_for(os.environ, todays_places(root), policy=policy)
+        redaction.recall(snapshot.run.header.kit)
         self._crossing = Crossing(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
         self._gateway = Gateway(self._crossing, recording=False, recorded=calls, port=port)
@@ -76,6 +77,6 @@ def asked_from_outside(run: Run) -> Run:
     return Run(run.header, tuple(replace(x, parent=None) for x in outermost))
 
 
-def rules_of(root: Path) -> Matching:
+def rules_of(root: Path, policy: Policy) -> Matching:
     """Matching by the shipped rules and those that the project has accepted."""
-    return Matching(READER, (*RULES, *accepted_rules(root)))
+    return Matching(READER, (*RULES, *accepted_rules(root)), personal=PERSONAL | policy.personal)

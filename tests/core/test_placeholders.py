@@ -113,7 +113,7 @@ def test_a_word_where_the_recording_held_a_key_is_a_change():
 
 def replaying(recording):
     redaction = Redaction(Places({}), policy=PEOPLE)
-    redaction.recall(recording.record["tags"])
+    redaction.recall({"redactions": recording.record})
     return redaction
 
 

@@ -57,7 +57,7 @@ class Matching:
         self._reader = reader
         self._rules = tuple(rules)
         self._headers = frozenset(headers)
-        self._personal = frozenset(personal)
+        self.personal = frozenset(personal)
         self._tables: dict[str, Table] = {}
         self._urls: dict[str, str] = {}
         self._heads: dict[Headers, Headers] = {}
@@ -67,7 +67,7 @@ class Matching:
 
     def ids(self) -> ClientIds:
         """What a run is going to teach about its ids."""
-        return ClientIds(self._personal)
+        return ClientIds(self.personal)
 
     def fingerprint(self, call: Call) -> Hashable:
         """A cheap identity: method, URL, headers that match, and the body by its digest, unread."""

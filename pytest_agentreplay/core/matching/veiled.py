@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Exchange
 
-_SECRET = re.compile(f"({'|'.join(shape.replace('(?P<category>', '(?:') for shape in SHAPES)})")
 LONGEST = 512
 
 
 class Veiled:
     """The recorded calls that hold placeholders of secrets, by what the others of them are."""
 
-    def __init__(self, calls: Iterable[tuple[Exchange, str]]) -> None:
-        """Take each exchange with the canonical text of its call."""
-        self._calls = deque((x, _SECRET.split(text)) for x, text in calls if any(sign in text for sign in SIGNS))
+    def __init__(self, calls: Iterable[tuple[Exchange, str]], personal: Collection[str] = ()) -> None:
+        """Take each exchange with the canonical text of its call. Nothing stands in for what is `personal`."""
+        self._secret = secrets_but(personal)
+        self._calls = deque((x, self._secret.split(text)) for x, text in calls if any(sign in text for sign in SIGNS))
 
     def __bool__(self) -> bool:
         """Whether there is any."""
@@ -40,12 +40,18 @@ class Veiled:
         """The first unserved one for whose placeholders `text` has stand-ins, of its lane before any other."""
         for mine in (True, False):
             for x, parts in self._calls:
-                if x.start not in served and (x.lane == lane) is mine and stands_for(parts, text):
+                if x.start not in served and (x.lane == lane) is mine and stands_for(parts, text, self._secret):
                     return x
         return None
 
 
-def stands_for(parts: list[str], text: str) -> bool:
+def secrets_but(personal: Collection[str]) -> re.Pattern[str]:
+    """A placeholder of a secret, in a group: of any category that is not `personal`."""
+    others = f"(?:(?!(?:{'|'.join(map(re.escape, sorted(personal)))}):)" if personal else "(?:"
+    return re.compile(f"({'|'.join(shape.replace('(?P<category>', others) for shape in SHAPES)})")
+
+
+def stands_for(parts: list[str], text: str, secret: re.Pattern[str]) -> bool:
     """Whether `text` is the texts at even places of `parts` with a stand-in for each placeholder between them."""
     if not text.startswith(parts[0]) or not text.endswith(parts[-1]):
         return False
@@ -57,14 +63,14 @@ def stands_for(parts: list[str], text: str) -> bool:
         if not at <= end <= at + LONGEST:
             return False
         value = text[at:end]
-        if said.setdefault(placeholder, value) != value or not may_stand_in(value, placeholder):
+        if said.setdefault(placeholder, value) != value or not may_stand_in(value, placeholder, secret):
             return False
         at = end + len(after)
     return True
 
 
-def may_stand_in(value: str, placeholder: str) -> bool:
+def may_stand_in(value: str, placeholder: str, secret: re.Pattern[str]) -> bool:
     """Whether a value of today may be what a placeholder stands for: itself, nothing, a stand-in, or another secret."""
-    if not value or value == placeholder or _SECRET.fullmatch(value) is not None:
+    if not value or value == placeholder or secret.fullmatch(value) is not None:
         return True
     return is_stand_in(as_bytes(value)) or looks_random(as_bytes(value))

@@ -35,6 +35,7 @@ SIGNS = ("[[redacted:", ".redacted-jwt-", _BASIC)
 """One of these stands in every text that holds such a placeholder."""
 MAIL = r"user[0-9]+@redacted\.invalid"
 PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
+LONGEST_NUMBER = 9
 CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 
 
@@ -59,8 +60,9 @@ class Placeholders:
         """Know personal values of a recording again, by its `tags`: "email:1" -> "3fa9". Before any is given out."""
         for name, tag in tags.items():
             category, _, number = name.rpartition(":")
-            self._recorded.setdefault((category, tag), []).append(int(number))
-            self._counters[category] = max(self._counters.get(category, 0), int(number))
+            if number.isdecimal() and len(number) <= LONGEST_NUMBER:  # a file says this, and files are anyone's
+                self._recorded.setdefault((category, tag), []).append(int(number))
+                self._counters[category] = max(self._counters.get(category, 0), int(number))
 
     def of(self, category: str, value: str) -> bytes:
         """The placeholder of a value, numbered within its category when it first appears."""

@@ -74,12 +74,13 @@ def worth_knowing(value: str) -> bool:
     return len(value) >= SHORTEST and value.lower() not in STOP_LIST and len(set(value)) > 2 and not value.isspace()
 
 
-def secret_environment(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(category, value) of every variable that looks secret, and the passwords inside URLs of any variable."""
+def secret_environment(environ: Mapping[str, str], named: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """(category, value) of every variable that looks secret or is `named`, and the passwords in URLs of any."""
+    said = {*named}
     found: dict[str, str] = {}
     for name, value in environ.items():
         text = value.strip()
-        if looks_secret(name) and worth_knowing(text) and not is_place(text):
+        if (name in said or looks_secret(name)) and worth_knowing(text) and not is_place(text):
             found.setdefault(text, CATEGORY)
         if "://" in text:
             for password in USERINFO.findall(text):

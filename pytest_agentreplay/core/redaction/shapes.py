@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+class Hit(Protocol):
+    """What is asked of a match: the bytes of a group, and where they stand."""
+
+    def __getitem__(self, group: int | str, /) -> bytes:
+        """What the group has matched."""
+
+    def span(self, group: int | str = 0, /) -> tuple[int, int]:
+        """Where it has."""
+
+
 class Pattern(Protocol):
     """What is asked of a compiled regular expression over bytes, of whichever engine."""
 
@@ -20,7 +30,7 @@ class Pattern(Protocol):
     def groupindex(self) -> object:
         """Its named groups."""
 
-    def finditer(self, text: bytes, /) -> Iterator[re.Match[bytes]]:
+    def finditer(self, text: bytes, /) -> Iterator[Hit]:
         """Every match in order; matches do not overlap."""
 
 

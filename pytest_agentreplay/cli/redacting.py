@@ -1,0 +1,137 @@
+"""The verbs about what is taken off: check a policy, apply one to what is there, look for secrets in any file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, complain, say
+from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.redaction.policy import Policy
+    from pytest_agentreplay.workflow.reviewing import Found
+
+
+def policy(options: argparse.Namespace) -> int:
+    """`agentreplay policy check FILE [--baseline OTHER] [PATH...]`."""
+    from pytest_agentreplay.policies.difference import difference, rules
+    from pytest_agentreplay.workflow import policies
+
+    read = policies.load(options.file)
+    counts = Counter(rule.key for rule in rules(read))
+    say(f"{shown(options.file)}: {'adds to the shipped rules' if counts else 'adds nothing to the shipped rules'}")
+    for rule in rules(read):
+        say(f"  {rule}")
+    would_change(snapshots_in(options.paths or [root_above(Path.cwd())]), read)
+    if options.baseline is None:
+        return SAME
+    changes = difference(read, policies.load(options.baseline))
+    weaker = [change for change in changes if change.weaker]
+    say(f"against {shown(options.baseline)}: {'the same' if not changes else ''}".rstrip())
+    for change in changes:
+        say(f"  {'+' if change.added else '-'} {change.rule}{'   weaker' if change.weaker else ''}")
+    if not weaker:
+        return SAME
+    return complain(f"{shown(options.file)}: is weaker than {shown(options.baseline)}: {weaker[0].rule}", DIVERGED)
+
+
+def would_change(snapshots: Iterable[Path], read: Policy) -> None:
+    """Say what would be taken off which snapshots; of those that cannot be read, why."""
+    from pytest_agentreplay.errors import AgentReplayError
+    from pytest_agentreplay.workflow.redact import redacted
+
+    total = changed = 0
+    for file in snapshots:
+        total += 1
+        try:
+            found = redacted(file, read, os.environ, "").found
+        except AgentReplayError as error:
+            say(f"{error}")
+            continue
+        changed += bool(found)
+        tell(file, found)
+    say(f"{changed} of {total} snapshot{'s' * (total != 1)} would change" if total else "there are no snapshots yet")
+
+
+def tell(file: Path, found: Iterable[Found]) -> None:
+    """Say what was found in a file: by category, how often, and where."""
+    by_category: dict[str, list[Found]] = {}
+    for one in found:
+        by_category.setdefault(one.category, []).append(one)
+    for category, every in sorted(by_category.items()):
+        places = "; ".join(one.place for one in every[:5]) + (f"; {len(every) - 5} more" if len(every) > 5 else "")
+        say(f"{shown(file)}: {category} {sum(one.count for one in every)}: {places}")
+
+
+def redact(options: argparse.Namespace) -> int:
+    """`agentreplay redact FILE... [--policy P] [--reason WHY] [--dry-run]`."""
+    from pytest_agentreplay.workflow.redact import redacted, write
+
+    chosen, named = chosen_policy(options.policy)
+    reason = options.reason.strip() or f"redacted again{f' with {named}' if named else ''}"
+    every = [redacted(file, chosen, os.environ, reason) for file in snapshots_in(options.files)]
+    if not every:
+        return complain(f"there is no *{layout.SUFFIX} below {', '.join(map(shown, options.files))}", NOTHING)
+    if not options.dry_run:
+        write(every)
+    changed = [one for one in every if one.text]
+    for one in changed:
+        tell(one.file, one.found)
+    done = "would be redacted" if options.dry_run else "redacted and sealed again"
+    say(f"{len(changed)} of {len(every)} snapshot{'s' * (len(every) != 1)} {done}" + (f": {reason}" if changed else ""))
+    if changed and named and not options.dry_run:
+        say(f"replays need it too: agentreplay_redact = {named} in the ini file")
+    return SAME if changed else NOTHING
+
+
+def scan(options: argparse.Namespace) -> int:
+    """`agentreplay scan PATH... [--policy P] [--json]`."""
+    from pytest_agentreplay.workflow.scan import Skipped, files_in, scanned
+
+    chosen, _ = chosen_policy(options.policy)
+    found: list[tuple[Path, Found]] = []
+    skipped: list[tuple[Path, str]] = []
+    count = 0
+    for file in files_in(options.paths):
+        try:
+            found += [(file, one) for one in scanned(file, chosen, os.environ)]
+            count += 1
+        except Skipped as left_out:
+            skipped.append((file, str(left_out)))
+    if options.json:
+        rows = [{"file": shown(f), "place": x.place, "category": x.category, "count": x.count} for f, x in found]
+        left = [{"file": shown(file), "why": why} for file, why in skipped]
+        print(json.dumps({"files": count, "found": rows, "skipped": left}, indent=2))
+    else:
+        for file, one in found:
+            say(f"{shown(file)}:{' ' * (not one.place[:1].isdigit())}{one.place}: {one.category}")
+        for file, why in skipped:
+            complain(f"{shown(file)}: not looked into: {why}", SAME)
+        say(f"{sum(one.count for _, one in found)} found in {count} file{'s' * (count != 1)}")
+    if not count:
+        return complain(f"there is nothing to scan in {', '.join(map(shown, options.paths))}", NOTHING)
+    return DIVERGED if found else SAME
+
+
+def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
+    """What holds for the project here, with what was named beside it; and its name."""
+    from pytest_agentreplay.core.redaction.policy import joined
+    from pytest_agentreplay.settings.words import redact_of
+    from pytest_agentreplay.workflow import policies
+
+    said = redact_of(words or (), (), "")
+    return joined(policies.of_words(said), policies.in_force(root_above(Path.cwd()))), ", ".join(said)
+
+
+def snapshots_in(paths: Iterable[Path]) -> list[Path]:
+    """The snapshots that were named, and those below the folders that were."""
+    return [file for path in paths for file in (files.below(path, layout.SUFFIX) if path.is_dir() else [path])]

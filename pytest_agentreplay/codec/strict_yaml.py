@@ -1,0 +1,183 @@
+"""YAML as people may write it for us: data and nothing else, as JSON has it.
+
+No tags, anchors, aliases, merge keys or directives; one document in UTF-8, of bounded size, depth and number of
+values; no key twice. Plain `true`, `false`, `null` and JSON's numbers are what they are, and every other scalar is
+text: `no`, `1_000` and `12:30:45` stay as written. The parser's events are read one by one, so that nothing is built
+that would be refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.selector import Place
+
+LARGEST = 1 << 20
+DEEPEST = 32
+MOST = 100_000
+LONGEST_NUMBER = 40
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][+-]?[0-9]+)?")
+FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+WORDS = {"true": True, "false": False, "null": None, "": None}
+
+
+class Refusal(Protocol):
+    """The error that a file of one kind is refused with."""
+
+    def __call__(self, message: str, *, file: str, place: str = "") -> Exception:
+        """The error; `place` is line:column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file says, and where: line:column of each key and item by its path. `()` is the whole."""
+
+    value: Json
+    places: Mapping[Place, str]
+
+
+def load(data: bytes, *, file: str, error: Refusal) -> Document:
+    """The one document in `data`. Raises `error` for all else, with the line and column."""
+    return Reading(file, error).document(decoded(data, file, error))
+
+
+def decoded(data: bytes, file: str, error: Refusal) -> str:
+    """The text of a file. Raises `error`."""
+    if len(data) > LARGEST:
+        raise error(f"is larger than {LARGEST:,} bytes", file=file)
+    if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        raise error("begins with a byte order mark; save it as UTF-8 without one", file=file, place="1:1")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as wrong:
+        place = place_of(data[: wrong.start].decode(), wrong.start)
+        raise error("is not UTF-8", file=file, place=place) from None
+    if (hit := FORBIDDEN.search(text)) is not None:
+        what = f"U+{ord(hit[0]):04X} is no character of a text; write it as an escape in quotes, or not at all"
+        raise error(what, file=file, place=place_of(text, hit.start()))
+    return text
+
+
+def place_of(text: str, offset: int) -> str:
+    """line:column of an offset."""
+    before = text[:offset]
+    return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+
+
+class Reading:
+    """One pass over the events of one file."""
+
+    def __init__(self, file: str, error: Refusal) -> None:
+        """`file` as errors show it."""
+        self._file = file
+        self._error = error
+        self._places: dict[Place, str] = {}
+
+    def document(self, text: str) -> Document:
+        """The document that `text` holds."""
+        import yaml
+
+        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        try:
+            events: Iterator[Any] = yaml.parse(text, Loader=loader)
+            next(events)  # the stream begins
+            first = next(events)
+            if isinstance(first, yaml.StreamEndEvent):
+                raise self._refused("is empty", first)
+            if first.version or first.tags:
+                raise self._refused("directives (%YAML, %TAG) are not taken", first)
+            value = self._value(next(events), events, ())
+            next(events)  # the document ends
+            if not isinstance(after := next(events), yaml.StreamEndEvent):
+                raise self._refused("holds more than one document", after)
+        except yaml.MarkedYAMLError as wrong:
+            mark = wrong.problem_mark or wrong.context_mark
+            place = f"{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
+            raise self._error(f"is no YAML: {wrong.problem}", file=self._file, place=place) from None
+        except (
+            yaml.YAMLError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+        ):  # a reader's error; an escape beyond Unicode
+            raise self._error("is no YAML that can be read", file=self._file) from None
+        return Document(value, self._places)
+
+    def _value(self, event: Any, events: Iterator[Any], path: Place) -> Json:
+        self._check(event, path)
+        self._places.setdefault(path, place_at(event))
+        match type(event).__name__:
+            case "MappingStartEvent":
+                return self._mapping(events, path)
+            case "SequenceStartEvent":
+                items: list[Json] = []
+                while type(inner := next(events)).__name__ != "SequenceEndEvent":
+                    items.append(self._value(inner, events, (*path, len(items))))
+                return items
+            case _:
+                return self._scalar(event)
+
+    def _mapping(self, events: Iterator[Any], path: Place) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        while type(event := next(events)).__name__ != "MappingEndEvent":
+            self._check(event, path)
+            if type(event).__name__ != "ScalarEvent":
+                raise self._refused("a key must be text", event)
+            key = self._text(event)
+            if not event.style and key == "<<":
+                raise self._refused("merge keys (<<) are not taken; write what is meant", event)
+            if not event.style and key == "":
+                raise self._refused("a key is missing", event)
+            if key in found:
+                raise self._refused(f"the key {key!r:.60} stands here twice", event)
+            self._places[(*path, key)] = place_at(event)
+            found[key] = self._value(next(events), events, (*path, key))
+        return found
+
+    def _check(self, event: Any, path: Place) -> None:
+        if type(event).__name__ == "AliasEvent":
+            raise self._refused("aliases (*name) are not taken; write what is meant", event)
+        if event.anchor is not None:
+            raise self._refused("anchors (&name) are not taken; write what is meant where it is meant", event)
+        if event.tag is not None:
+            raise self._refused(f"tags are not taken, and {event.tag!r:.60} is one", event)
+        if len(path) >= DEEPEST:
+            raise self._refused(f"is nested deeper than {DEEPEST}", event)
+        if len(self._places) >= MOST:
+            raise self._refused(f"holds more than {MOST:,} values", event)
+
+    def _scalar(self, event: Any) -> Json:
+        text = self._text(event)
+        if event.style:
+            return text
+        if text in WORDS:
+            return WORDS[text]
+        if (number := NUMBER.fullmatch(text)) is None:
+            return text
+        if len(text) > LONGEST_NUMBER:
+            raise self._refused("a number of so many digits is not taken; write it in quotes", event)
+        if number["fraction"] is None and number["exponent"] is None:
+            return int(text)
+        if (value := float(text)) in {float("inf"), float("-inf")}:
+            raise self._refused(f"{text} is beyond any number; write it in quotes", event)
+        return value
+
+    def _text(self, event: Any) -> str:
+        text = str(event.value)
+        if (wrong := next((char for char in text if char == "\0" or "\ud800" <= char <= "\udfff"), None)) is not None:
+            raise self._refused(f"U+{ord(wrong):04X} is no character of a text", event)
+        return text
+
+    def _refused(self, message: str, event: Any) -> Exception:
+        return self._error(message, file=self._file, place=place_at(event))
+
+
+def place_at(event: Any) -> str:
+    """line:column of an event."""
+    return f"{event.start_mark.line + 1}:{event.start_mark.column + 1}"

@@ -1,0 +1,89 @@
+"""What one policy says otherwise than another, and whether it is the weaker one.
+
+Weaker is a policy under which something is stored that the other takes off, or under which a replay takes for the same
+what the other tells apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+
+    from pytest_agentreplay.core.redaction.policy import Policy
+
+WORDS = {"pii": "e-mails, phone numbers, cards, IBANs and national ids", "strict": "public addresses"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that a policy says: under which key, of which category ("" for none), and what."""
+
+    key: str
+    category: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {f'{self.category} ' if self.category else ''}{self.what}"
+
+
+STORING = frozenset({"keep_headers", "environment", "secrets"})
+"""Keys that have more stored, or told apart less, the more they say; all others take more off."""
+NEUTRAL = frozenset({"placeholders"})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A rule that is there (`added`) or gone, and whether the policy is weaker for it."""
+
+    rule: Rule
+    added: bool
+    weaker: bool
+
+
+def rules(policy: Policy) -> Iterator[Rule]:
+    """Everything that a policy says, key by key."""
+    yield from (Rule(word, "", about) for word, about in WORDS.items() if getattr(policy, word))
+    for shape in policy.shapes:
+        yield Rule("patterns", shape.category, str(getattr(shape.pattern, "regex", "")))
+    yield from (Rule("paths", category, selector.text) for category, selector in policy.paths)
+    yield from (Rule("names", category, name) for name, category in policy.names.items())
+    for key in ("headers", "keep_headers", "environment", "secret_environment"):
+        yield from (Rule(key, "", name) for name in sorted(getattr(policy, key)))
+    yield from (Rule("secrets", category, "may be another one in a replay") for category in sorted(renamed(policy)))
+    yield from (Rule("placeholders", category, text) for category, text in policy.placeholders.items())
+
+
+def renamed(policy: Policy) -> AbstractSet[str]:
+    """The categories of a policy's own whose placeholders match up to renaming."""
+    return categories(policy) - policy.personal
+
+
+def categories(policy: Policy) -> AbstractSet[str]:
+    """The categories that a policy's own rules find."""
+    return {
+        *(shape.category for shape in policy.shapes),
+        *(category for category, _ in policy.paths),
+        *policy.names.values(),
+    }
+
+
+def difference(policy: Policy, baseline: Policy) -> list[Change]:
+    """What `policy` says otherwise than `baseline`: what is gone first, then what is added."""
+    here, there = [*rules(policy)], [*rules(baseline)]
+    gone = [rule for rule in there if rule not in here]
+    new = [rule for rule in here if rule not in there]
+    # Under another category the same value is still taken off.
+    found = {(rule.key, rule.what) for rule in here}
+    return [
+        *(Change(rule, added=False, weaker=weakens_gone(rule) and (rule.key, rule.what) not in found) for rule in gone),
+        *(Change(rule, added=True, weaker=rule.key in STORING) for rule in new),
+    ]
+
+
+def weakens_gone(rule: Rule) -> bool:
+    """Whether a policy is weaker without the rule."""
+    return rule.key not in STORING | NEUTRAL
