@@ -34,3 +34,13 @@ def test_record_then_replay(tmp_path):
     said = (tmp_path / "said").read_text(encoding="utf-8").splitlines()
     assert len(said) == 3, "recorded, proved, replayed"
     assert len(set(said)) == 1, "a replay gives the recorded value"
+    for words in (["lock"], ["verify", "."], ["lock", "--check"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest_agentreplay", *words],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "agentreplay.lock").read_bytes().count(b"\n") == 1

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.store import files, layout, reading
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def look(folder: Path) -> Found:
     for file in snapshots(folder):
         path = file.relative_to(folder).as_posix()
         try:
-            found.entries[path] = Entry(*codec.identity(files.read(file), file=shown(file)))
+            found.entries[path] = Entry(*codec.identity(reading.data(file), file=shown(file)))
         except SnapshotError as error:
             found.unreadable[path] = str(error)
     return found

@@ -138,7 +138,9 @@ def test_no_reason_or_name_of_a_file_writes_lines_of_its_own(root, run):
     text = codec.reseal(file.read_text("utf-8").replace('"1"', '"3"'), "x\n::stop-commands::y\x1b[2J", file="f")
     file.write_text(text, encoding="utf-8", newline="")
     _, out, _ = run("verify", HERE)
-    assert "    resealed: x\\n::stop-commands::y\\x1b[2J\n" in out
+    (told,) = [line for line in out.splitlines() if "stop-commands" in line]
+    assert told.startswith("    resealed: x\\n")
+    assert told.endswith("y\\x1b[2J")
     assert run("lock")[0] == SAME
     if os.name == "nt":
         return
