@@ -43,9 +43,12 @@ def stored(run: Run | None = None) -> dict[str, Any]:
 
 
 def sealed(doc: dict[str, Any]) -> str:
-    """The text of a document under a seal that fits: whoever writes a file can seal it."""
+    """The text of a document under a seal that fits: whoever writes a file can seal it, but for what is too deep."""
     doc.pop("integrity", None)
-    return integrity.sealed(doc)
+    try:
+        return integrity.sealed(doc)
+    except RecursionError:
+        return json.dumps(doc)
 
 
 def changed(change: Callable[[dict[str, Any]], object]) -> str:
