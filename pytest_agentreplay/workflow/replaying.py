@@ -12,8 +12,8 @@ from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.turns import turns

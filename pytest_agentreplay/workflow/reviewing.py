@@ -153,6 +153,13 @@ def redacted_by(policy: Policy) -> JsonObject:
     return {name: value for name, value in told.items() if value}
 
 
+def other_policy(kit: JsonObject, policy: Policy) -> bool:
+    """Whether what `kit` tells of was stored under another policy."""
+    record = kit.get("redactions")
+    told = record if isinstance(record, dict) else {}
+    return {name: told[name] for name in ("pii", "strict", "policy") if told.get(name)} != redacted_by(policy)
+
+
 def counted(redaction: Redaction) -> Counter[str]:
     """How often a redaction has put a placeholder, by category."""
     return Counter(cast("dict[str, int]", redaction.record["placeholders"]))
