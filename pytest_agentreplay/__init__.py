@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_agentreplay.boundaries.agents import agent
+    from pytest_agentreplay.boundaries.secrets import secret
     from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.codec import Snapshot
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         AgentReplayError,
         CannotFreeze,
         CannotRedirect,
+        CannotSign,
         CannotWrite,
         Leak,
         PolicyError,
@@ -48,6 +50,7 @@ __all__ = [
     "AgentReplayError",
     "CannotFreeze",
     "CannotRedirect",
+    "CannotSign",
     "CannotWrite",
     "Closed",
     "Codec",
@@ -81,10 +84,12 @@ __all__ = [
     "assert_same_run",
     "first_divergence",
     "load",
+    "secret",
 ]
 
 _ROOMS = {
     "boundaries.agents": ("agent",),
+    "boundaries.secrets": ("secret",),
     "cases.assertions": ("assert_same_run", "first_divergence"),
     "cases.view": ("RunView",),
     "codec": ("Snapshot",),

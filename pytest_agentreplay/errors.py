@@ -10,13 +10,15 @@
     │   ├── SnapshotEdited       readable, but not the content that was sealed
     │   └── SnapshotMisplaced    it belongs to another test
     ├── CannotWrite              the disk, the tree or the last scan refused the file; the old one is intact
+    ├── CannotSign               ssh-keygen is not there, or does not sign or check a lock
     ├── CannotFreeze             a value that would not come back equal and of the same type
     ├── CannotRedirect           a tool that cannot be met where the agent holds it
     └── Leak                     the last scan found a known secret; nothing was written
 
     ReplayDiverged (BaseException)    the brake: agents swallow Exceptions, and a miss must not become a retry
 
-Every message answers: what, where (file and place), and the one command or line that comes next.
+Every message answers: what, where (file and place), and the one command or line that comes next. Whatever of a file
+or of a live reply stands in it is visible, and only that: pytest prints messages as they are.
 This module imports nothing of ours, so everyone may import it.
 """
 
@@ -25,8 +27,21 @@ from __future__ import annotations
 from typing import Any
 
 
+def visible(text: str) -> str:
+    """`text` with whatever a terminal would act on as an escape; lines and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text
+    )
+
+
 class AgentReplayError(Exception):
     """Base of all errors of pytest_agentreplay that are safe to show as they are."""
+
+    def __init__(self, message: str = "") -> None:
+        """Keep the message, made visible."""
+        super().__init__(visible(message))
 
 
 class SettingsError(AgentReplayError):
@@ -52,7 +67,7 @@ class SnapshotError(AgentReplayError):
         self.file = file
         self.place = place
         where = f"{file}: {place}" if place else file
-        super().__init__(f"{where}: {message}")
+        super().__init__(visible(f"{where}: {message}").replace("\n", "\\n"))
 
 
 class SnapshotMissing(SnapshotError):
@@ -84,6 +99,10 @@ class CannotWrite(AgentReplayError):
     """A file could not be written whole; whatever stood there before is intact."""
 
 
+class CannotSign(AgentReplayError):
+    """A lock that ssh-keygen does not sign, or whose signature cannot be checked here."""
+
+
 class CannotFreeze(AgentReplayError):
     """A value that would not come back equal and of the same type. `path` and `kind` say which."""
 
@@ -112,4 +131,4 @@ class ReplayDiverged(BaseException):
     def __init__(self, message: str, divergence: Any = None) -> None:
         """Carry the `Divergence` value, typed loosely because this module imports nothing of ours."""
         self.divergence = divergence
-        super().__init__(message)
+        super().__init__(visible(message))

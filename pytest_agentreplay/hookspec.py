@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.redaction.redactors import Redactor
 
 
 @pytest.hookspec
@@ -12,4 +17,17 @@ def pytest_agentreplay_seams() -> dict[str, str]:  # type: ignore[empty-body]
     Called when a test is recorded or replayed, never at start. Your module is imported when its library is, and no
     sooner; it has `meet(library)`, which wraps the seam of the loaded module for good and does nothing the second time.
     `pytest_agentreplay.boundaries.tool_meeting` has what such a module is made of.
+    """
+
+
+@pytest.hookspec
+def pytest_agentreplay_redactors() -> dict[str, Redactor | None]:  # type: ignore[empty-body]
+    """Give functions that say where in a text something stands that nobody else may read, by category.
+
+    `{"customer-number": find}`: `find(text)` gives (start, end) of each place, or the text without them, or None for
+    nothing. `[[redacted:customer-number:1]]` stands there then, one number for one value. Called for each text of a run
+    before it is stored, so let it be fast; from any thread. When it raises, the text goes whole and the run is not
+    written.
+
+    None in place of a function leaves the shipped shapes of a category out: `{"jwt": None}`. No file can say that.
     """

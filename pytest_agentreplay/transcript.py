@@ -15,6 +15,7 @@ from syrupy.terminal import context_style, received_style, snapshot_style
 from pytest_agentreplay.cases.assertions import run_of
 from pytest_agentreplay.core.diff.texts import opcodes
 from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.report.escape import safe
 from pytest_agentreplay.report.transcript import transcript
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def wrap(assertion: SnapshotAssertion, test: str = "", *, update: bool = False) 
 
 def difference(recorded: str, now: str) -> Iterator[str]:
     """The first turn in which two transcripts differ, with at most MOST_LINES lines of it."""
-    one, two = blocks(recorded), blocks(now)
+    one, two = blocks(safe(recorded)), blocks(safe(now))
     at = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
     if at >= len(one) and at >= len(two):
         return

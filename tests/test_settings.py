@@ -241,3 +241,21 @@ def test_loading_the_settings_loads_next_to_nothing():
         "pytest_agentreplay.settings",
         *(f"pytest_agentreplay.settings.{name}" for name in ("tables", "words")),
     ]
+
+
+def test_the_sandbox_is_off_unless_asked_for_and_never_hinders_a_recording():
+    assert made().sandbox == "off"
+    assert made({"agentreplay_sandbox": "require"}).sandbox == "require"
+    assert made({"agentreplay_sandbox": "require"}, agentreplay_sandbox="auto").sandbox == "auto"
+    assert made({"agentreplay_sandbox": "require"}, agentreplay_record=True).sandbox == "off"
+    assert made(agentreplay_replay="off", agentreplay_sandbox="auto").sandbox == "off"
+    refused("--agentreplay-sandbox=require", "record", agentreplay_record=True, agentreplay_sandbox="require")
+    refused("--agentreplay-sandbox", "'yes'", "require", agentreplay_sandbox="yes")
+    refused("pyproject.toml: agentreplay_sandbox", "did you mean auto?", ini={"agentreplay_sandbox": "autos"})
+
+
+def test_the_header_tells_how_closed_the_network_is(monkeypatch):
+    assert made(agentreplay_sandbox="require").headline().endswith("network closed (L3)")
+    for system, level in (("linux", "L1, L3 if every test replays"), ("win32", "L1 only"), ("darwin", "L1 only")):
+        monkeypatch.setattr(sys, "platform", system)
+        assert made(agentreplay_sandbox="auto").headline().endswith(f"network closed ({level})")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 CHILD_EVENTS = frozenset(
     {
         "_winapi.CreateProcess",
+        "cpython.PyInterpreterState_New",
         "fork_exec",
         "os.exec",
         "os.fork",
@@ -25,7 +26,10 @@ CHILD_EVENTS = frozenset(
         "subprocess.Popen",
     }
 )
-"""Audit events that begin a child; "fork_exec" is ours, for `_posixsubprocess.fork_exec`, which raises none."""
+"""Audit events that begin a child; "fork_exec" is ours, for `_posixsubprocess.fork_exec`, which raises none.
+
+An interpreter within this process is one too: no audit hook of ours is heard in it.
+"""
 
 PROBES: dict[str, frozenset[str]] = {
     "platform": frozenset({"cmd", "command", "file", "uname", "ver"}),
@@ -48,9 +52,10 @@ _WRAPPERS = frozenset({"_pydev_bundle.pydev_monkey", "pytest_agentreplay.boundar
 
 
 def program(event: str, args: tuple[Any, ...]) -> str:
-    """The program that `event` starts, as it was named; "sh" for a shell line, "fork" for a copy of this process.
+    """The program that `event` starts, as it was named; "sh" for a shell line.
 
-    Never an argument of it: command lines hold secrets.
+    "fork" is a copy of this process, "interpreter" another one within it. Never an argument of it: command lines hold
+    secrets.
     """
     match event, args:
         case "subprocess.Popen", (executable, command, *_):
@@ -65,6 +70,8 @@ def program(event: str, args: tuple[Any, ...]) -> str:
             return _first(command)
         case "_winapi.CreateProcess", (application, command, *_):
             return _text(application) if application else _first(command)
+        case "cpython.PyInterpreterState_New", _:
+            return "interpreter"
         case _:
             return "fork"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.boundaries import debuggers, lanes
@@ -25,8 +26,9 @@ class Clock:
     """The wall time that agent code sees: `wall_ns` at the start, then `wall_ns` + `at` of the last settled crossing.
 
     Whole microseconds, whatever the arguments, so that every way to ask (`time`, `time_ns`, `now`) gives one instant.
-    Mode "real" leaves time alone, and so does a clock that meets another traveller at its start (time-machine or
-    freezegun, by a fixture or marker of the test). Who travels inside the test wins until they come back.
+    Mode "real" leaves time alone, and so does a clock that meets another traveller at its start (time-machine,
+    freezegun, or a function of the test's own in the place of `time.time`, by a fixture or marker of the test). Who
+    travels inside the test wins until they come back.
     `live_inside` gives what runs inside an exchange the real time: it talks to the world of today. `passes` reads the
     nanoseconds that are waited for a crossing: real ones, or the virtual ones of `boundaries.virtual`.
     """
@@ -56,7 +58,7 @@ class Clock:
             return
         import time_machine
 
-        if time_machine.escape_hatch.is_travelling() or _freezegun_travels():
+        if time_machine.escape_hatch.is_travelling() or _freezegun_travels() or _is_replaced():
             return
         travel = time_machine.travel(0, tick=False)
         self.step(0)
@@ -102,6 +104,9 @@ class Clock:
         return shown + over
 
 
+ASKED = ("time", "time_ns", "gmtime", "localtime", "strftime", "clock_gettime", "clock_gettime_ns")
+"""The functions of `time` that time-machine makes its own."""
+
 CTIME, ASCTIME = time.ctime, time.asctime
 """The two ways to ask for the time that time-machine leaves alone."""
 
@@ -116,6 +121,11 @@ def _asctime(parts: Any = None, /) -> str:
 
 def _awake() -> int:
     return time.monotonic_ns() - debuggers.waited()
+
+
+def _is_replaced() -> bool:
+    """Whether a function of `time` is a test's own now: the library would write into its memory."""
+    return any(not isinstance(getattr(time, name, len), BuiltinFunctionType) for name in ASKED)
 
 
 def _freezegun_travels() -> bool:

@@ -62,6 +62,12 @@ class Scrub(Protocol):
     def text(self, text: str) -> str:
         """Any other text as it may be stored."""
 
+    def hide(self, text: str) -> str:
+        """A text as it may be shown."""
+
+    def learn(self, category: str, value: str) -> bool:
+        """Keep `value` out from now on; False for one that is too short or too common."""
+
 
 class Steps(Protocol):
     """The clock and the seeds: they move when a crossing is done, and only then."""
@@ -368,8 +374,9 @@ class Crossing:
         """
         __tracebackhide__ = True
         if self.over():
-            self.late.append(f"{describe(call)}   called from {origin(self.root)}")
-            msg = f"refused: {describe(call)} was called after its test had ended"
+            what = self.scrub.hide(describe(call))  # it has not been redacted
+            self.late.append(f"{what}   called from {origin(self.root)}")
+            msg = f"refused: {what} was called after its test had ended"
             raise ReplayDiverged(msg)
         self.activity += 1
         agent = self.agent() if strand is None else ""

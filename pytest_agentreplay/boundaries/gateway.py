@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -40,8 +40,8 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 class Child:
     """A child that was made ready: where its calls go, and in which lane."""
 
-    environ: Mapping[str, str]
-    routes: Routes
+    environ: Mapping[str, str] = field(repr=False)
+    routes: Routes = field(repr=False)
     strand: Strand
 
 

@@ -119,8 +119,8 @@ _LOCATION = re.compile(r"/locations/([a-z0-9-]+)/")
 class Routes:
     """The routes of one child: names that stand in the gateway's paths, and the base URL behind each."""
 
-    bases: dict[str, str] = field(default_factory=dict)
-    variables: dict[str, str] = field(default_factory=dict)
+    bases: dict[str, str] = field(default_factory=dict, repr=False)
+    variables: dict[str, str] = field(default_factory=dict, repr=False)
 
     def add(self, name: str, base: str) -> str:
         """The path at which the gateway stands for `base`: a route of its own for each host, the base's path kept."""

@@ -10,16 +10,16 @@ import contextlib
 import socket
 import threading
 import weakref
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.boundaries import audit, lanes
+from pytest_agentreplay.boundaries import audit, lanes, sandbox
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.children import CHILD_EVENTS, environment, is_probe, is_repeat, program, short_name
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
+from pytest_agentreplay.boundaries.ledger import WORDS, Entry, advice, allowing
 from pytest_agentreplay.boundaries.neighbours import sends_traces
-from pytest_agentreplay.boundaries.origins import origin
-from pytest_agentreplay.boundaries.peers import LIBRARY, SOCKET_EVENTS, Peer, is_socketpair, peer
+from pytest_agentreplay.boundaries.origins import is_agents, origin
+from pytest_agentreplay.boundaries.peers import LIBRARY, LOADED, MADE, SOCKET_EVENTS, Peer, is_socketpair, made, peer
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -27,53 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import FrameType
 
-EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY}
-
-_WORDS = {
-    "bind": ("listening socket on", "listening sockets on"),
-    "child": ("child process", "child processes"),
-    "connect": ("connect to", "connects to"),
-    "library": ("call by the library", "calls by the library"),
-    "lookup": ("look-up of", "look-ups of"),
-    "send": ("datagram to", "datagrams to"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What no boundary took, and how often. `kind` is bind, child, connect, library, lookup or send.
-
-    `target` is a library, a host ("db:5432"), the path of a socket file or the name of a program, `origin` the line
-    of the agent, "" where none was on the stack.
-    """
-
-    kind: str
-    target: str
-    origin: str
-    count: int
-
-    def line(self) -> str:
-        """For people: "3 connects to db:5432 from shop/db.py:12 in rows"."""
-        words = _WORDS[self.kind][self.count != 1]
-        return f"{self.count} {words} {self.target}" + (f" from {self.origin}" if self.origin else "")
-
-    def allow(self) -> str:
-        """The ini line that lets it through."""
-        return allowing(self.kind, self.target)
-
-    def advice(self) -> str:
-        """What else to do about it; "" where there is nothing more to say."""
-        return advice(self.kind, self.target)
-
-
-def advice(kind: str, target: str) -> str:
-    """What to do about a library that is not met."""
-    return f"{target} is not met: use httpx, requests or aiohttp for this call" if kind == "library" else ""
-
-
-def allowing(kind: str, target: str) -> str:
-    """The ini line that lets `target` through."""
-    return f"{'agentreplay_allow_subprocess' if kind == 'child' else 'agentreplay_allow_hosts'} = {target}"
+EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY, LOADED, MADE}
 
 
 class Guard:
@@ -101,6 +55,7 @@ class Guard:
         self.served: Callable[[Mapping[str, str]], bool] | None = None  # whether a child's model calls come to us
         self._root = root
         self._counts: dict[tuple[str, str, str], int] = {}
+        self.loaded: dict[str, str] = {}  # library in C -> the line of the agent that loaded it
         self._asked: dict[int, set[str]] = {}
         self._reached: set[str] = set()
         self._before: Guard | None = None
@@ -151,7 +106,7 @@ class Guard:
     def refuse_late(self, event: str, args: tuple[Any, ...], frame: FrameType | None, late: list[str]) -> None:
         """An audit event of a straggler, after its test's end. Raises ReplayDiverged; `late` takes a line about it."""
         if (found := self._crosses(event, args, frame)) is not None:
-            what = f"{_WORDS[found[0]][0]} {found[1]}"
+            what = f"{WORDS[found[0]][0]} {found[1]}"
             if sends_traces(frame):
                 _close(found[0], args)
                 raise ReplayDiverged(_not_sent(found[1]))
@@ -164,6 +119,12 @@ class Guard:
         """What the event reaches out to, as (kind, target); None for what passes."""
         if event == LIBRARY:
             return None if self._hosts.look_up(args[0]) else ("library", args[0])
+        if event == LOADED:
+            self._note(args[0], frame)
+            return None
+        if event == MADE:
+            family = made(args, frame) if self.mode == "deny" and sandbox.closed() else ""
+            return ("socket", family) if family else None
         if event in CHILD_EVENTS:
             if self.served is not None and (environ := environment(event, args)) and self.served(environ):
                 return None
@@ -176,7 +137,16 @@ class Guard:
             return None
         return there.act, self._named(there)
 
+    def _note(self, library: object, frame: FrameType | None) -> None:
+        """A library in C was loaded, by a line of the agent's own or by another library, which nobody minds."""
+        while frame is not None and frame.f_globals.get("__name__") == "ctypes":
+            frame = frame.f_back
+        if frame is not None and is_agents(frame.f_code):
+            self.loaded.setdefault(str(library or "the C library"), origin(self._root))
+
     def _passes(self, there: Peer) -> bool:
+        if there.device:
+            return False
         if there.path:
             return there.act == "bind" or self._hosts.open_file(there.path)
         if there.act == "lookup":
@@ -218,7 +188,7 @@ def _refuse(kind: str, target: str, origin: str) -> NoReturn:
     """Latch the divergence where there is a gate to latch it, and brake."""
     divergence = Divergence(
         Kind.NETWORK,
-        f"{_WORDS[kind][0]} {target} refused: {advice(kind, target) or 'a replay reaches nothing'}",
+        f"{WORDS[kind][0]} {target} refused: {advice(kind, target) or 'a replay reaches nothing'}",
         origin=origin,
         hints=(allowing(kind, target),),
     )

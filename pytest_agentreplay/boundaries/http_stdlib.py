@@ -37,8 +37,8 @@ class Under:
     """A request of one connection, from the end of its head to the response: `wire` is there once it was asked for."""
 
     crossing: Crossing
-    head: tuple[bytes, ...]
-    held: list[bytes] = field(default_factory=list)
+    head: tuple[bytes, ...] = field(repr=False)
+    held: list[bytes] = field(default_factory=list, repr=False)
     wire: Wire | None = None
     real: Any = None
 

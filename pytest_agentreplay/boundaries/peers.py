@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from pytest_agentreplay.boundaries.sandbox import INSIDE
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -27,6 +29,12 @@ SOCKET_EVENTS: dict[str, Act] = {
 LIBRARY = "pytest_agentreplay.unmet"
 """Our own audit event: a library that raises none is about to reach out. Its argument is the library's name."""
 
+MADE = "socket.__new__"
+"""Audit event of a new socket: where the kernel refuses those, it is the last that Python tells of a call."""
+
+LOADED = "ctypes.dlopen"
+"""Audit event of a library in C that is loaded by hand: what it does is not heard."""
+
 _REVERSE = frozenset({"socket.gethostbyaddr", "socket.getnameinfo"})
 _KERNEL = {getattr(socket, name, None) for name in ("AF_NETLINK", "AF_ALG", "AF_SYSTEM")} - {None}
 
@@ -35,18 +43,20 @@ _KERNEL = {getattr(socket, name, None) for name in ("AF_NETLINK", "AF_ALG", "AF_
 class Peer:
     """Whom a socket reaches: a `host` with its `port` (None where none was named), or the `path` of a socket file.
 
-    `reverse` is a look-up of the name of an address; the address of an address needs no name server.
+    `device` is the address of any other family (a network card, a virtual machine). `reverse` is a look-up of the name
+    of an address; the address of an address needs no name server.
     """
 
     act: Act
     host: str = ""
     port: int | None = None
     path: str = ""
+    device: str = ""
     reverse: bool = False
 
     def __str__(self) -> str:
-        if self.path:
-            return self.path
+        if self.path or self.device:
+            return self.path or self.device
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port is None else f"{host}:{self.port}"
 
@@ -68,7 +78,21 @@ def peer(event: str, args: tuple[Any, ...]) -> Peer | None:
         return Peer(act, _text(there[0]) or anyone, there[1])
     if isinstance(there, str | bytes):
         return Peer(act, path=_text(there))
-    return Peer(act, path=f"{getattr(sock.family, 'name', sock.family)} {there}")
+    return Peer(act, device=f"{getattr(sock.family, 'name', sock.family)} {there}")
+
+
+def made(args: tuple[Any, ...], frame: FrameType | None) -> str:
+    """The family of a socket that is made anew and leads off this machine; "" for one that wraps what is open already.
+
+    Also "" for the question whether there is IPv6, which urllib3 asks when it is imported and takes no for an answer.
+    """
+    family = args[1]
+    if family in INSIDE or family < 0 or (frame is not None and frame.f_locals.get("fileno") is not None):
+        return ""
+    by = frame.f_back if frame is not None else None
+    if by is not None and by.f_code.co_name in {"_has_ipv6", "has_dualstack_ipv6"}:
+        return ""
+    return socket.AddressFamily(family).name if family in {*socket.AddressFamily} else str(family)
 
 
 def is_socketpair(frame: FrameType | None) -> bool:

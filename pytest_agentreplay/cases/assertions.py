@@ -17,6 +17,7 @@ from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import Run, ToolCall
 from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.errors import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,7 +73,7 @@ def told(divergence: Divergence) -> list[str]:
     more = len(divergence.differences) - 2
     if more > 0:
         lines.append(f"  and {more} more")
-    return lines + ([f"  likely cause  {divergence.cause}"] if divergence.cause else [])
+    return list(map(visible, lines + ([f"  likely cause  {divergence.cause}"] if divergence.cause else [])))
 
 
 def assert_tool_calls(

@@ -1,8 +1,9 @@
 """Door 2: the command line, glue only. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
-    runs     demo show diff bisect replay accept        sealed      verify reseal recover rules
+    runs     demo show diff bisect replay accept        sealed      kit reseal recover rules
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders                                  redacting   policy redact scan
+    locking     verify lock
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -16,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli import exploring, leftovers, redacting, runs, sealed, serving
+from pytest_agentreplay.cli import exploring, leftovers, locking, redacting, runs, sealed, serving
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
 from pytest_agentreplay.core.orders import LIMIT
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError, SnapshotMissing
@@ -40,9 +41,10 @@ files
   kit       what a full replay needs of a snapshot, what of it is there, and a grade
   verify    check that snapshots are whole, sealed, and restore to their exact bytes
   reseal    seal a snapshot that was edited on purpose, with the reason
+  lock      keep or check a list of all snapshots of a folder with their digests, signed if wanted
   mv        give the snapshots of a renamed test, class or test file their new names
   prune     run all tests offline, then delete the snapshots that none of them used
-  recover   list the journals of interrupted recordings, or make a pending run of one
+  recover   list interrupted and refused recordings, or make a run of what one has left
   rules     the fields that are not compared, and why
   policy    check a policy file: what it adds, what it would change, whether it is weaker than another
   redact    take off snapshots that are there what today's rules and a policy find
@@ -140,18 +142,24 @@ def build_parser() -> argparse.ArgumentParser:
     kit = verb("kit", sealed.kit, "Print what a full replay needs, what of it a snapshot holds, and its grade.")
     kit.add_argument("file", type=Path)
     kit.add_argument("--json", action="store_true", help="print plain data")
-    verify = verb("verify", sealed.verify, "Check that snapshots are whole, sealed, and restore to their exact bytes.")
-    verify.add_argument("paths", nargs="+", type=Path)
+    verify = verb("verify", locking.verify, "Check that snapshots are whole, sealed, and restore to their exact bytes.")
+    verify.add_argument("paths", nargs="+", type=Path, help="files, or folders with what is below them and their locks")
+    signers = "these keys alone may have signed the lock of each folder (ssh-keygen's allowed signers)"
+    verify.add_argument("--signers", type=Path, metavar="FILE", help=signers)
     reseal = verb("reseal", sealed.reseal, "Seal a snapshot that was edited on purpose.")
     reseal.add_argument("file", type=Path)
     reseal.add_argument("--reason", required=True)
+    lock = verb("lock", locking.lock, "List all snapshots of a folder with their digests, in its agentreplay.lock.")
+    lock.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="the folder (default: the project)")
+    lock.add_argument("--check", action="store_true", help="write nothing; say what is not as it was locked")
+    lock.add_argument("--sign", type=Path, metavar="KEY", help="sign the lock with this ssh key, by ssh-keygen")
     mv = verb("mv", leftovers.mv, "Give the snapshots of a renamed test, class or test file their new names.")
     for name, about in (("old", "the former node id, or test file"), ("new", "the node id, or test file, of today")):
         mv.add_argument(name, help=about)
     prune = verb("prune", leftovers.prune, "Run all tests offline, then delete the snapshots that none of them used.")
     prune.add_argument("--dry-run", action="store_true", help="only list them")
-    recover = verb("recover", sealed.recover, "List the journals of interrupted recordings, or recover one.")
-    recover.add_argument("journal", nargs="?", type=Path)
+    recover = verb("recover", sealed.recover, "List interrupted and refused recordings, or recover one.")
+    recover.add_argument("journal", nargs="?", type=Path, help="a journal, or a pending run")
     rules = verb("rules", sealed.rules, "Print the fields that are not compared, and why.")
     rules.add_argument("--json", action="store_true", help="print plain data")
     policy = verb("policy", redacting.policy, "Check a policy file, and say what it adds and would change.")
@@ -166,7 +174,7 @@ def build_parser() -> argparse.ArgumentParser:
     scan = verb("scan", redacting.scan, "Tell what the rules and a policy find in any file.")
     scan.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, or folders")
     scan.add_argument("--json", action="store_true", help="print plain data")
-    for one in (redact, scan):
+    for one in (recover, redact, scan):
         one.add_argument(
             "--policy", action="append", metavar="WHAT", help="pii, strict or a file, beside the project's"
         )

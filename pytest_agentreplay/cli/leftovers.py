@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.cli.locking import remind
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.store.projects import root_above
@@ -23,8 +24,10 @@ def mv(options: argparse.Namespace) -> int:
     from pytest_agentreplay.workflow.moving import Project, move
 
     here = Path.cwd()
-    for line in move(Project.at(root_above(here), here), options.old, options.new):
+    project = Project.at(root_above(here), here)
+    for line in move(project, options.old, options.new):
         say(line)
+    remind([project.home(options.old), project.home(options.new)])
     return SAME
 
 
@@ -41,6 +44,8 @@ def prune(options: argparse.Namespace) -> int:
     went, damaged = delete(found, dry=options.dry_run) if found is not None else ([], [])
     for file in went:
         say(f"{'unused ' if options.dry_run else 'deleted'}   {shown(file)}")
+    if not options.dry_run:
+        remind(map(Path, went))
     return told(found["held"] if found is not None else [], damaged, went)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, width
+from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.store.shown import shown
 
@@ -80,7 +79,7 @@ def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: b
 
     told = [findings.compared(divergence, shown(first), shown(second)) for divergence in found]
     if as_json:
-        print(json.dumps({"same": not told, "divergences": [finding.plain() for finding in told]}, indent=2))
+        say_data({"same": not told, "divergences": [finding.plain() for finding in told]})
     elif not told:
         say(f"same: {shown(first)} and {shown(second)} hold the same run")
     for finding in () if as_json else told:
@@ -95,14 +94,15 @@ def replay(options: argparse.Namespace) -> int:
 
 def run_test(file: Path, *words: str) -> int:
     """Run the test that the snapshot `file` belongs to, in its project, with `words`; gives our exit code."""
-    from pytest_agentreplay.store.projects import file_of_test
+    from pytest_agentreplay.core.shell import typed
+    from pytest_agentreplay.store.projects import file_of_test, is_file
     from pytest_agentreplay.store.reading import load
 
     test = load(file).run.header.test
     root, module = file_of_test(file.absolute(), test)
-    if not module.is_file():
+    if not is_file(module):
         return complain(f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more", CANNOT)
-    command = [sys.executable, "-m", "pytest", test, *words]
+    command = [sys.executable, "-m", "pytest", typed(test), *words]
     done = subprocess.run(command, cwd=root, check=False)  # noqa: S603  a test of the user's and the user's own words
     if done.returncode in REASONS:
         complain(f"{REASONS[done.returncode]}: {test}", done.returncode)
@@ -111,7 +111,9 @@ def run_test(file: Path, *words: str) -> int:
 
 def accept(options: argparse.Namespace) -> int:
     """`agentreplay accept ...`."""
+    from pytest_agentreplay.cli.locking import remind
     from pytest_agentreplay.core.shell import quoted
+    from pytest_agentreplay.store import layout
     from pytest_agentreplay.store.projects import root_above
     from pytest_agentreplay.workflow import accept as accepting
 
@@ -130,5 +132,7 @@ def accept(options: argparse.Namespace) -> int:
         for file in waiting:
             say(f"agentreplay accept {quoted(shown(file))}")
         return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
-    say(accepting.take(options.what.absolute()))
+    what = options.what.absolute()
+    say(accepting.take(what))
+    remind([layout.home_path(what) or what])
     return SAME

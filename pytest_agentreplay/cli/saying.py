@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
+from typing import Any
 
-from pytest_agentreplay.report.escape import safe
+from pytest_agentreplay.report.escape import printed
 
 SAME, DIVERGED, USAGE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 4, 5, 125
 """Same or done; diverged or failed; usage; snapshot damaged or tampered; nothing to do; cannot run."""
@@ -15,13 +17,18 @@ INTERRUPTED = 130
 def complain(error: Exception | str, code: int) -> int:
     """Say an error on stderr; gives `code`."""
     sys.stdout.flush()
-    print(f"agentreplay: {safe(str(error))}", file=sys.stderr)
+    print(f"agentreplay: {printed(str(error))}", file=sys.stderr)
     return code
 
 
 def say(text: str) -> None:
     """Print what may hold recorded text."""
-    print(safe(text))
+    print(printed(text))
+
+
+def say_data(data: Any) -> None:
+    """Print plain data as JSON; what a CI server would obey in a text is escaped as JSON has it."""
+    print(json.dumps(data, indent=2).replace("##", "#\\u0023"))
 
 
 def width() -> int:

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, width
-from pytest_agentreplay.report.escape import safe
+from pytest_agentreplay.report.escape import printed
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
@@ -89,4 +89,4 @@ def summary(serving: Serving) -> int:
 
 def tell(words: str) -> None:
     """Say something to people: what a shell or a pipe reads stands alone on the other stream."""
-    print(safe(words), file=sys.stderr, flush=True)
+    print(printed(words), file=sys.stderr, flush=True)

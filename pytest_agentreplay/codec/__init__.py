@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec import parsing, sealing, v0_9, v1
+from pytest_agentreplay.codec import integrity, parsing, sealing, v0_9, v1
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotTooNew, SnapshotUnreadable
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject, Run
 
-__all__ = ["Snapshot", "dumps", "edited", "loads", "reseal", "restated"]
+__all__ = ["Snapshot", "dumps", "edited", "identity", "loads", "reseal", "restated"]
 
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
 
@@ -28,7 +28,8 @@ class Snapshot:
     """A file that was read: its `run`, the format `version` it was written in, and `notes` for people.
 
     `sealed` says whether the content is what was sealed, `digest` is that of the content as it is now, `revisions`
-    tell who resealed it and why: `{"from": digest, "to": digest, "reason": text}`.
+    tell who resealed it and why: `{"from": digest, "to": digest, "reason": text, "at": day}`, and `broken` says where
+    they do not lead from one to the next.
     """
 
     run: Run
@@ -37,6 +38,11 @@ class Snapshot:
     sealed: bool = True
     revisions: tuple[JsonObject, ...] = ()
     digest: str = ""
+
+    @property
+    def broken(self) -> str:
+        """Where the chain of revisions breaks; "" for a whole one."""
+        return sealing.broken(self.revisions, self.digest)
 
 
 def dumps(run: Run, *, revisions: Sequence[JsonObject] = ()) -> str:
@@ -62,7 +68,7 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
             message = f"format {version} has no top-level key {unknown[0]!r:.40}; keys of your own begin with `x-`"
             raise SnapshotUnreadable(message, file=file, place=unknown[0][:40])
         notes.append(f"written as format {version}; kept without reading: {', '.join(unknown)}")
-    sealed, digest = sealing.checked(doc, "integrity", text, file)
+    sealed, digest = sealing.checked(doc, integrity.KEY, text, file)
     run = v1.Reading(doc, file).run(sealed=sealed)
     return Snapshot(run, version, tuple(notes), sealed, sealing.revisions(doc, file), digest)
 
@@ -73,11 +79,25 @@ def edited(text: str | bytes, *, file: str) -> list[str]:
     doc = parsing.parsed(text, file)
     if _version(doc, file) == v0_9.VERSION:
         return [] if sealing.checked(doc, v0_9.SEAL, text, file)[0] else ["the file"]
-    return sealing.edited(doc, text, file)
+    try:
+        return sealing.edited(doc, text, file)
+    except RecursionError:
+        raise parsing.too_deep(file) from None
 
 
-def reseal(text: str | bytes, reason: str, *, file: str) -> str:
-    """The same content under a new seal, with `reason` among its revisions. Raises like `loads`.
+def identity(data: bytes, *, file: str) -> tuple[str, int]:
+    """The digest over a sealed file and its seal, "" for one that is not sealed; and the number of its exchanges.
+
+    Raises like `loads`.
+    """
+    text = parsing.decoded(data, file)
+    doc = parsing.parsed(text, file)
+    key = v0_9.SEAL if _version(doc, file) == v0_9.VERSION else integrity.KEY
+    return sealing.identity(doc, key, text, file), len(v1.Reading(doc, file).exchanges)
+
+
+def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
+    """The same content under a new seal, with `reason` and the day `at` among its revisions. Raises like `loads`.
 
     The sizes and sha256 of edited bodies are brought up to date. A sealed file comes back as it is, 0.9 as 1.0.
     """
@@ -85,7 +105,7 @@ def reseal(text: str | bytes, reason: str, *, file: str) -> str:
     snapshot = loads(text, file=file)
     if snapshot.version == v0_9.VERSION:
         return dumps(snapshot.run)
-    return text if snapshot.sealed else sealing.resealed(parsing.parsed(text, file), snapshot.run, reason, file)
+    return text if snapshot.sealed else sealing.resealed(parsing.parsed(text, file), snapshot.run, reason, file, at)
 
 
 def restated(text: str | bytes, test: str, *, file: str) -> str:

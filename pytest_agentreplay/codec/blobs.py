@@ -10,8 +10,11 @@ from typing import Any
 SMALLEST = 4096
 """Characters from which on base64 is worth a place of its own."""
 
-LARGEST = 128 * 1024 * 1024
+LARGEST = 64 * 1024 * 1024
 """Characters that one body may unfold to; a small hostile file could name one blob a million times."""
+
+TOGETHER = 8 * LARGEST
+"""Characters that all bodies of a file may unfold to."""
 
 COLUMNS = 108
 
@@ -19,7 +22,7 @@ _BLOB = re.compile(r"(data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+)*;base64,|)([A-Za-z0-9
 
 
 class OverBudget(ValueError):
-    """A body that unfolds to more than `LARGEST`."""
+    """A body that unfolds to more than `LARGEST`, or bodies to more than `TOGETHER`."""
 
 
 @dataclass(slots=True)
@@ -41,10 +44,11 @@ class BlobWriter:
 
 @dataclass(slots=True)
 class BlobReader:
-    """Gives the texts of blobs by name, proven by their sha256, within the budget of one body."""
+    """Gives the texts of blobs by name, proven by their sha256, within the budgets of one body and of the file."""
 
     table: dict[str, Any] = field(default_factory=dict)
     spent: int = 0
+    together: int = 0
     proven: dict[str, str] = field(default_factory=dict)
 
     def text(self, name: str) -> str:
@@ -65,8 +69,10 @@ class BlobReader:
     def spend(self, characters: int) -> None:
         """Count what was unfolded. Raises OverBudget."""
         self.spent += characters
-        if self.spent > LARGEST:
-            msg = f"the content unfolds to more than {LARGEST >> 20} MB"
+        self.together += characters
+        if self.spent > LARGEST or self.together > TOGETHER:
+            most = LARGEST if self.spent > LARGEST else TOGETHER
+            msg = f"the content unfolds to more than {most >> 20} MB"
             raise OverBudget(msg)
 
 

@@ -92,6 +92,7 @@ def _changed(value: Any, at: Sequence[str | int], change: dict[str, Any], blobs:
     if not at:
         return _at_the_place(value, change, blobs)
     key, rest = at[0], at[1:]
+    blobs.spend(8 * len(value) if isinstance(value, list | dict) else 0)  # it is copied
     if isinstance(value, list) and isinstance(key, int) and 0 <= key <= len(value):
         items: list[Any] = list(value)
         if not rest and "gone" in change:
@@ -120,8 +121,9 @@ def _at_the_place(value: Any, change: dict[str, Any], blobs: BlobReader) -> Any:
             for part in parts:
                 match part:
                     case [int(begin), int(end)]:
-                        found += old[begin:end]
-                        blobs.spend(sum(map(len, old[begin:end])))
+                        kept = old[begin:end]
+                        blobs.spend(sum(map(len, kept)) + len(kept))
+                        found += kept
                     case _:
                         found.append(joined([part]))
             return "\n".join(found)

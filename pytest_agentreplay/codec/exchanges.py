@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
+from pytest_agentreplay.codec import wire
 from pytest_agentreplay.codec.values import protect, protect_text
 from pytest_agentreplay.core.model import (
     Failure,
@@ -16,6 +17,7 @@ from pytest_agentreplay.core.model import (
     ToolCall,
     ToolReply,
 )
+from pytest_agentreplay.errors import CannotWrite
 
 if TYPE_CHECKING:
     from pytest_agentreplay.codec.blobs import BlobWriter
@@ -126,6 +128,7 @@ def _request(call: HttpCall, number: int, lane: str, bodies: Bodies) -> Stored:
 
 
 def _response(reply: HttpReply, number: int, bodies: Bodies) -> Stored:
+    _refuse(wire.wrong_status(reply.status))
     found: Stored = {"status": reply.status}
     if reply.reason:
         found["reason"] = protect_text(reply.reason, bodies.blobs)
@@ -212,10 +215,18 @@ def failure_out(failure: Failure, blobs: BlobWriter) -> Stored:
 
 
 def headers_out(headers: Headers, blobs: BlobWriter) -> list[Any]:
-    """Headers as "name: value" lines; as pairs where that line would not say which is which."""
+    """Headers as "name: value" lines; as pairs where that line would not say which is which. Raises CannotWrite."""
+    for name, value in headers:
+        _refuse(wire.wrong_header(name, value))
     return [
         protect_text(f"{name}: {value}", blobs)
         if f"{name}: ".find(": ") == len(name)
         else [protect_text(name, blobs), protect_text(value, blobs)]
         for name, value in headers
     ]
+
+
+def _refuse(why: str) -> None:
+    if why:
+        msg = f"the server answered what no snapshot may hold: {why}; mend the server, or leave this call out"
+        raise CannotWrite(msg)

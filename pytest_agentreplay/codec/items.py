@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec.blobs import BlobReader
     from pytest_agentreplay.codec.styles import Style
 
+_NAMING = 64
+"""What naming an item costs of the budget, however short it is: a run of ids names thousands in a few letters."""
+
 
 @dataclass(slots=True)
 class Items:
@@ -98,7 +101,7 @@ class Items:
             else:
                 found = style.dumps(self.value(ident), depth)
             self._texts[name] = found
-        self.blobs.spend(len(found))
+        self.blobs.spend(len(found) + _NAMING)
         return found
 
     def value(self, ident: str) -> Any:

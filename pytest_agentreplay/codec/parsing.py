@@ -1,7 +1,7 @@
 """The text of a snapshot -> plain JSON, strictly; and the digest over what it says.
 
-What cannot be read is SnapshotUnreadable with its place. The strict pass over every token is made only when the digest
-does not fit: sealed content has passed it before.
+What cannot be read is SnapshotUnreadable with its place. Depth and size are counted before anything is parsed; no key
+may stand twice. The strict pass over every token finds the place, and is made when the digest does not fit.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from pytest_agentreplay.codec import bounds
 from pytest_agentreplay.errors import SnapshotUnreadable
 
 LFS = "version https://git-lfs.github.com/spec/"
@@ -22,7 +23,6 @@ _TOKEN = re.compile(
     r'(?P<text>"(?:[^"\\]|\\.)*")|(?P<mark>[{}\[\],:])|(?P<number>-?\d[\d.eE+-]*)|(?P<word>-?[A-Za-z]+)|[ \t\r\n]+'
 )
 _DIGITS = 4300
-_DEEPEST = 200
 
 
 def decoded(data: str | bytes, file: str) -> str:
@@ -50,6 +50,9 @@ def decoded(data: str | bytes, file: str) -> str:
 
 def parsed(text: str, file: str) -> dict[str, Any]:
     """The JSON object that `text` is. Raises SnapshotUnreadable."""
+    if why := bounds.exceeded(text.encode("utf-8", "surrogatepass")):
+        strict(text, file)
+        raise SnapshotUnreadable(f"too much to be read: {why}; restore the file from git", file=file)
     try:
         found = _decoder.decode(text)
     except json.JSONDecodeError as error:
@@ -73,14 +76,33 @@ def _refuse_conflict(text: str, file: str) -> None:
 def _refuse_content(text: str, file: str) -> NoReturn:
     """Name what readers stumbled over, with its place; a stack that was nearly full already has none."""
     strict(text, file)
-    raise SnapshotUnreadable("nested too deep to be read from here", file=file)
+    raise too_deep(file)
+
+
+def too_deep(file: str) -> SnapshotUnreadable:
+    """The error for what no stack has room for, at the place from where it was read."""
+    return SnapshotUnreadable("nested too deep to be read from here", file=file)
 
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-_decoder = json.JSONDecoder(parse_constant=_no_constant)
+def _bounded(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError(pairs)
+    return found
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_bounded, object_pairs_hook=_no_key_twice)
 _canonical = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
@@ -118,7 +140,7 @@ def strict(text: str, file: str) -> None:
         match token.lastgroup:
             case "mark":
                 _nest(levels, token.group())
-                if len(levels) > _DEEPEST:
+                if len(levels) > bounds.DEEPEST:
                     _refuse(text, token, "nested too deep", file)
             case "text":
                 value = _string(token.group())

@@ -24,6 +24,16 @@ def pretty(value: Any) -> str:
     return _form(value, 0, 0, fill=False) + "\n"
 
 
+def members(value: dict[str, Any]) -> str:
+    """An object of two and more members as it begins in a file: each on a line of its own, and not yet closed."""
+    parts = [
+        f"\n {name}: {_form(item, 1, len(name) + 2, fill=key not in _A_LINE_EACH)}"
+        for key, item in value.items()
+        if (name := quoted(key))
+    ]
+    return "{" + ",".join(parts)
+
+
 def _form(value: Any, depth: int, lead: int, *, fill: bool) -> str:
     """The text of `value` whose first line begins in column `depth + lead`."""
     if isinstance(value, str):

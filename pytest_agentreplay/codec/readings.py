@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from pytest_agentreplay.codec import wire
 from pytest_agentreplay.codec.exchanges import nanoseconds
 from pytest_agentreplay.codec.values import Malformed, reveal, reveal_text
 from pytest_agentreplay.core.model import (
@@ -39,6 +40,7 @@ KEYS = (
 """All keys that an exchange may have."""
 
 _NO_TIME = Timing()
+_BOUND = 1 << 63
 
 
 def header_in(stored: Any, blobs: BlobReader) -> Header:
@@ -59,17 +61,19 @@ def exchange_in(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Bo
     order = _need(stored, "order")
     if not (isinstance(order, list) and len(order) == 2):
         _wrong("order", "a pair of start and finish")
-    start, finish = order
-    parent = stored.get("parent")
+    start, finish = _count(order[0], "order"), None if order[1] is None else _count(order[1], "order")
+    parent = None if stored.get("parent") is None else _count(stored["parent"], "parent")
+    if (finish is not None and finish < start) or (parent is not None and parent >= start):
+        _wrong("order", "start before finish, and after the start of its parent")
     return Exchange(
         call=_call(stored, body, blobs),
         outcome=_outcome(stored, body, blobs),
-        start=_integer(start, "order"),
-        finish=None if finish is None else _integer(finish, "order"),
+        start=start,
+        finish=finish,
         lane=reveal_text(stored["lane"], blobs) if "lane" in stored else "main",
         attempt=_integer(stored["attempt"], "attempt") if "attempt" in stored else 1,
         suspended=_flag(stored, "suspended"),
-        parent=None if parent is None else _integer(parent, "parent"),
+        parent=parent,
         timing=_timing(stored),
         parts=_parts(stored),
         at_once=_integer(stored["at_once"], "at_once") if "at_once" in stored else -1,
@@ -89,7 +93,7 @@ def _call(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
     return HttpCall(
         reveal_text(_need(request, "method"), blobs),
         reveal_text(_need(request, "url"), blobs),
-        _headers(request, blobs),
+        headers_in(request, blobs),
         body("request", _object(request["body"], "body")) if "body" in request else EMPTY,
     )
 
@@ -128,25 +132,31 @@ def _reply(reply: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
     if "body" in reply:
         stored = _object(reply["body"], "body")
         content = body("response", stored)
-        whole = (_integer(_need(stored, "size"), "size"),)
+        whole = (_count(_need(stored, "size"), "size"),)
     cuts = reply.get("cuts")
     return HttpReply(
-        status=_integer(_need(reply, "status"), "status"),
+        status=_status(_integer(_need(reply, "status"), "status")),
         reason=reveal_text(reply.get("reason", ""), blobs),
         version=reveal_text(reply.get("version", "HTTP/1.1"), blobs),
-        headers=_headers(reply, blobs),
+        headers=headers_in(reply, blobs),
         body=content,
-        cuts=whole if cuts is None else tuple(_integer(cut, "cuts") for cut in _array(cuts, "cuts")),
+        cuts=whole if cuts is None else tuple(_count(cut, "cuts") for cut in _array(cuts, "cuts")),
         failure=_failure(reply["failure"], blobs) if "failure" in reply else None,
         closed=_flag(reply, "closed"),
     )
+
+
+def _status(status: int) -> int:
+    if why := wire.wrong_status(status):
+        raise Malformed(why)
+    return status
 
 
 def _frame(frame: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> FrameCall:
     return FrameCall(
         reveal_text(_need(frame, "url"), blobs),
         _integer(frame["connection"], "connection") if "connection" in frame else None,
-        _headers(frame, blobs),
+        headers_in(frame, blobs),
         body("request", _object(frame["body"], "body")) if "body" in frame else EMPTY,
         binary=_flag(frame, "binary"),
         boundary=reveal_text(frame.get("boundary", "websocket"), blobs),
@@ -156,13 +166,13 @@ def _frame(frame: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
 def _frames(frames: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> FramesReply:
     return FramesReply(
         body("response", _object(frames["body"], "body")) if "body" in frames else EMPTY,
-        tuple(_integer(cut, "cuts") for cut in _array(frames["cuts"], "cuts")) if "cuts" in frames else None,
-        tuple(_integer(at, "binary") for at in _array(frames.get("binary", []), "binary")),
-        _headers(frames, blobs),
+        tuple(_count(cut, "cuts") for cut in _array(frames["cuts"], "cuts")) if "cuts" in frames else None,
+        tuple(_count(at, "binary") for at in _array(frames.get("binary", []), "binary")),
+        headers_in(frames, blobs),
         closed=_closed(_object(frames["closed"], "closed"), blobs) if "closed" in frames else None,
         failure=_failure(frames["failure"], blobs) if "failure" in frames else None,
         waited=_flag(frames, "waited"),
-        inner=tuple(_integer(at, "inner") for at in _array(frames.get("inner", []), "inner")),
+        inner=tuple(_count(at, "inner") for at in _array(frames.get("inner", []), "inner")),
     )
 
 
@@ -185,11 +195,12 @@ def _failure(stored: Any, blobs: BlobReader) -> Failure:
     )
 
 
-def _headers(message: dict[str, Any], blobs: BlobReader) -> Headers:
+def headers_in(message: dict[str, Any], blobs: BlobReader) -> Headers:
+    """The headers of a stored message. Raises Malformed."""
     found = []
     for stored in _array(message.get("headers", []), "headers"):
         if isinstance(stored, list) and len(stored) == 2:
-            found.append((reveal_text(stored[0], blobs), reveal_text(stored[1], blobs)))
+            found.append(_lawful(reveal_text(stored[0], blobs), reveal_text(stored[1], blobs)))
         else:
             found.append(_header(reveal_text(stored, blobs)))
     return tuple(found)
@@ -199,7 +210,13 @@ def _headers(message: dict[str, Any], blobs: BlobReader) -> Headers:
 def _header(line: str) -> tuple[str, str]:
     """The name and the value in a line; one object for the many replies that have the same."""
     name, colon, value = line.partition(": ")
-    return (name, value) if colon else _wrong("headers", "a list of `name: value`")
+    return _lawful(name, value) if colon else _wrong("headers", "a list of `name: value`")
+
+
+def _lawful(name: str, value: str) -> tuple[str, str]:
+    if why := wire.wrong_header(name, value):
+        raise Malformed(why)
+    return name, value
 
 
 def _timing(stored: dict[str, Any]) -> Timing:
@@ -224,7 +241,9 @@ def _three(value: Any) -> list[Any]:
 
 
 def _ns(ms: Any) -> int:
-    return nanoseconds(ms) if type(ms) is float or type(ms) is int else _wrong("ms", "a list of numbers")
+    if (type(ms) is float or type(ms) is int) and -_BOUND < ms < _BOUND:
+        return _integer(nanoseconds(ms), "ms")
+    return _wrong("ms", "a list of numbers")
 
 
 def _maybe(value: Any) -> int | None:
@@ -240,7 +259,12 @@ def _array(value: Any, what: str) -> list[Any]:
 
 
 def _integer(value: Any, what: str) -> int:
-    return value if type(value) is int else _wrong(what, "a whole number")
+    return value if type(value) is int and -_BOUND < value < _BOUND else _wrong(what, "a whole number of 63 bits")
+
+
+def _count(value: Any, what: str) -> int:
+    number = _integer(value, what)
+    return number if number >= 0 else _wrong(what, "no negative number")
 
 
 def _flag(fields: dict[str, Any], what: str) -> bool:

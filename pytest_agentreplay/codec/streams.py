@@ -15,7 +15,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec.styles import Style, escapes, guess, style
-from pytest_agentreplay.codec.values import Malformed, TooDeep, marked, protect_text, reveal
+from pytest_agentreplay.codec.values import DEEPEST, Malformed, TooDeep, marked, protect_text, reveal
 
 if TYPE_CHECKING:
     from pytest_agentreplay.codec.blobs import BlobReader, BlobWriter
@@ -126,13 +126,16 @@ def _settle(shape: _Shape, event: Event, templates: dict[str, Any], blobs: BlobW
     templates[shape.name] = _template(event, iter(range(len(first))), holes, blobs)
 
 
-def _outline(value: Any, leaves: list[Any]) -> str:
-    """What is left of a value without its leaves, which are collected."""
+def _outline(value: Any, leaves: list[Any], depth: int = 0) -> str:
+    """What is left of a value without its leaves, which are collected. Raises TooDeep."""
+    below = depth + 1
     match value:
+        case dict() | list() if depth >= DEEPEST:
+            raise TooDeep
         case dict():
-            return "{" + ",".join(f"{quoted(key)}:{_outline(item, leaves)}" for key, item in value.items()) + "}"
+            return "{" + ",".join(f"{quoted(key)}:{_outline(item, leaves, below)}" for key, item in value.items()) + "}"
         case list():
-            return "[" + ",".join(_outline(item, leaves) for item in value) + "]"
+            return "[" + ",".join(_outline(item, leaves, below) for item in value) + "]"
         case _:
             leaves.append(value)
             return type(value).__name__[0]

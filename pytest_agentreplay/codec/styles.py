@@ -14,6 +14,8 @@ from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.codec.blobs import LARGEST
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -45,18 +47,26 @@ class Style:
     def dumps(self, value: Any, depth: int = 0) -> str:
         """`value` in this style, without the final newline, as it stands `depth` levels down."""
         if self.indent:
-            return self._tall(value, "\n" + self.indent * depth)
+            return self._tall(value, "\n" + self.indent * depth, [LARGEST])
         text: str = _encoder(self.layout, self.escape)(value)
         return text
 
-    def _tall(self, value: Any, lead: str) -> str:
-        """One item a line. Many servers write so, and the standard library takes more than twice as long for it."""
+    def _tall(self, value: Any, lead: str, room: list[int]) -> str:
+        """One item a line. Many servers write so, and the standard library takes more than twice as long for it.
+
+        Indents may take what is left of `room`: a short hostile text could ask for gigabytes of them.
+        """
         inner = lead + self.indent
+        if isinstance(value, dict | list):
+            room[0] -= len(value) * len(inner)
+            if room[0] < 0:
+                msg = f"the indents unfold to more than {LARGEST >> 20} MB"
+                raise ValueError(msg)
         if isinstance(value, dict) and value:
-            items = [f"{self.key(name)}: {self._tall(item, inner)}" for name, item in value.items()]
+            items = [f"{self.key(name)}: {self._tall(item, inner, room)}" for name, item in value.items()]
             return f"{{{inner}{f',{inner}'.join(items)}{lead}}}"
         if isinstance(value, list) and value:
-            items = [self._tall(item, inner) for item in value]
+            items = [self._tall(item, inner, room) for item in value]
             return f"[{inner}{f',{inner}'.join(items)}{lead}]"
         if isinstance(value, str):
             return self.key(value)

@@ -33,7 +33,7 @@ def run(doc: dict[str, Any], file: str) -> Run:
         for number, flat in enumerate(doc["exchanges"], 1):
             place = f"exchange {number}"
             found.append(_exchange(flat))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         message = f"not as format {VERSION} has it ({str(error)[:100]}); restore the file from git"
         raise SnapshotUnreadable(message, file=file, place=place) from None
     return Run(header, tuple(found))

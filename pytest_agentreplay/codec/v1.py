@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec import parsing
+from pytest_agentreplay.codec import integrity, parsing
 from pytest_agentreplay.codec.blobs import BlobReader
 from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter, digest
+from pytest_agentreplay.codec.bounds import DEEPEST
 from pytest_agentreplay.codec.exchanges import exchange_out, header_out
-from pytest_agentreplay.codec.pretty import pretty
-from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in
+from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in, headers_in
+from pytest_agentreplay.core.content_coding import LIMIT, bomb
 from pytest_agentreplay.core.model import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 
@@ -25,13 +26,11 @@ if TYPE_CHECKING:
 
 VERSION = "1.0"
 NEEDS = "frozen-agentreplay >= 0.1"
-FORM = "agentreplay-c1"
 
 _KEYS = frozenset({"schemaVersion", "needs", "header", "exchanges", "blobs", "integrity"})
 SMALL = 512
 """Bytes of a reply that is restored together with its exchange, whose parts are at hand then."""
 
-_SHORT = 16
 _DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError)
 """What reading damaged content raises; all of it becomes SnapshotUnreadable where the exchange is known."""
 
@@ -45,8 +44,12 @@ def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
     """The text of `run`. Raises CannotWrite should it not come back exactly."""
     plain: frozenset[Place] = frozenset()
     while True:
-        text = pretty(_document(run, plain, revisions))
-        lost = frozenset(_lost(text, run))
+        text = _document(run, plain, revisions)
+        try:
+            lost = frozenset(_lost(text, run))
+        except SnapshotUnreadable as error:
+            msg = f"the run is more than a snapshot may hold ({error}); record less in one test"
+            raise CannotWrite(msg) from None
         if not lost:
             return text
         if lost <= plain:
@@ -58,7 +61,7 @@ def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
         plain |= lost
 
 
-def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]) -> Stored:
+def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]) -> str:
     bodies = BodyWriter(plain)
     doc: Stored = {
         "schemaVersion": VERSION,
@@ -68,19 +71,7 @@ def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]
     }
     if bodies.blobs.table:
         doc["blobs"] = bodies.blobs.table
-    return {**doc, "integrity": integrity(doc, revisions)}
-
-
-def integrity(doc: Stored, revisions: Sequence[JsonObject]) -> Stored:
-    """The seal over `doc`, which must not hold one."""
-    return {
-        "alg": "sha256",
-        "form": FORM,
-        "digest": parsing.canonical_digest(doc),
-        "header": parsing.canonical_digest(doc["header"])[:_SHORT],
-        "exchanges": [parsing.canonical_digest(stored)[:_SHORT] for stored in doc["exchanges"]],
-        "revisions": list(revisions),
-    }
+    return integrity.sealed(doc, revisions)
 
 
 def _lost(text: str, run: Run) -> Iterator[Place]:
@@ -150,7 +141,19 @@ class Reading:
             header = header_in(self.doc.get("header"), blobs)
         except _DAMAGE as error:
             raise self.unreadable(_told(error), "header") from None
-        return Run(header, tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1)))
+        exchanges = tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1))
+        self._refuse_tangles(exchanges)
+        return Run(header, exchanges)
+
+    def _refuse_tangles(self, exchanges: Sequence[Exchange]) -> None:
+        """No two exchanges begin at once, and no call lies inside of more calls than a stack has room for."""
+        depths: dict[int, int] = {}
+        for number, x in sorted(enumerate(exchanges, 1), key=lambda pair: pair[1].start):
+            if x.start in depths:
+                raise self.unreadable("it begins when another one does", f"exchange {number}")
+            depths[x.start] = 0 if x.parent is None else depths.get(x.parent, 0) + 1
+            if depths[x.start] > DEEPEST:
+                raise self.unreadable("calls inside of calls are nested too deep", f"exchange {number}")
 
     def _exchange(self, number: int, *, sealed: bool) -> Exchange:
         stored = self.exchanges[number - 1]
@@ -195,14 +198,23 @@ class Reading:
             raise self.unreadable(message, f"exchange {number}, {place}")
         return data
 
+    def _refuse_bomb(self, number: int, place: str, data: bytes) -> None:
+        for name, value in headers_in(side(self.exchanges[number - 1], place), self.bodies.blobs):
+            if name.lower() == "content-encoding" and bomb(value, data):
+                message = f"the body of this {place} decodes to more than {LIMIT >> 20} MB, or is coded twice"
+                raise self.unreadable(message, f"exchange {number}, {place}")
+
     def restored(self, number: int, place: str) -> bytes:
         """The bytes of a body, unproven. Raises SnapshotUnreadable."""
         try:
             if place == "request":
-                return self.bodies.request(number)
-            return self.bodies.reply(side(self.exchanges[number - 1], "response")["body"])
+                data = self.bodies.request(number)
+            else:
+                data = self.bodies.reply(side(self.exchanges[number - 1], "response")["body"])
+            self._refuse_bomb(number, place, data)
         except _DAMAGE as error:
             raise self.unreadable(_told(error), f"exchange {number}, {place}") from None
+        return data
 
     def gives(self, number: int, place: str, body: Body) -> bool:
         """Whether the file gives `body` back exactly."""

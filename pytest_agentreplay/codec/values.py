@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec.blobs import BlobReader, BlobWriter
     from pytest_agentreplay.core.model import Json
 
-DEEPEST = 60
-"""Nesting beyond this is stored as text: readers recurse."""
+DEEPEST = 48
+"""Nesting beyond this is stored as text: readers recurse, and the file around a value is nested too."""
 
 LINE = 100
 """Columns of a line of text in the file, after escaping and without its indent."""
@@ -75,10 +75,9 @@ def marked(value: Json, blobs: BlobWriter, depth: int = 0) -> Json:
 
 
 def _marked_object(value: dict[str, Json], blobs: BlobWriter, depth: int) -> Json:
-    stored = {"$" + key if key[:1] == "$" else key: marked(item, blobs, depth + 1) for key, item in value.items()}
-    if all(key.isascii() or _encodable(key) for key in stored):
-        return stored
-    return {"$pairs": [[protect_text(key, blobs), marked(item, blobs, depth + 1)] for key, item in value.items()]}
+    if all(key.isascii() or _encodable(key) for key in value):
+        return {"$" + key if key[:1] == "$" else key: marked(item, blobs, depth + 1) for key, item in value.items()}
+    return {"$pairs": [[protect_text(key, blobs), marked(item, blobs, depth + 3)] for key, item in value.items()]}
 
 
 def protect_text(text: str, blobs: BlobWriter) -> Json:

@@ -1,6 +1,7 @@
 """Content codings: the text under a gzip or deflate body, and the body of a changed text, chunk by chunk.
 
-Decoding is bounded (`LIMIT` bytes); what is larger, damaged or coded otherwise is `Opaque`.
+Decoding is bounded (`LIMIT` bytes, `RATIO` times the size); what is larger, damaged, coded twice or in another way is
+`Opaque`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,13 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
-LIMIT = 64 * 1024 * 1024
+LIMIT = 8 * 1024 * 1024
+"""Bytes that a body may decode to."""
+
+RATIO, SMALL = 200, 1024 * 1024
+"""How many times its size a body may decode to, as soon as that is more than `SMALL`."""
+
+_STEP = 64 * 1024
 
 
 class Opaque(Exception):
@@ -43,13 +50,35 @@ def decode(coding: str, data: bytes, cuts: tuple[int, ...]) -> Decoded:
             part = reader.decompress(data[at : at + size], LIMIT - total + 1)
             at += size
             total += len(part)
-            if total > LIMIT or (reader.unused_data and name != "deflate"):
+            if total > LIMIT or swollen(total, at) or (reader.unused_data and name != "deflate"):
                 raise Opaque
             parts.append(part)
             sizes.append(len(part))
     except zlib.error as error:
         raise Opaque from error
     return Decoded(b"".join(parts), tuple(sizes), reader.eof)
+
+
+def swollen(size: int, coded: int) -> bool:
+    """Whether `coded` bytes that decode to `size` are made to fill the memory of whoever decodes them."""
+    return size > SMALL and size > RATIO * coded
+
+
+def bomb(coding: str, data: bytes) -> bool:
+    """Whether `data` decodes to more than may be, or is coded more than once; nothing is kept of what it decodes to."""
+    names = [name.strip().lower() for name in coding.split(",") if is_coded(name)]
+    if len(names) != 1 or names[0] not in {"gzip", "x-gzip", "deflate"}:
+        return len(names) > 1
+    reader = zlib.decompressobj(window_bits(names[0], data))
+    total = 0
+    try:
+        for at in range(0, len(data), _STEP):
+            total += len(reader.decompress(data[at : at + _STEP], LIMIT - total + 1))
+            if total > LIMIT:
+                return True
+    except zlib.error:
+        return False
+    return swollen(total, len(data))
 
 
 def encode(coding: str, text: bytes, cuts: tuple[int, ...], *, complete: bool) -> tuple[bytes, tuple[int, ...]]:

@@ -1,7 +1,8 @@
 """The nouns: Call, Outcome, Exchange, Run. Frozen values; time and ids come in as arguments.
 
 Rules of this file: data only. What a value means (turns, keys, differences) is said elsewhere.
-Everything here has been redacted already; nothing here has ever seen a secret.
+Everything behind the gate has been redacted already. On the doorstep a call still holds what the agent sent, and
+anybody's traceback may show it: no `repr` here tells what a value holds.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Body:
         return len(self.data)
 
     def __repr__(self) -> str:
-        return f"Body(sha256:{self.sha256[:12]})"
+        return "Body(asleep)" if self._data is None else f"Body({len(self._data)} bytes)"
 
 
 EMPTY = Body(b"")
@@ -81,6 +82,9 @@ class HttpCall:
     body: Body = EMPTY
     boundary: str = field(default="http", init=False)
 
+    def __repr__(self) -> str:
+        return f"HttpCall({self.method}, {self.body})"
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -94,6 +98,9 @@ class ToolCall:
     arguments: JsonObject = field(default_factory=dict)
     boundary: Literal["tool", "model", "retrieval"] = "tool"
     facts: JsonObject = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"ToolCall({self.boundary}, {len(self.arguments)} arguments)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,9 @@ class FrameCall:
     body: Body = EMPTY
     binary: bool = False
     boundary: str = "websocket"
+
+    def __repr__(self) -> str:
+        return f"FrameCall({self.boundary} {self.method}, {self.body})"
 
     @property
     def method(self) -> str:
@@ -137,6 +147,9 @@ class Failure:
     args: tuple[Json, ...] = ()
     bases: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Failure({self.type})"
+
     @property
     def cancelled(self) -> bool:
         """Whether the caller gave up rather than the world."""
@@ -160,6 +173,9 @@ class HttpReply:
     failure: Failure | None = None
     closed: bool = False
 
+    def __repr__(self) -> str:
+        return f"HttpReply({self.status}, {self.body})"
+
     def chunks(self) -> Iterator[bytes]:
         """The body as it arrived, one item a chunk."""
         at = 0
@@ -182,6 +198,9 @@ class ToolReply:
     failure: Failure | None = None
     closed: bool = False
 
+    def __repr__(self) -> str:
+        return f"ToolReply({'one value' if self.items is None else f'{len(self.items)} items'})"
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -193,6 +212,9 @@ class Frame:
     data: bytes
     binary: bool = False
     inner: bool = False
+
+    def __repr__(self) -> str:
+        return f"Frame({len(self.data)} bytes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +228,9 @@ class Closed:
     code: int | None = None
     reason: str = ""
     by_agent: bool = False
+
+    def __repr__(self) -> str:
+        return f"Closed({self.code})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +252,9 @@ class FramesReply:
     failure: Failure | None = None
     waited: bool = False
     inner: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"FramesReply({self.body})"
 
     @classmethod
     def of(
@@ -339,6 +367,9 @@ class Header:
     outcome: JsonObject = field(default_factory=dict)
     kit: JsonObject = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"Header({self.recorded})"
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -346,3 +377,6 @@ class Run:
 
     header: Header
     exchanges: tuple[Exchange, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Run({len(self.exchanges)} exchanges)"

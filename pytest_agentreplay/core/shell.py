@@ -20,3 +20,13 @@ def quoted(text: str) -> str:
     if not ACTS.search(text):
         return f'"{text}"'
     return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def selecting(test: str) -> str:
+    """What selects a test: its id, as one word; all of a function's where one parameter is a placeholder."""
+    return quoted(typed(test))
+
+
+def typed(test: str) -> str:
+    """The id of a test as pytest knows it; without parameters that only a placeholder stands for."""
+    return test.partition("[")[0] if "[[redacted:" in test else test

@@ -3,6 +3,7 @@
     keys         what is kept on pytest's config and items      scenes       the scene of one test, begun and ended
     names        names that other plugins have as well          recordings   the proof of each new recording
     session      what is told when the session is over         orders       a test in other orders of answers
+    closing      the sandbox of the session, where asked for
 
 A test that does not ask for the plugin costs a look-up per hook; `scenes` and `recordings`, and whatever else is ours,
 wait for one that does.
@@ -23,6 +24,7 @@ from pytest_agentreplay.plugin.keys import (
     BASE,
     BODY,
     FINDING,
+    HIDING,
     INNER,
     OPEN,
     PROVING,
@@ -36,7 +38,7 @@ from pytest_agentreplay.plugin.keys import (
     nodeid_of,
     wanted,
 )
-from pytest_agentreplay.plugin.session import LINES, SessionLines
+from pytest_agentreplay.plugin.session import CLOSING, LINES, SessionLines
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -114,6 +116,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentreplay.plugin.recordings import Recordings
 
         config.pluginmanager.register(Recordings(), "agentreplay-recordings")
+    if config.stash[BASE].sandbox != "off":
+        from pytest_agentreplay.plugin.closing import Closing
+
+        config.pluginmanager.register(Closing(config.stash[BASE].sandbox), CLOSING)
     if config.option.agentreplay_trials is not None:
         from pytest_agentreplay.plugin.orders import Trials, wish_of
 
@@ -211,6 +217,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         fixtures.insert(next(own, len(fixtures)), "_agentreplay_scene")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Have JUnit's file say how closed the network was; it is written next."""
+    session.config.stash[LINES].into_junit(session.config)
+
+
 @pytest.fixture
 def agent_snapshot(request: pytest.FixtureRequest, agentreplay: AgentReplay) -> Any:  # noqa: ARG001  opens the scene
     """`assert agentreplay.run == agent_snapshot`: a readable transcript of the run, kept by syrupy."""
@@ -236,9 +248,15 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         if key in item.stash:
             del item.stash[key]
     item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("agentreplay.")]
-    if UNDO in item.stash and not item.stash.get(PROVING, False):
-        item.stash[UNDO]()
-        del item.stash[UNDO]
+    if not item.stash.get(PROVING, False):
+        item.stash[HIDING] = []
+        if UNDO in item.stash:
+            undo = item.stash[UNDO]
+            del item.stash[UNDO]
+            try:
+                undo()
+            except AgentReplayError as refused:
+                pytest.fail(str(refused), pytrace=False)
     if TRIAL in item.stash:
         from pytest_agentreplay.plugin.orders import leave_out
 
@@ -329,18 +347,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     """Close the scene when all fixtures are down; a recording is sealed here."""
-    finding, broken = None, None
+    finding, broken, leaving = None, None, False
     try:
         result = yield
-    except AssertionError as error:
-        if "mocked but not requested" in str(error) and (scene := item.stash.get(SCENE, None)) is not None:
-            from pytest_agentreplay.report.clashes import NOT_REQUESTED
+    except BaseException as raised:
+        leaving = isinstance(raised, KeyboardInterrupt | pytest.exit.Exception)
+        if (scene := item.stash.get(SCENE, None)) is not None:
+            from pytest_agentreplay.plugin.scenes import broken_off
 
-            if scene.mode == "replay":
-                error.add_note(NOT_REQUESTED)
+            broken_off(scene, raised)
         raise
     finally:
-        item.config.stash[OPEN] = None
         if item.config.stash.get(RESEEDS, False):
             item.config.option.randomly_reset_seed = True
             del item.config.stash[RESEEDS]
@@ -349,6 +366,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
                 finding = scene.end()
             except AgentReplayError as error:
                 broken = error
+            if not leaving:  # else there will be no report, and the end of the session tells it
+                item.config.stash[OPEN] = None
     if broken is not None:
         from pytest_agentreplay.plugin.scenes import unfit
 
@@ -361,12 +380,29 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Give the report our plain data, and its one line to the short summary, JUnit and annotations."""
-    report = yield
+    """Give the report our plain data and its one line, and show nothing in it that is a secret."""
+    if not wanted(item):
+        return (yield)
+    from pytest_agentreplay.plugin import hiding
+
+    if call.excinfo is not None:
+        hiding.leave_out_our_frames(call.excinfo.value)
+    if (scene := item.stash.get(SCENE, None)) is not None:
+        known = item.stash.setdefault(HIDING, [])
+        known += [scene.redaction] if scene.redaction not in known else []
+    hide = hiding.hide_of(item)
+    item.config.stash[LINES].hiding = item.nodeid, hide
+    report = told_of(item, call, (yield))
+    hiding.hide_report(report, hide)
+    return report
+
+
+def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+    """The report, with what the scene of its test has to tell."""
     if item.stash.get(BODY, False):
         from pytest_agentreplay.plugin.scenes import of_a_part
 
@@ -376,8 +412,13 @@ def pytest_runtest_makereport(
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None:
             crash.message = finding.headline
+    elif report.failed and (scene := item.stash.get(SCENE, None)) is not None and scene.mode == "replay":
+        from pytest_agentreplay.plugin.hiding import notice_redacted
+
+        scene.told["redacted"] = notice_redacted(report, call.excinfo)
     if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
-        report.__dict__["agentreplay"] = dict(scene.told)  # plain data crosses xdist with the report
+        told = scene.redaction.hide_tree(dict(scene.told))
+        report.__dict__["agentreplay"] = told  # plain data crosses xdist with the report
         afterwards_of(item.config).listen(scene)
         if scene.mode == "record":
             item.stash[UNDO] = scene.withdraw

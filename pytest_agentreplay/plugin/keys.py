@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
+
+from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from pytest_agentreplay.core.orders import Trial
+    from pytest_agentreplay.core.redaction import Redaction
+    from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
@@ -27,6 +33,10 @@ SUITE: pytest.StashKey[Suite] = pytest.StashKey()
 AFTERWARDS: pytest.StashKey[Afterwards] = pytest.StashKey()
 TMP: pytest.StashKey[Path] = pytest.StashKey()
 PROVING: pytest.StashKey[bool] = pytest.StashKey()
+HIDING: pytest.StashKey[list[Redaction]] = pytest.StashKey()
+"""Of an item: the redactions of its run and of the proof of that, which know what is not to be shown."""
+NODEID: pytest.StashKey[str] = pytest.StashKey()
+REDACTION: pytest.StashKey[Redaction] = pytest.StashKey()
 WANTED: pytest.StashKey[bool] = pytest.StashKey()
 UNDO: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
 BODY: pytest.StashKey[bool] = pytest.StashKey()
@@ -36,6 +46,8 @@ TRIAL: pytest.StashKey[tuple[str, Trial]] = pytest.StashKey()
 """Of an item that replays its test in one order of answers: the id of the test, and the order."""
 TRIED: pytest.StashKey[str] = pytest.StashKey()
 """Of the plain item of a test that has other orders: its id."""
+
+CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def wanted(item: pytest.Item) -> bool:
@@ -54,13 +66,63 @@ def wanted(item: pytest.Item) -> bool:
 def nodeid_of(item: pytest.Item) -> str:
     """The id of a test, the same in every process: the workers of `xdist --dist loadgroup` append "@group" to it.
 
-    A test that is replayed in other orders of answers is one test, in as many items.
+    A test that is replayed in other orders of answers is one test, in as many items. A secret in it is a placeholder.
     """
     if TRIAL in item.stash:
         return item.stash[TRIAL][0]
+    if NODEID in item.stash:
+        return item.stash[NODEID]
+    nodeid = item.nodeid
     if getattr(item.config.option, "loadgroup", False) and item.parent is not None:
-        return f"{item.parent.nodeid}::{item.name}"
-    return item.nodeid
+        nodeid = f"{item.parent.nodeid}::{item.name}"
+    if "[" in nodeid:
+        from pytest_agentreplay.workflow.redacting import stored_id
+
+        config, indices = item.config, getattr(getattr(item, "callspec", None), "indices", {})
+        nth = "-".join(map(str, indices.values())) or "0"
+        nodeid = stored_id(nodeid, redaction_of(config), lambda: new_redaction(config), nth)
+    item.stash[NODEID] = nodeid
+    return nodeid
+
+
+def redaction_of(config: pytest.Config) -> Redaction:
+    """What is known as a secret of the whole session, and hidden where no run of a test knows more."""
+    if REDACTION not in config.stash:
+        config.stash[REDACTION] = new_redaction(config)
+    return config.stash[REDACTION]
+
+
+def new_redaction(config: pytest.Config) -> Redaction:
+    """The same, with nothing numbered yet."""
+    from pytest_agentreplay.workflow.redacting import redaction_for
+
+    policy = config.stash[BASE].redacted
+    try:
+        return redaction_for(os.environ, policy=policy, redactors=redactors_of(config))
+    except SettingsError:  # each guarded test fails with it
+        return redaction_for(os.environ, policy=policy)
+
+
+def redactors_of(config: pytest.Config) -> dict[str, Redactor | None]:
+    """The functions of the project that find what nobody else may read. Raises SettingsError for what is none."""
+    found: dict[str, Redactor | None] = {}
+    for rows in config.hook.pytest_agentreplay_redactors():
+        if not isinstance(rows, dict) or not all(is_redactor(*row) for row in rows.items()):
+            raise SettingsError(
+                "pytest_agentreplay_redactors gives a dict of functions by category, in lower-case letters, digits "
+                'and hyphens: {"customer-number": find}'
+            )
+        found |= rows
+    return found
+
+
+def is_redactor(category: object, redactor: object) -> bool:
+    """Whether a row of the hook's dict can be meant."""
+    return (
+        isinstance(category, str)
+        and CATEGORY_NAME.fullmatch(category) is not None
+        and (redactor is None or callable(redactor))
+    )
 
 
 def store_of(config: pytest.Config) -> Store:
@@ -68,7 +130,7 @@ def store_of(config: pytest.Config) -> Store:
     if STORE not in config.stash:
         from pytest_agentreplay.store.snapshots import Store
 
-        config.stash[STORE] = Store(config.rootpath, config.stash[BASE].directory)
+        config.stash[STORE] = Store(config.rootpath, config.stash[BASE].directory, config.stash[BASE].largest)
     return config.stash[STORE]
 
 

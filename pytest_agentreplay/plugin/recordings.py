@@ -98,13 +98,15 @@ def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: list[pytest
     finding = item.stash.get(FINDING, None)
     before = {report.when for report in recorded if report.failed and report.when != "call"}
     failing = next((report for report in reports if failed_in_fact(report) and report.when not in before), None)
+    from pytest_agentreplay.plugin.hiding import hide_of
     from pytest_agentreplay.report.session import judge
 
     failure = None
     if failing is not None:
         crash = getattr(failing.longrepr, "reprcrash", None)
         failure = crash.message if crash is not None else failing.longreprtext
-    return judge(recorded[-1].agentreplay, getattr(reports[-1], "agentreplay", {}), finding, failure)
+    proof = judge(recorded[-1].agentreplay, getattr(reports[-1], "agentreplay", {}), finding, failure)
+    return {name: hide_of(item)(value) if isinstance(value, str) else value for name, value in proof.items()}
 
 
 @contextmanager

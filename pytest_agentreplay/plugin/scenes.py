@@ -25,6 +25,7 @@ from pytest_agentreplay.plugin.keys import (
     TRIAL,
     afterwards_of,
     nodeid_of,
+    redactors_of,
     store_of,
     wanted,
 )
@@ -137,7 +138,8 @@ def place_of(item: pytest.Item, settings: Settings) -> Any:
     tmp = item.stash.get(TMP, None) or made.get("tmp_path")
     marks = todays_places(root, tmp=tmp) if settings.places else {}
     nodeid = nodeid_of(item)
-    return Place(nodeid, store_of(item.config).path_of(item.path, nodeid), root, marks, os.environ)
+    path = store_of(item.config).path_of(item.path, nodeid)
+    return Place(nodeid, path, root, marks, os.environ, redactors_of(item.config))
 
 
 @contextmanager
@@ -204,6 +206,18 @@ def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[E
     )
 
 
+def broken_off(scene: Scene, raised: BaseException) -> None:
+    """A teardown was ended by `raised`: a run that was interrupted there is not complete either."""
+    if isinstance(raised, INTERRUPTS):
+        from pytest_agentreplay.workflow.scene import Ended
+
+        scene.end_body(Ended(interrupted=True))
+    elif isinstance(raised, AssertionError) and "mocked but not requested" in str(raised) and scene.mode == "replay":
+        from pytest_agentreplay.report.clashes import NOT_REQUESTED
+
+        raised.add_note(NOT_REQUESTED)
+
+
 def timed_out(failure: BaseException | None) -> bool:
     """Whether pytest-timeout has ended the test; its other method ends the process."""
     return isinstance(failure, pytest.fail.Exception) and TIMED_OUT.fullmatch(str(failure)) is not None
@@ -220,14 +234,14 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
 
     A debugger finds the agent's frames in it, down to the line where `failure` stopped it.
     """
+    from pytest_agentreplay.report.escape import printed
     from pytest_agentreplay.report.terminal import text
 
     writer = item.config.get_terminal_writer()
     for name, value in finding.properties.items():
         item.user_properties.append((f"agentreplay.{name}", value))
-    error = pytest.fail.Exception(
-        text(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity()), pytrace=False
-    )
+    told = text(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity())
+    error = pytest.fail.Exception(printed(told), pytrace=False)
     error.__suppress_context__ = True
     error.finding = finding  # type: ignore[attr-defined]
     if failure is not None:

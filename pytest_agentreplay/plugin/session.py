@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_agentreplay.plugin.keys import AFTERWARDS, BASE, OPEN, SUITE, nodeid_of, store_of, wanted
+from pytest_agentreplay.plugin.keys import AFTERWARDS, BASE, OPEN, SUITE, nodeid_of, redaction_of, store_of, wanted
 
 if TYPE_CHECKING:
+    import warnings
+    from collections.abc import Callable
+
     from pytest_agentreplay.workflow.renaming import Suite
+    from pytest_agentreplay.workflow.scene import Scene
 
 
 def tried_again(report: pytest.TestReport) -> bool:
     """Whether the test is run once more because of this report; pytest-rerunfailures says so in a word of its own."""
     return str(report.outcome) == "rerun"
 
+
+CLOSING = "agentreplay-closing"
+"""The name of the plugin that closes the sandbox; there is none where nobody asked for one."""
 
 UNHARMED = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
 
@@ -37,8 +46,11 @@ class SessionLines:
         self.passed: dict[str, bool] = {}
         self.ran: dict[str, bool] = {}
         self.lost = False
+        self.levels: set[str] = set()
         self.nothing_verified = False
         self.unused: dict[str, Any] = {}
+        self.unlike: dict[str, list[str]] = {}
+        self.hiding: tuple[str, Callable[[str], str]] | None = None  # of the guarded test that ran last
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know each test, one that will be deselected too."""
@@ -71,6 +83,21 @@ class SessionLines:
         if (tries := self.tries.pop(report.nodeid, 1)) > 1:
             told["tries"] = tries
         self.told.append(told)
+        self.levels |= {told["network"]} if "network" in told else set()
+
+    def into_junit(self, config: pytest.Config) -> None:
+        """Write the level of the network guard into the report: the lowest one of any test."""
+        for report in config.pluginmanager.get_plugins() if self.levels else ():
+            if hasattr(report, "add_global_property"):
+                report.add_global_property("agentreplay.network", min(self.levels))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, nodeid: str) -> None:
+        """Show a warning that a guarded test has caused without its secrets; they come right after the test."""
+        if self.hiding is not None and self.hiding[0] == nodeid:
+            from pytest_agentreplay.plugin.hiding import hide_warning
+
+            hide_warning(warning_message, self.hiding[1])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -88,15 +115,13 @@ class SessionLines:
         """Close what an interrupt left open. A call that came after its test's report fails the session instead."""
         config = session.config
         if (scene := config.stash.get(OPEN, None)) is not None:
-            from pytest_agentreplay.workflow.scene import Ended
-
-            scene.end_body(Ended(interrupted=True))
-            scene.end()
-            self.told.append(scene.told)
+            self.cut_short(scene)
         if AFTERWARDS in config.stash:
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
         if looked := self.look(session):
             self.elsewhere.append({"looked": [looked]})
+        if (closing := config.pluginmanager.get_plugin(CLOSING)) is not None and closing.why:
+            self.elsewhere.append({"open": closing.why})
         if self.crashed and (self.told or config.stash[BASE].mode == "record"):
             self.elsewhere.append({"lost": self.crashed})
         self.nothing_verified = config.stash[BASE].replay_tools == "verify" and not any(
@@ -104,6 +129,7 @@ class SessionLines:
         )
         if self.nothing_verified and not hasattr(config, "workeroutput") and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        self.compare(session)
         if not any(self.elsewhere):
             return
         from pytest_agentreplay.workflow.afterwards import joined
@@ -116,6 +142,41 @@ class SessionLines:
         fails = "late" in self.facts or (self.unused.get("unused") and config.stash[BASE].unused == "fail")
         if fails and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def cut_short(self, scene: Scene) -> None:
+        """Close what an interrupt left open; a second one, which people type, has to wait for that moment."""
+        from pytest_agentreplay.workflow.scene import Ended
+
+        main = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+        try:
+            if scene.told.get("verdict") not in {"created", "replaced"}:  # else it came when all was done
+                scene.end_body(Ended(interrupted=True))
+                scene.end()
+            self.told.append(cast("dict[str, Any]", scene.redaction.hide_tree(scene.told)))
+        finally:
+            if before is not None:
+                signal.signal(signal.SIGINT, before)
+
+    def compare(self, session: pytest.Session) -> None:
+        """Hold the locks over the snapshots of this session against them; once, where the reports come together."""
+        config = session.config
+        base = config.stash[BASE]
+        if not self.told or base.mode == "off" or hasattr(config, "workerinput"):
+            return
+        from pytest_agentreplay.store import locks
+
+        snapshots = [Path(told["file"]) for told in self.told if "file" in told]
+        over = dict.fromkeys(lock for file in snapshots for lock in locks.over(file, config.rootpath))
+        self.unlike = {str(lock): found for lock in over if (found := locks.told(lock))}
+        if self.unlike and self.lock_binds(config) and session.exitstatus in UNHARMED:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @staticmethod
+    def lock_binds(config: pytest.Config) -> bool:
+        """Whether a lock that does not fit fails the session; a recording is what makes it unfit."""
+        base = config.stash[BASE]
+        return base.strict and base.mode == "replay" and not base.adopt
 
     def look(self, session: pytest.Session) -> dict[str, Any]:
         """The snapshots that no test of this process owns; nothing is looked for where no folder of snapshots is."""
@@ -131,7 +192,7 @@ class SessionLines:
         words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
         if part := unused.narrowed(vars(config.option), *words):
             return unused.nothing(part)
-        tests = [(nodeid_of(item), item.path, wanted(item)) for item in items]
+        tests = [(nodeid_of(item) if wanted(item) else item.nodeid, item.path, wanted(item)) for item in items]
         return unused.look(unused.Collected(tests, self.seen, {*map(Path, folders)}), store_of(config))
 
     def conclude(self, session: pytest.Session) -> None:
@@ -150,12 +211,15 @@ class SessionLines:
         """The footer: only when there is something to say."""
         if not self.told and not self.facts and not self.nothing_verified:
             return
-        from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer
+        from pytest_agentreplay.report.escape import line, printed
+        from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer, secrets_lines
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
+        if self.levels and config.stash[BASE].on_ci:
+            lines += secrets_lines(os.environ)
         for late in self.facts.get("late", ()):  # too late for a report: it is told below, and counted as an error
             where = late["test"].partition("::")[0], None, late["test"]
-            error = pytest.TestReport(late["test"], where, {}, "failed", late["call"], "teardown")
+            error = pytest.TestReport(late["test"], where, {}, "failed", printed(late["call"]), "teardown")
             terminalreporter.stats.setdefault("error", []).append(error)
         lines += NOTHING_VERIFIED if self.nothing_verified else ()
         lines += afterwards(self.facts, recording=config.stash[BASE].mode == "record")
@@ -165,12 +229,18 @@ class SessionLines:
             fails = config.stash[BASE].unused == "fail"
             here = str(config.invocation_params.dir)
             lines += unused_lines(self.unused, verbosity=config.get_verbosity(), here=here, fails=fails)
+        if self.unlike:
+            from pytest_agentreplay.report.locked import lock_lines
+
+            here = str(config.invocation_params.dir)
+            binds = self.lock_binds(config)
+            lines += lock_lines(self.unlike, verbosity=config.get_verbosity(), here=here, fails=binds)
         if not lines:
             return
         if config.get_verbosity() >= 0:
             terminalreporter.section("agentreplay", sep="-")
-        for line in lines:
-            terminalreporter.line(line)
+        for row in map(redaction_of(config).hide, lines):
+            terminalreporter.line(printed(line(row)))
 
 
 LINES: pytest.StashKey[SessionLines] = pytest.StashKey()
@@ -181,7 +251,7 @@ def suite_of(session: pytest.Session) -> Suite:
     if SUITE not in session.config.stash:
         from pytest_agentreplay.workflow.renaming import Suite
 
-        ids = frozenset(session.config.stash[LINES].seen["items"])
+        ids = frozenset((*session.config.stash[LINES].seen["items"], *map(nodeid_of, filter(wanted, session.items))))
         modules = {item.nodeid.partition("::")[0]: getattr(item, "module", None) for item in session.items}
         session.config.stash[SUITE] = Suite(session.config.rootpath, ids, session.config.args, modules)
     return session.config.stash[SUITE]

@@ -10,12 +10,21 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.divergence import Absent, Kind
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.calls import excerpt, spread
 from pytest_agentreplay.report.finding import Finding, Line, file_of, finding_of
-from pytest_agentreplay.report.notices import FREEZE, cannot_freeze, late, network, otherwise, unfrozen
+from pytest_agentreplay.report.notices import (
+    FREEZE,
+    REDACTED,
+    cannot_freeze,
+    late,
+    network,
+    otherwise,
+    redacted,
+    unfrozen,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FREEZE",
+    "REDACTED",
     "Finding",
     "Line",
     "cannot_freeze",
@@ -36,6 +46,7 @@ __all__ = [
     "of",
     "otherwise",
     "place",
+    "redacted",
     "still_waiting",
     "unfrozen",
 ]
@@ -69,9 +80,9 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     if divergence.kind in REQUESTS and file:
         why = '--reason "why every reply still holds"'
         lines.append(Line("next", f"agentreplay accept {quoted(file)} --requests {why}", "keep the recorded replies"))
-    lines.append(Line("next", f"pytest --snapshot-record {quoted(test)}", "keep the new behaviour"))
+    lines.append(Line("next", f"pytest --snapshot-record {selecting(test)}", "keep the new behaviour"))
     verify = "--replay-tools=verify " if facts.get("replay_tools") == "verify" else ""
-    lines.append(Line("next", f"pytest -vv {verify}{quoted(test)}", "see all of it"))
+    lines.append(Line("next", f"pytest -vv {verify}{selecting(test)}", "see all of it"))
     return _finding(divergence, test, [*lines, *_calls(divergence)])
 
 
@@ -140,7 +151,7 @@ def _new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Findin
     lines += [Line("text", text) for text in divergence.detail]
     lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
     lines.append(
-        Line("next", f"pytest --snapshot-record {quoted(test)}", "record it, with the model and the tools live")
+        Line("next", f"pytest --snapshot-record {selecting(test)}", "record it, with the model and the tools live")
     )
     return _finding(divergence, test, lines)
 
@@ -157,7 +168,7 @@ def _unreadable(divergence: Divergence, test: str, facts: Mapping[str, Json]) ->
     elif file:
         lines.append(Line("next", f"agentreplay verify {quoted(file)}", "see what is wrong with it"))
         lines.append(Line("next", f"git restore {quoted(file)}", "take the committed one"))
-    lines.append(Line("next", f"pytest --snapshot-record {quoted(test)}", "or delete it, and record anew"))
+    lines.append(Line("next", f"pytest --snapshot-record {selecting(test)}", "or delete it, and record anew"))
     return _finding(replace(divergence, summary=f"the snapshot cannot be used: {summary}"), test, lines)
 
 

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.redaction.placeholders import SHAPES
+from pytest_agentreplay.core.shell import selecting
 from pytest_agentreplay.report.finding import Finding, Line, file_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
 FREEZE = "AR-FREEZE"
 """The code of a value that cannot be frozen: a refusal to record, and no way for two runs to part."""
 
+REDACTED = "AR-REDACTED"
+"""The code of a failure of the test's own that is one because a secret was taken off the recorded reply."""
+
 SHOWN = 20  # lines of a ledger or the like
+
+
+STANDS_FOR = re.compile("(?:" + "|".join(SHAPES).replace("?P<category>", "?:") + ")")
 
 
 class Heard(Protocol):
@@ -42,9 +49,13 @@ def otherwise(test: str, recorded: Mapping[str, Json], now: Mapping[str, Json], 
     passed = now.get("status") == "passed"
     said = "no longer fails" if passed else "fails differently"
     if passed:
-        steps = [("it is mended: take expect= off the test's marker, then", f"pytest --snapshot-record {quoted(test)}")]
+        steps = [
+            ("it is mended: take expect= off the test's marker, then", f"pytest --snapshot-record {selecting(test)}")
+        ]
     else:
-        steps = [("keep this failure instead (it waits as a pending run)", f"pytest --snapshot-record {quoted(test)}")]
+        steps = [
+            ("keep this failure instead (it waits as a pending run)", f"pytest --snapshot-record {selecting(test)}")
+        ]
     lines = [
         Line("difference", "the end of the test", "", ending(recorded), ending(now)),
         *([Line("text", file, "snapshot")] if (file := file_of(facts)) else []),
@@ -106,8 +117,20 @@ def cannot_freeze(test: str, problems: Sequence[Exception]) -> Finding:
     """Values that would not come back as they were; the agent has had its real results, nothing was written."""
     first, *rest = [str(problem).splitlines() for problem in problems]
     lines = [Line("text", text) for text in [*first[1:], *(text for problem in rest for text in problem)][:SHOWN]]
-    lines.append(Line("next", f"pytest --snapshot-record {quoted(test)}", "then record again"))
+    lines.append(Line("next", f"pytest --snapshot-record {selecting(test)}", "then record again"))
     return Finding(test, FREEZE, f"[{FREEZE}] {first[0]}", tuple(lines), {"code": FREEZE, "kind": "freeze"})
+
+
+def redacted(text: str) -> str:
+    """The line about a failure whose `text` shows placeholders of a recorded reply; "" where it shows none."""
+    found = [*dict.fromkeys(STANDS_FOR.findall(text))]
+    if not found:
+        return ""
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return (
+        f"[{REDACTED}] the test looks at {found[0]}{more}, which stands in the recorded reply for a secret: "
+        "assert on what is around it (docs/reference/codes.md#ar-redacted)"
+    )
 
 
 def _plain(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.shell import selecting
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import Finding, Line, file_of
 from pytest_agentreplay.report.notices import ending
@@ -101,6 +101,6 @@ def race(
     lines.append(Line("cause", cause))
     if file := file_of(facts):
         lines.append(Line("text", f"{file}, order {trial.number} of {trial.total}", "snapshot"))
-    lines.append(Line("next", trial.again or f"pytest {quoted(test)}", "this order again"))
+    lines.append(Line("next", trial.again or f"pytest {selecting(test)}", "this order again"))
     properties = {"code": Kind.RACE.code, "kind": "race", "layer": Kind.RACE.layer, "order": str(trial.number)}
     return Finding(test, Kind.RACE.code, headline, tuple(lines), properties)

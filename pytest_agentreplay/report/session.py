@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.paths import near
+from pytest_agentreplay.core.redaction.secret_names import WORDS, is_place, looks_secret, worth_knowing
 from pytest_agentreplay.core.shell import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pytest_agentreplay.report.findings import Finding
 
 Told = dict[str, Any]
 
+
+STAND_INS = frozenset(
+    {"dummy", "example", "fake", "mock", "never", "placeholder", "replay", "replayed", "test", "unused"}
+)
+"""Words of a value that is none: a client wants some key, and a replay any."""
 
 NOTHING_VERIFIED = (
     "ERROR: --replay-tools=verify had nothing to verify: no tool that reads was called in the selected tests",
@@ -34,6 +40,8 @@ def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str 
         return {"replays": True, "why": "fails as recorded"}
     if failure is not None:
         said = failure.strip().partition("\n")[0]
+        if replayed.get("redacted"):
+            return {"replays": False, "why": f"redacted: its calls replay, but the test looks at a secret: {said}"}
         return {"replays": False, "why": f"its calls replay, but its own assertions do not hold offline: {said}"}
     moved = "the clock ran on: the agent waits on wall time" if replayed.get("ran_on") else ""
     return {"replays": True, "why": moved}
@@ -61,6 +69,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     for one in everything:
         lines += stray_lines(one)
     lines += guessed_lines(everything) if verbosity >= 0 else []
+    lines += unheard_lines(replayed) if verbosity >= 0 else []
     calm = [one for one in recorded if verbosity < 0 and went_well(one)]
     if calm and verbosity == -1:
         lines.append(recording_count(calm))
@@ -107,6 +116,30 @@ def guessed_lines(everything: list[Told]) -> list[str]:
     ]
 
 
+def unheard_lines(replayed: list[Told]) -> list[str]:
+    """Libraries in C that agents have loaded by hand, where no kernel keeps them from the network."""
+    loaded = {library: line for one in replayed for library, line in (one.get("unheard") or {}).items()}
+    return [
+        f"unheard   {line} loads {library} with ctypes: what it does is not refused (--agentreplay-sandbox=auto does)"
+        for library, line in sorted(loaded.items())
+    ]
+
+
+def secrets_lines(environ: Mapping[str, str]) -> list[str]:
+    """Credentials that a job holds while it replays; their names alone."""
+    held = sorted(name for name, value in environ.items() if looks_secret(name) and is_credential(value))
+    if not held:
+        return []
+    named = ", ".join(held[:3]) + (f" and {len(held) - 3} more" if len(held) > 3 else "")
+    return [f"secrets   {named} set in this job, and a replay needs none: run it on pull_request, without them"]
+
+
+def is_credential(value: str) -> bool:
+    """Whether the value of a variable is a credential, as far as one can see: no file that holds it, no stand-in."""
+    words = {word.lower() for word in WORDS.findall(value)}
+    return worth_knowing(value.strip()) and not is_place(value.strip()) and words.isdisjoint(STAND_INS)
+
+
 def went_well(one: Told) -> bool:
     """Whether a recording leaves nothing for a person to do."""
     if one.get("verdict") in {"pending", "not written"}:
@@ -131,6 +164,8 @@ def afterwards(facts: Told, *, recording: bool = False) -> list[str]:
     And the tests whose worker process has crashed: nothing is known of them but what is on the disk.
     """
     lines = []
+    if why := facts.get("open"):
+        lines.append(f"network   closed at L1, not L3: {why}")
     for test in facts.get("lost", ()):
         lines.append(f"incomplete: the worker process crashed in {test}, which told nothing")
         if recording:
@@ -172,6 +207,8 @@ def replay_count(replayed: list[Told]) -> str:
     calls = sum(one.get("exchanges", 0) for one in replayed)
     ran = sum(one.get("verified", 0) for one in replayed)
     live = f"{ran} verified live" if ran else "0 live"
+    if replayed and all(one.get("network") == "L3" for one in replayed):
+        live += ", network closed (L3)"
     return f"replayed {plural(len(replayed), 'test')} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"
 
 
@@ -232,6 +269,9 @@ def recording_lines(one: Told, here: Path) -> list[str]:
         case _:
             first, *more = str(one.get("why", "")).splitlines() or [""]
             lines += [f"recorded  nothing of {one['test']}: {first}", *(f"          {text}" for text in more)]
+            if one.get("rest"):
+                kept = quoted(near(Path(one["rest"]), here))
+                lines.append(f"          the rest is kept:   agentreplay recover --policy FILE {kept}")
             if one.get("journal"):
                 lines.append(
                     f"          to keep what it saw:   agentreplay recover {quoted(near(Path(one['journal']), here))}"

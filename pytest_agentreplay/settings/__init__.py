@@ -6,6 +6,7 @@ only tightens. Takes plain mappings, so that it is tested without pytest; loads 
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agentreplay.errors import SettingsError
@@ -13,6 +14,7 @@ from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS
 from pytest_agentreplay.settings.words import (
     REDACT,
     REPLAY_TOOLS,
+    SANDBOXES,
     UNUSED,
     clock_of,
     directory,
@@ -92,9 +94,12 @@ class Settings(NamedTuple):
     ignored: tuple[tuple[str, str], ...] = ()
     places: bool = True
     max_bytes: int = 1_000_000
+    largest: int = 32 * 1024 * 1024
     adopt: str = ""
     unused: str = "warn"
     children: tuple[str, ...] = ()
+    sandbox: str = "off"
+    on_ci: bool = False
     orders: int = 0
     trial: Trial | None = None
     redact: tuple[str, ...] = ()
@@ -157,7 +162,9 @@ class Settings(NamedTuple):
             case "replay":
                 hosts = f", open to {', '.join(self.allow_hosts)}" if self.allow_hosts else ""
                 tools = "tools frozen" if self.replay_tools == "frozen" else "read tools VERIFIED"
-                return f"agentreplay: model frozen, {tools}, clock {self.clock}, network closed (L1){hosts}"
+                auto = "L1, L3 if every test replays" if sys.platform == "linux" else "L1 only"
+                level = {"off": "L1", "require": "L3"}.get(self.sandbox, auto)
+                return f"agentreplay: model frozen, {tools}, clock {self.clock}, network closed ({level}){hosts}"
 
 
 def resolve(
@@ -187,6 +194,7 @@ def resolve(
     if replay_tools == "verify" and (mode != "replay" or adopt):
         what = "changed requests are accepted" if adopt else f"the mode is {mode}"
         raise SettingsError(f"--replay-tools=verify compares with what is recorded, but {what}: take one of them")
+    sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, mode, where)
     clock, waits = clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"), bool(table["agentreplay_waits"])
     refuse_both(clock, f"{where}agentreplay_waits", waits=waits)
     return Settings(
@@ -209,16 +217,30 @@ def resolve(
         allow_hosts=tuple(table["agentreplay_allow_hosts"]),
         allow_subprocess=tuple(table["agentreplay_allow_subprocess"]),
         children=tuple(table["agentreplay_children"]),
+        sandbox=sandbox,
+        on_ci=on_ci,
         env=tuple(table["agentreplay_env"]),
         fixtures=tuple(table["agentreplay_fixtures"]),
         headers=tuple(table["agentreplay_headers"]),
         ignored=ignored_of(table["agentreplay_ignore"], f"{where}agentreplay_ignore"),
         places=bool(table["agentreplay_places"]),
         max_bytes=number(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes") or 0,
+        largest=number(table["agentreplay_largest"], f"{where}agentreplay_largest") or 32 * 1024 * 1024,
         adopt=adopt,
         unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
     )
+
+
+def sandbox_of(given: str | None, table: Mapping[str, Any], mode: Mode, where: str) -> str:
+    """Whether the kernel is to close the network too. What was typed for a live run cannot be meant."""
+    name, word = f"{where}agentreplay_sandbox", str(table["agentreplay_sandbox"]).strip()
+    if given is not None:
+        name, word = "--agentreplay-sandbox", given
+    refuse_unknown(name, word, SANDBOXES)
+    if given == "require" and mode != "replay":
+        raise SettingsError(f"{name}=require closes the network, but the mode is {mode}: take one of them")
+    return word if mode == "replay" else "off"
 
 
 def refuse_both(clock: str, name: str, *, waits: bool) -> None:

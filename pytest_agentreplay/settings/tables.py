@@ -27,6 +27,11 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "metavar": "WHAT", "dest": "agentreplay_redact", "action": "append", "default": None,
         "help": "take more off than the shipped secrets: pii, strict, or a policy file; several by commas, or again",
     }),
+    ("--agentreplay-sandbox", {
+        "metavar": "HOW", "dest": "agentreplay_sandbox", "default": None,
+        "help": "have the kernel refuse sockets too, to C code and children (Linux). require: or run nothing; "
+                "auto: where every selected test replays; off (the default)",
+    }),
     ("--agentreplay-no-prove", {
         "action": "store_true", "dest": "agentreplay_no_prove", "default": False,
         "help": "do not replay each new recording at once",
@@ -68,6 +73,9 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_seed", {"type": "string", "default": "", "help": "seed of random and uuid; else by test id"}),
     ("agentreplay_allow_hosts", {"type": "linelist", "default": [], "help": "hosts a replayed test may reach"}),
     ("agentreplay_allow_subprocess", {"type": "linelist", "default": [], "help": "programs it may start"}),
+    ("agentreplay_sandbox", {
+        "type": "string", "default": "off", "help": "the kernel refuses sockets too: require, auto or off",
+    }),
     ("agentreplay_children", {"type": "linelist", "default": [], "help": "children whose model calls are met: node *"}),
     ("agentreplay_env", {"type": "linelist", "default": [], "help": "environment variables to keep in snapshots"}),
     ("agentreplay_fixtures", {"type": "linelist", "default": [], "help": "files that tests depend on: data/*.json"}),
@@ -79,6 +87,7 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_places", {"type": "bool", "default": True, "help": "store directories, host and user as marks"}),
     ("agentreplay_unused", {"type": "string", "default": "warn", "help": "unused snapshots: warn, fail or ignore"}),
     ("agentreplay_max_bytes", {"type": "string", "default": "1000000", "help": "warn about larger snapshots"}),
+    ("agentreplay_largest", {"type": "string", "default": "33554432", "help": "refuse larger snapshots, in bytes"}),
 )  # fmt: skip
 """Key and the keywords of its `addini`."""
 

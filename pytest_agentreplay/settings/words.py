@@ -21,6 +21,7 @@ ORDERS = ("auto", "recorded", "free", "loose")
 EFFECTS = ("read", "write")
 REPLAY_TOOLS = ("frozen", "verify")
 REDACT = ("pii", "strict")
+SANDBOXES = ("auto", "require", "off")
 UNUSED = ("warn", "fail", "ignore")
 NOT_YET = {
     "--replay": {"live": "Record anew with --snapshot-record, or run unrecorded with --replay=off."},

@@ -2,15 +2,15 @@
 
 A file is written beside its place, flushed to the disk and renamed, so that whatever happens the old one is intact or
 the new one is whole. What is read is a plain file of bounded size: no link, pipe or device that a stranger committed.
+It is long because it is one: whatever touches the disk does so through the name `os` in here, which tests replace.
 """
 
-# ruff: noqa: PTH103, PTH106, PTH108, PTH208
+# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH208
 # One name, os, does everything to the disk, so that a test can fail each of its calls in turn.
 
 from __future__ import annotations
 
 import errno
-import functools
 import hashlib
 import os
 import secrets
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store.advice import cannot_write
+from pytest_agentreplay.store.held import hold
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.store.windows import extended, shortened
 
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LARGEST = 100 * 1024 * 1024
+LARGEST = 32 * 1024 * 1024
 TEMPORARY = ".ar-"
 STALE = 3600.0
 SHARING_VIOLATIONS = (5, 32)
 TRIES = 5
-LOCK_PATIENCE, LOCK_STALE = 5.0, 30.0
+LOCK_TRIES, LOCK_PAUSE = 250, 0.02
+UNCONFIRMED = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
+"""What a folder's sync says where the rename may be lost; others say that this folder cannot be synced."""
 
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 NONBLOCK = getattr(os, "O_NONBLOCK", 0)
@@ -50,10 +53,10 @@ def taken(path: Path) -> Path | str:
     return path
 
 
-def read(path: Path) -> bytes:
+def read(path: Path, largest: int | None = None) -> bytes:
     """The bytes of a plain file. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
     with plain(path) as handle:
-        return read_bounded(handle, path)
+        return read_bounded(handle, path, largest or LARGEST)
 
 
 def head(path: Path, size: int) -> bytes:
@@ -81,40 +84,23 @@ def plain(path: Path) -> Iterator[int]:
         raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=shown(path)) from None
 
 
-def read_bounded(handle: int, path: Path) -> bytes:
-    """Everything, as long as it is not more than `LARGEST`, whatever size the file claims to have."""
+def read_bounded(handle: int, path: Path, largest: int) -> bytes:
+    """Everything, as long as it is not more than `largest`, whatever size the file claims to have."""
     parts = []
     size = 0
     while part := os.read(handle, 1 << 20):
         size += len(part)
-        if size > LARGEST:
-            raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=shown(path), place=f"offset {LARGEST}")
+        if size > largest:
+            message = f"is larger than {largest:,} bytes; if that is meant, raise agentreplay_largest in the ini file"
+            raise SnapshotUnreadable(message, file=shown(path), place=f"offset {largest}")
         parts.append(part)
     return b"".join(parts)
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
     """Put `text` (UTF-8) at `path`, making its folders. Raises CannotWrite; then what stood there is untouched."""
-    data = text.encode() if isinstance(text, str) else text
-    temporary = None
-    try:
-        os.makedirs(taken(path.parent), exist_ok=True)
-        mode = mode_to_keep(path)
-        temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(6)}.tmp"
-        handle = os.open(taken(temporary), os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
-        try:
-            write_all(handle, data)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        insist(functools.partial(os.replace, taken(temporary), taken(path)))
-        temporary = None
-        sync_folder(path.parent)
-    except OSError as error:
-        raise cannot_write(path, error) from None
-    finally:
-        if temporary is not None:
-            remove(temporary)
+    with refusals(path), locked(path) as token:
+        write_beside(path, text, token)
 
 
 def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> None:
@@ -122,17 +108,48 @@ def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> N
 
     Raises CannotWrite when another process has written it meanwhile; nothing is written then.
     """
+    with refusals(path), locked(path) as token:
+        if sha256_of(path) != expected:
+            raise CannotWrite(
+                f"{shown(path)}: changed underneath this recording, so nothing was written. "
+                "Another run records the same test; let one of them record it again."
+            )
+        write_beside(path, text, token)
+
+
+def remove_if_unchanged(path: Path, expected: str) -> None:
+    """Remove a file, unless another process has written it meanwhile. Raises CannotWrite."""
+    with refusals(path, "removed"), locked(path):
+        if sha256_of(path) == expected:
+            insist(lambda: os.unlink(taken(path)))
+
+
+@contextmanager
+def refusals(path: Path, verb: str = "written") -> Iterator[None]:
+    """What the system refuses, in words for people."""
     try:
-        os.makedirs(taken(path.parent), exist_ok=True)
-        with locked(path):
-            if sha256_of(path) != expected:
-                raise CannotWrite(
-                    f"{shown(path)}: changed underneath this recording, so nothing was written. "
-                    "Another run records the same test; let one of them record it again."
-                )
-            write_whole(path, text)
+        yield
     except OSError as error:
-        raise cannot_write(path, error) from None
+        raise cannot_write(path, error, verb) from None
+
+
+def write_beside(path: Path, text: str | bytes, token: str) -> None:
+    """Write a temporary file, flush it to the disk, and rename it to `path`. Raises OSError, and leaves nothing."""
+    data = text.encode() if isinstance(text, str) else text
+    mode = mode_to_keep(path)
+    temporary = path.parent / f"{token}-{secrets.token_hex(4)}.tmp"
+    try:
+        handle = os.open(taken(temporary), os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
+        try:
+            write_all(handle, data)
+            os.fsync(handle)  # one that fails is not asked again: the system may have dropped what it could not write
+        finally:
+            os.close(handle)
+        insist(lambda: os.replace(taken(temporary), taken(path)))
+    except BaseException:
+        remove(temporary)
+        raise
+    sync_folder(path)
 
 
 def sha256_of(path: Path) -> str | None:
@@ -144,33 +161,65 @@ def sha256_of(path: Path) -> str | None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file of `path`. One that is older than `LOCK_STALE` seconds belonged to a killed process."""
-    lock = path.parent / f"{TEMPORARY}{hashlib.sha256(path.name.encode()).hexdigest()[:12]}.lock"
-    deadline = time.monotonic() + LOCK_PATIENCE
-    while True:
-        try:
-            handle = os.open(taken(lock), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except OSError as error:
-            if busy(error) and time.monotonic() <= deadline:  # on Windows a lock that is being removed can be met
-                time.sleep(0.02)
-            elif not isinstance(error, FileExistsError):
-                raise
-            elif older_than(lock, LOCK_STALE):
-                remove(lock)
-            elif time.monotonic() > deadline:
-                raise CannotWrite(
-                    f"{shown(path)}: another process is writing it; record again, or remove {shown(lock)}"
-                ) from None
-            else:
-                time.sleep(0.02)
-        else:
-            break
+def locked(path: Path) -> Iterator[str]:
+    """Hold the lock of `path`, making its folders; gives how the names of its temporary files begin.
+
+    The system lets go of it when the process ends, so that nobody waits for a dead one. Whoever holds it also clears
+    away what a killed writer of this file has left. Raises CannotWrite where another one holds it for long.
+    """
+    os.makedirs(taken(path.parent), exist_ok=True)
+    token = f"{TEMPORARY}{hashlib.sha256(path.name.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+    lock = path.parent / f"{token}.lock"
+    handle, sure = held_lock(path, lock)
     try:
-        os.close(handle)
-        yield
+        if sure:
+            for name in names_in(path.parent):
+                if name.startswith(f"{token}-"):
+                    remove(path.parent / name)
+        yield token
     finally:
-        remove(lock)
+        if os.name == "posix":
+            remove(lock)  # while it is ours
+        shut(handle)
+        if os.name != "posix":
+            remove(lock)  # Windows removes no open file, and so none that another process waits for
+
+
+def held_lock(path: Path, lock: Path) -> tuple[int, bool]:
+    """The lock file, open and ours; and whether the system holds others off, which some file systems cannot."""
+    refusal: OSError | None = None
+    for _ in range(LOCK_TRIES):
+        try:
+            handle = os.open(taken(lock), os.O_RDWR | os.O_CREAT | NOFOLLOW | NONBLOCK | BINARY, 0o666)
+        except OSError as error:
+            if not busy(error):  # on Windows one that is being removed can be met
+                raise
+            refusal = error
+        else:
+            try:
+                ours = hold(handle)
+                if ours is None or (ours and stands(lock, handle)):
+                    return handle, bool(ours)
+            except BaseException:
+                shut(handle)
+                raise
+            shut(handle)
+            refusal = None
+        time.sleep(LOCK_PAUSE)
+    if refusal is not None:
+        raise refusal
+    raise CannotWrite(f"{shown(path)}: another process is writing it, and has been for a while; record again")
+
+
+def stands(path: Path, handle: int) -> bool:
+    """Whether the open file is still the one at `path`, and not one that was removed meanwhile."""
+    if os.name != "posix":  # where nobody removes an open file
+        return True
+    try:
+        there, held = os.lstat(taken(path)), os.fstat(handle)
+    except FileNotFoundError:
+        return False
+    return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
 
 
 def sweep(folder: Path) -> None:
@@ -181,32 +230,35 @@ def sweep(folder: Path) -> None:
 
 
 class Appending:
-    """A new file that grows record by record; readable by its owner alone. Flushed to the system, not to the disk."""
+    """A new file that grows record by record; readable by its owner alone. Flushed to the system, not to the disk.
+
+    It is held while it is open: `growing` tells a file that somebody still adds to from one that was left behind.
+    """
 
     def __init__(self, path: Path) -> None:
         """Create the file and its folders. Raises CannotWrite."""
         self.path = path
-        try:
+        with refusals(path):
             os.makedirs(taken(path.parent), exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | NOFOLLOW | BINARY
             self._handle: int | None = os.open(taken(path), flags, 0o600)
-        except OSError as error:
-            raise cannot_write(path, error) from None
+        hold(self._handle)
 
     def append(self, data: bytes) -> None:
         """Add `data`. Raises CannotWrite; then nothing more can be added."""
         if self._handle is None:
             return
         try:
-            write_all(self._handle, data)
-        except OSError as error:
+            with refusals(self.path):
+                write_all(self._handle, data)
+        except CannotWrite:
             self.close()
-            raise cannot_write(self.path, error) from None
+            raise
 
     def close(self, *, keep: bool = True) -> None:
         """Close it, and remove it unless it is to be kept."""
         if self._handle is not None:
-            os.close(self._handle)
+            shut(self._handle)
             self._handle = None
         if not keep:
             remove(self.path)
@@ -214,6 +266,7 @@ class Appending:
 
 def private(folder: Path) -> None:
     """Make `folder`, and keep it and everything in it out of git. Raises CannotWrite."""
+    sweep(folder)
     if not exists(folder / ".gitignore"):
         write_whole(folder / ".gitignore", "*\n")
 
@@ -238,6 +291,23 @@ def move_all(moves: Sequence[tuple[Path, Path, str]]) -> None:
         raise
 
 
+def refuse_links(path: Path, top: Path) -> None:
+    """Raise SnapshotUnreadable where a folder between `path` and `top` is a link: it may lead out of the project."""
+    for folder in path.parents:
+        if folder == top or not folder.is_relative_to(top):
+            return
+        if linked(folder):
+            raise SnapshotUnreadable("lies behind a link, which is not followed; make it a folder", file=shown(folder))
+
+
+def linked(path: Path) -> bool:
+    """Whether a link stands at `path`."""
+    try:
+        return stat.S_ISLNK(os.lstat(taken(path)).st_mode)
+    except OSError:
+        return False
+
+
 def exists(path: Path) -> bool:
     """Whether anything stands at `path`, a dead link too."""
     try:
@@ -254,10 +324,8 @@ def real(path: Path) -> Path:
 
 def unlink(path: Path) -> None:
     """Remove a file. Raises CannotWrite."""
-    try:
+    with refusals(path, "removed"):
         insist(lambda: os.unlink(taken(path)))
-    except OSError as error:
-        raise cannot_write(path, error, "removed") from None
 
 
 def delete(path: Path, top: Path) -> None:
@@ -292,7 +360,9 @@ def write_all(handle: int, data: bytes) -> None:
     """Write everything, however little the system takes at a time."""
     view = memoryview(data)
     while view:
-        view = view[os.write(handle, view) :]
+        if not (written := os.write(handle, view)):
+            raise OSError(errno.EIO, "the system took nothing")
+        view = view[written:]
 
 
 def insist(action: Callable[[], T]) -> T:
@@ -312,16 +382,36 @@ def busy(error: OSError) -> bool:
     return getattr(error, "winerror", None) in SHARING_VIOLATIONS
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the rename last, where a folder can be synced at all; the file is in its place already."""
+def growing(path: Path) -> bool | None:
+    """Whether a process that is alive still adds to the file at `path`; None where that cannot be told."""
+    with plain(path) as handle:
+        free = hold(handle)
+    return None if free is None else not free
+
+
+def sync_folder(path: Path) -> None:
+    """Make the rename to `path` last, where a folder can be synced at all. Raises CannotWrite: it is written then."""
     if os.name != "posix":
         return
     try:
-        handle = os.open(taken(folder), os.O_RDONLY)
+        handle = os.open(taken(path.parent), os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
-            os.close(handle)
+            shut(handle)
+    except OSError as error:
+        if error.errno in UNCONFIRMED:
+            said = (error.strerror or str(error)).lower()
+            raise CannotWrite(
+                f"{shown(path)}: is written, but the disk did not confirm it: {said}.\n"
+                "A power cut may bring back what stood there before: check the disk, and record again."
+            ) from None
+
+
+def shut(handle: int) -> None:
+    """Close a file of which nothing more is wanted."""
+    try:
+        os.close(handle)
     except OSError:
         pass
 
@@ -351,9 +441,9 @@ def below(folder: Path, ending: str) -> list[Path]:
 
 
 def older_than(path: Path, seconds: float) -> bool:
-    """Whether a file was last written so long ago; False for one that is gone."""
+    """Whether a file was last written so long ago, or, as clocks are set, will be; False for one that is gone."""
     try:
-        return time.time() - os.lstat(taken(path)).st_mtime > seconds
+        return abs(time.time() - os.lstat(taken(path)).st_mtime) > seconds
     except OSError:
         return False
 

@@ -29,7 +29,7 @@ HASH_LENGTH = 10
 WHOLE_NAME = re.compile(r"[a-z_][a-z0-9_]*(?:::[a-z_][a-z0-9_]*)*")
 WHOLE_FILE = re.compile(r"[a-z_][a-z0-9_]*\.[a-z][a-z0-9_]*")
 """What needs no hash. No hyphen, which begins a hash; no dot but one that the slug can only have from there."""
-UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
+UNSAFE = re.compile(r"[^a-z0-9_.]+")
 RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)", re.IGNORECASE)
 
 
@@ -57,7 +57,7 @@ def slug(text: str, identity: str, length: int, *, whole: bool) -> str:
 def hashed(text: str, identity: str, length: int) -> str:
     """`text` as far as a file name may hold it, a hyphen and a short hash of `identity`."""
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_LENGTH]
-    safe = UNSAFE.sub("-", text)[: length - HASH_LENGTH - 1].strip("-.")
+    safe = UNSAFE.sub("-", text.lower())[: length - HASH_LENGTH - 1].strip("-.")
     if RESERVED.match(safe) or not safe:
         safe = f"_{safe}"[: length - HASH_LENGTH - 1]
     return f"{safe}-{digest}"

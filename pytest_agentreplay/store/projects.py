@@ -81,6 +81,14 @@ def configured(root: Path, key: str) -> object:
     return {**ours, **ours.get("ini_options", {})}.get(key)
 
 
+def is_file(path: Path) -> bool:
+    """Whether a file stands at `path`; none does where no system takes the name."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
     """The root of the project and the test's file, for the test `nodeid` that the snapshot `file` names.
 
@@ -91,7 +99,7 @@ def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
         raise SnapshotUnreadable(f"{nodeid!r:.80} is no test of this project", file=shown(file), place="header")
     module = nodeid.partition("::")[0]
     for up in file.parents:
-        if (up / module).is_file() and file.is_relative_to((up / module).parent):
+        if is_file(up / module) and file.is_relative_to((up / module).parent):
             return up, up / module
     root = root_above(file.parent)
     return root, root / module

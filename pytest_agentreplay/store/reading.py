@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.store import files
+from pytest_agentreplay.store.projects import ini_value, root_above
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
@@ -15,4 +16,11 @@ if TYPE_CHECKING:
 
 def load(path: str | Path) -> Snapshot:
     """The snapshot in a file, whichever test it belongs to. Raises SnapshotError, naming the file and the place."""
-    return codec.loads(files.read(Path(path)), file=shown(path))
+    return codec.loads(data(path), file=shown(path))
+
+
+def data(path: str | Path) -> bytes:
+    """The bytes of a snapshot, as many as its project allows. Raises SnapshotError."""
+    file = Path(path)
+    limit = ini_value(root_above(file.absolute().parent), "agentreplay_largest") or ""
+    return files.read(file, int(limit) if limit.isdecimal() else None)

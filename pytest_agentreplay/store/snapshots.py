@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal as journal_codec
-from pytest_agentreplay.core.shell import quoted
-from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing
+from pytest_agentreplay.core.shell import selecting
+from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout, nearby
 from pytest_agentreplay.store.shown import shown
 
@@ -20,14 +20,18 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Exchange, Header, Run
 
+JOURNALS_KEPT = 14 * 24 * 3600.0
+"""Seconds for which the journal of a killed recording waits for a person."""
+
 
 class Store:
     """The files of the project at `root`; snapshots lie in `directory` beside the tests."""
 
-    def __init__(self, root: Path, directory: str = layout.DIRECTORY) -> None:
-        """Touches nothing."""
+    def __init__(self, root: Path, directory: str = layout.DIRECTORY, largest: int = files.LARGEST) -> None:
+        """Touches nothing. No snapshot of more than `largest` bytes is read or written."""
         self.root = root
         self.directory = directory
+        self.largest = largest
         self._read: dict[Path, str | None] = {}
         self._around: dict[Path, list[Path]] = {}
         self._stated: dict[Path, str | None] = {}
@@ -42,10 +46,10 @@ class Store:
         Raises SnapshotMissing, SnapshotUnreadable, SnapshotTooNew, or SnapshotMisplaced when it is another test's.
         """
         try:
-            data = files.read(path)
+            data = self.data(path)
         except SnapshotMissing:
             self._read[path] = None
-            message = f"no snapshot is recorded for this test; record it: pytest --snapshot-record {quoted(nodeid)}"
+            message = f"no snapshot is recorded for this test; record it: pytest --snapshot-record {selecting(nodeid)}"
             raise SnapshotMissing(message, file=shown(path)) from None
         self._read[path] = hashlib.sha256(data).hexdigest()
         snapshot = codec.loads(data, file=shown(path))
@@ -66,33 +70,76 @@ class Store:
 
     def edited(self, path: Path) -> list[str]:
         """What in the file at `path` is not what was sealed: "exchange 3", "header"."""
-        return codec.edited(files.read(path), file=shown(path))
+        return codec.edited(self.data(path), file=shown(path))
 
-    def save(self, path: Path, text: str) -> None:
-        """Write a snapshot, unless the file has changed since `load`. Raises CannotWrite."""
+    def data(self, path: Path) -> bytes:
+        """The bytes of the snapshot at `path`. Raises SnapshotMissing, or SnapshotUnreadable."""
+        files.refuse_links(path, layout.test_folder(path, self.directory))
+        return files.read(path, self.largest)
+
+    def save(self, path: Path, text: str) -> str:
+        """Write a snapshot, unless the file has changed since `load`; gives its sha256. Raises CannotWrite."""
+        self._refuse(path, layout.test_folder(path, self.directory), text)
         files.sweep(path.parent)
         if path in self._read:
             files.write_if_unchanged(path, text, self._read[path])
         else:
             files.write_whole(path, text)
-        self._read[path] = hashlib.sha256(text.encode()).hexdigest()
+        self._read[path] = saved = hashlib.sha256(text.encode()).hexdigest()
+        self._clear_journals(path)
+        return saved
 
-    def restore(self, path: Path, data: bytes | None) -> None:
-        """Put back what stood at `path` before a `save`; None for nothing. Raises CannotWrite."""
+    def _clear_journals(self, path: Path) -> None:
+        """Remove what killed runs have left: journals of the test that is recorded at `path` now, and old ones."""
+        folder = layout.journal_path(self.root, path, "").parent
+        for name in files.names_in(folder):
+            journal = folder / name
+            if layout.home_path(journal) != path and not files.older_than(journal, JOURNALS_KEPT):
+                continue
+            try:
+                if files.growing(journal) is False:
+                    files.remove(journal)
+            except SnapshotError:  # gone meanwhile, or no file of ours
+                pass
+
+    def restore(self, path: Path, data: bytes | None, saved: str) -> None:
+        """Put back what stood at `path` before a `save` that gave `saved`; None for nothing.
+
+        Raises CannotWrite, also where another process has written it since.
+        """
         if data is None:
-            files.remove(path)
+            files.remove_if_unchanged(path, saved)
         else:
-            files.write_whole(path, data)
+            files.write_if_unchanged(path, data, saved)
 
     def save_pending(self, path: Path, text: str) -> Path:
         """Keep a run that waits for a person to put it at `path`; gives where. Raises CannotWrite."""
-        files.private(layout.private_folder(self.root))
         pending = layout.pending_path(self.root, path)
+        self._refuse(pending, self.root, text)
+        files.private(layout.private_folder(self.root))
         files.write_whole(pending, text)
         return pending
 
+    def _refuse(self, path: Path, top: Path, text: str = "") -> None:
+        """Raise CannotWrite for a place behind a link, or a text that is not read again."""
+        try:
+            files.refuse_links(path, top)
+        except SnapshotUnreadable as error:
+            raise CannotWrite(str(error)) from None
+        self.fits(path, len(text.encode()))
+
+    def fits(self, path: Path, size: int) -> None:
+        """Raise CannotWrite for a snapshot of `size` bytes or more, where that is too large to be read again."""
+        if size > self.largest:
+            msg = (
+                f"{shown(path)}: {size:,} bytes are more than the {self.largest:,} that are read again; "
+                "record less in one test, or raise agentreplay_largest in the ini file"
+            )
+            raise CannotWrite(msg)
+
     def journal_for(self, path: Path, header: Header) -> Journal:
         """The journal of a recording for `path` that begins now. Raises CannotWrite where nothing can be written."""
+        self._refuse(layout.journal_path(self.root, path, ""), self.root)
         files.private(layout.private_folder(self.root))
         token = f"{os.getpid()}-{secrets.token_hex(3)}"
         return Journal(layout.journal_path(self.root, path, token), header)

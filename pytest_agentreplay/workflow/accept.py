@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal
-from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.redaction.secret_names import secret_environment
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.core.shell import quoted
-from pytest_agentreplay.errors import SettingsError, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.store import files, layout, reading
 from pytest_agentreplay.store.shown import shown
-from pytest_agentreplay.store.snapshots import Store
-from pytest_agentreplay.workflow.sealing import checked
+from pytest_agentreplay.workflow.recovering import count, torn_off
+from pytest_agentreplay.workflow.sealing import CUT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 RULES_FILE = "agentreplay-rules.json"
@@ -68,51 +63,37 @@ def take(what: Path) -> str:
             "no run is pending for this snapshot; pytest --snapshot-record makes one where the old one has to stay",
             file=shown(what),
         )
-    text = files.read(run)
-    test = codec.loads(text, file=shown(run)).run.header.test
+    text = reading.data(run)
+    header = codec.loads(text, file=shown(run)).run.header
+    if CUT in header.kit:
+        raise SettingsError(
+            f"{shown(run)}: was refused, and is not whole; take the rest: "
+            f"agentreplay recover --policy FILE {quoted(shown(run))}"
+        )
     files.write_whole(home, text)
     files.remove(run)
-    return f"{shown(home)}: taken for {test}"
+    return f"{shown(home)}: taken for {header.test}"
 
 
 def journals(root: Path) -> list[str]:
-    """A line for each journal that an interrupted recording has left."""
+    """A line for each journal that an interrupted recording has left and none adds to, and for each refused run."""
     lines = []
     for file in files.below(layout.journal_folder(root), ".jsonl"):
-        run, torn = journal.read(files.read(file))
+        try:
+            if files.growing(file):
+                continue
+            run, torn = journal.read(files.read(file))
+        except SnapshotError as error:
+            lines.append(f"# {error}")
+            continue
         what = f"{run.header.test}, {count(len(run.exchanges))}" if run else "nothing readable"
         lines.append(f"agentreplay recover {quoted(shown(file))}   # {what}{torn_off(torn)}")
-    return lines
+    return lines + [
+        f"agentreplay recover --policy FILE {quoted(shown(file))}   # refused, a secret was cut out of it"
+        for file in refused(root)
+    ]
 
 
-def recover(file: Path, environ: Mapping[str, str]) -> str:
-    """Make a pending run of the journal `file` (absolute), redacted again; it is never promoted by itself.
-
-    Gives the lines to print. Raises SnapshotUnreadable for what is no journal of ours.
-    """
-    run, torn = journal.read(files.read(file))
-    home = layout.home_path(file)
-    if run is None or home is None:
-        wrong = "holds no complete record" if home is not None else "is no journal; agentreplay recover lists them"
-        raise SnapshotUnreadable(wrong, file=shown(file))
-    redaction = Redaction(Places({}))
-    for category, value in secret_environment(environ):
-        redaction.learn(category, value)
-    run = redaction.rescan(replace(run, header=replace(run.header, outcome={"status": "interrupted"})))
-    root = next(up for up in file.parents if up.name == layout.PRIVATE).parent
-    path = Store(root).save_pending(home, checked(redaction, run, shown(home)))
-    files.remove(file)
-    return (
-        f"{shown(path)}: {count(len(run.exchanges))} recovered{torn_off(torn)}\n"
-        f"agentreplay accept {quoted(shown(path))}"
-    )
-
-
-def count(calls: int) -> str:
-    """So many calls, in words."""
-    return f"{calls} call{'s' * (calls != 1)}"
-
-
-def torn_off(torn: int) -> str:
-    """What a kill has cost, if anything."""
-    return f", {torn} bytes of an unfinished record dropped" if torn else ""
+def refused(root: Path) -> list[Path]:
+    """The pending runs that the last scan has refused."""
+    return [file for file in pending(root) if CUT in codec.loads(reading.data(file), file=shown(file)).run.header.kit]

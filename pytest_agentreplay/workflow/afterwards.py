@@ -66,6 +66,8 @@ def joined(several: Iterable[Facts]) -> Facts:
     together: Facts = {name: tests for name, tests in (("late", late), ("lost", lost)) if tests}
     if looked := [part for one in found for part in one.get("looked", ())]:
         together["looked"] = looked
+    if still := next((one["open"] for one in found if "open" in one), ""):
+        together["open"] = still
     for what in ("bystanders", "outside"):
         if standing := [one[what] for one in found if what in one]:
             hosts = sorted({host for one in standing for host in one["hosts"]})

@@ -20,6 +20,7 @@ from pytest_agentreplay.boundaries.holding import Holding
 from pytest_agentreplay.boundaries.locales import locale_here
 from pytest_agentreplay.boundaries.pacing import Pacing
 from pytest_agentreplay.boundaries.zone import zone_here
+from pytest_agentreplay.codec.v1 import bodies_of
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.numbering import thinned
 from pytest_agentreplay.core.precedence import late_lanes, untangled
@@ -27,14 +28,15 @@ from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.errors import AgentReplayError, CannotWrite, SnapshotMissing
+from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotMissing
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import kit
+from pytest_agentreplay.workflow.cutting import cut
 from pytest_agentreplay.workflow.reviewing import redacted_by
 from pytest_agentreplay.workflow.scene import Ended, Scene
-from pytest_agentreplay.workflow.sealing import checked
+from pytest_agentreplay.workflow.sealing import checked, next_step, rest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,6 +81,7 @@ class Recording(Scene):
         self._ended: Ended | None = None
         self._body = 0
         self._replaced: bytes | None = None
+        self._saved = ""
 
     def guard(self) -> Guard:
         """Only listens: what no boundary took is listed at the end."""
@@ -124,6 +127,9 @@ class Recording(Scene):
                 self.told["why"] = str(error).partition("\n")[0]
                 self._keep_journal(isinstance(error, CannotWrite))
                 raise
+            except KeyboardInterrupt:
+                self._keep_journal(self.told["verdict"] == "not written")
+                raise
             self._keep_journal(False)
         return self.stragglers()
 
@@ -131,38 +137,55 @@ class Recording(Scene):
         """Undo what `end` has written: the test is run again, and this try counts for nothing."""
         match self.told["verdict"]:
             case "created" | "replaced":
-                self.store.restore(self.place.snapshot, self._replaced)
+                self.store.restore(self.place.snapshot, self._replaced, self._saved)
             case "pending":
                 files.remove(Path(str(self.told["pending"])))
         self.journal.close(keep=False)
 
     def _write(self, run: Run, keep_old: str) -> None:
         """Put `run` in its place, or beside it when the old one is kept, and tell which."""
+        self.store.fits(
+            self.place.snapshot, max((len(body) for x in run.exchanges for _, body in bodies_of(x)), default=0)
+        )
         run = self.redaction.rescan(replace(run, header=self.redaction.header(run.header)))
-        text = checked(self.redaction, run, shown(self.place.snapshot))
+        try:
+            text = checked(self.redaction, run, shown(self.place.snapshot))
+        except Leak as leak:
+            raise self._refused(leak, run) from None
         if keep_old:
             self.told["pending"] = str(self.store.save_pending(self.place.snapshot, text))
             self.told["verdict"], self.told["why"] = "pending", keep_old
         else:
-            self._replaced = None if self.previous is None else files.read(self.place.snapshot)
-            self.store.save(self.place.snapshot, text)
+            self._replaced = None if self.previous is None else self.store.data(self.place.snapshot)
+            self._saved = self.store.save(self.place.snapshot, text)
             self.told["verdict"] = "created" if self.previous is None else "replaced"
         self.told["exchanges"] = len(run.exchanges)
         self.told["outcome"] = run.header.outcome["status"]
         size = len(text.encode())
         self.told["large"] = size if 0 < self.settings.max_bytes < size else 0
 
+    def _refused(self, leak: Leak, run: Run) -> Leak:
+        """Keep what may be kept of a run that was refused; gives the error that says so."""
+        if not (text := rest(self.redaction, run)):
+            return leak
+        kept = self.store.save_pending(self.place.snapshot, text)
+        self.told["rest"] = str(kept)
+        return Leak(f"{leak}\n{next_step(shown(kept))}")
+
     def _keep_journal(self, keep: bool) -> None:
         """End the journal. One that is kept holds nothing that became known as a secret after it was written."""
         keep = keep and any(x.outcome is not None for x in self.recorder.exchanges())
+        keep = keep and not self.redaction.leaks(f"{self.journal.path.name} {self.header.test}".encode())
         self.journal.close(keep=keep)
         if not keep:
             return
-        if self.redaction.leaks(files.read(self.journal.path)):
-            try:
-                self.journal.restate(self.redaction.rescan(Run(self.header, self.recorder.exchanges())))
-            except CannotWrite:
-                return
+        try:
+            if self.redaction.leaks(files.read(self.journal.path)):
+                run, _ = cut(self.redaction, self.redaction.rescan(Run(self.header, self.recorder.exchanges())))
+                self.journal.restate(run)
+        except AgentReplayError:  # what cannot be looked through is not kept
+            files.remove(self.journal.path)
+            return
         self.told["journal"] = str(self.journal.path)
 
     def _keeps_old(self, ended: Ended) -> str:

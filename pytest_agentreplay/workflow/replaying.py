@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.boundaries import sandbox
 from pytest_agentreplay.boundaries.discrete import Discrete
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.serving import Serving
@@ -129,6 +130,8 @@ class Replay(Scene):
         self.told["turns"] = sum(1 for turn in turns(made, READER) if turn.number)
         self.told["exchanges"] = len(self.replayer.replayed())
         self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
+        self.told["network"] = "L3" if sandbox.closed() else "L1"
+        self.told["unheard"] = {} if sandbox.closed() else dict(self.watch.loaded)
         self.told["ran_on"] = self.clock.ran_on
         self.told["clock"] = self._virtual()
         if not self._whole:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries import debuggers, lanes, seams
+from pytest_agentreplay.boundaries import debuggers, lanes, sandbox, seams
 from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.gateway import Gateway
@@ -25,14 +25,14 @@ from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.freeze import Codec
-from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.store import declared
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.workflow.redacting import redaction_for
 from pytest_agentreplay.workflow.reviewing import other_policy, redacted_by
 
 if TYPE_CHECKING:
@@ -48,8 +48,14 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.gate import Gate
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Json, JsonObject, Run
+    from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
+
+NO_LOOPBACK = (
+    "the gateway listens on loopback, which agentreplay_sandbox has closed for good: say that the test needs it, "
+    'by @pytest.mark.agentreplay(allow_hosts=["127.0.0.1"]), or leave the sandbox off'
+)
 
 F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
@@ -59,14 +65,16 @@ T = TypeVar("T")
 class Place:
     """Which test this is and where it stands: node id, snapshot file, root of the project, marks, environment.
 
-    `marks` are today's directories and names by mark ("tmp", "home", ...), `environ` the process environment.
+    `marks` are today's directories and names by mark ("tmp", "home", ...), `environ` the process environment,
+    `redactors` the functions of the project that find what nobody else may read, by category.
     """
 
     test: str
     snapshot: Path
     root: Path
-    marks: Mapping[str, str]
-    environ: Mapping[str, str]
+    marks: Mapping[str, str] = field(repr=False)
+    environ: Mapping[str, str] = field(repr=False)
+    redactors: Mapping[str, Redactor | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +122,16 @@ class Scene:
         self.settings = settings
         self.annotations: JsonObject = {}
         self.told: JsonObject = {"mode": self.mode, "test": place.test, "file": str(place.snapshot)}
-        policy = settings.redacted
-        self.redaction = Redaction(Places(place.marks), allow_headers=settings.headers, policy=policy)
-        for category, value in secret_environment(place.environ, policy.secret_environment):
-            self.redaction.learn(category, value)
+        self.redaction = redaction_for(
+            place.environ,
+            place.marks,
+            headers=settings.headers,
+            policy=settings.redacted,
+            redactors=place.redactors,
+        )
         self.clock = Clock(settings.clock, clock)
         kit = kit or {}
-        self._other_policy = bool(kit) and other_policy(kit, policy)
+        self._other_policy = bool(kit) and other_policy(kit, settings.redacted)
         if isinstance(redactions := kit.get("redactions"), dict) and isinstance(tags := redactions.get("tags"), dict):
             self.redaction.recall({name: str(tag) for name, tag in tags.items()})
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)
@@ -242,6 +253,8 @@ class Scene:
     def gateway(self) -> Gateway:
         """The gateway for children of this test; made when it is first asked for."""
         if self._gateway is None:
+            if sandbox.closed():
+                raise SettingsError(NO_LOOPBACK)
             self._gateway = Gateway(
                 self.crossing,
                 recording=self.mode == "record",

@@ -11,16 +11,14 @@ from pytest_agentreplay.boundaries.gateway import Gateway
 from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import HttpCall, Run
-from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.pii import PERSONAL
-from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.redaction.secret_names import secret_environment
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.workflow.accept import accepted_rules
 from pytest_agentreplay.workflow.policies import in_force
+from pytest_agentreplay.workflow.redacting import redaction_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,9 +38,7 @@ class Serving:
         self._test = snapshot.run.header.test
         policy = in_force(root)
         self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
-        redaction = Redaction(Places(todays_places(root)), policy=policy)
-        for category, value in secret_environment(os.environ, policy.secret_environment):
-            redaction.learn(category, value)
+        redaction = redaction_for(os.environ, todays_places(root), policy=policy)
         self._crossing = Crossing(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
         self._gateway = Gateway(self._crossing, recording=False, recorded=calls, port=port)

@@ -190,6 +190,16 @@ def test_who_travelled_before_is_left_alone():
     assert not time_machine.escape_hatch.is_travelling()
 
 
+def test_a_function_of_the_tests_own_is_left_alone(monkeypatch):
+    """time-machine would write into it as if it were one of C, and end the process."""
+    monkeypatch.setattr(time, "time", lambda: 5.0)
+    clock = Clock("stepped", 1_700_000_000_000_000_000)
+    clock.start()
+    assert not clock.stepping
+    assert time.time() == 5.0
+    clock.stop()
+
+
 def test_freezegun_is_left_alone(monkeypatch):
     class FakeDatetime(dt.datetime):
         """What freezegun puts in the place of the class."""

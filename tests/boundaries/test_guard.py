@@ -14,6 +14,7 @@ import sys
 import textwrap
 import threading
 import types
+import uuid
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -22,10 +23,11 @@ import openai
 import pytest
 import trio
 
-from pytest_agentreplay.boundaries import audit, children, guard, lanes, peers, seams
+from pytest_agentreplay.boundaries import audit, children, guard, lanes, ledger, peers, seams
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.crossing import Crossing
-from pytest_agentreplay.boundaries.guard import Bystander, Entry, Guard
+from pytest_agentreplay.boundaries.guard import Bystander, Guard
+from pytest_agentreplay.boundaries.ledger import Entry
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.core.recorder import Recorder
@@ -110,6 +112,13 @@ def udp():
     return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 
+def card():
+    """A socket whose `send` puts any packet on the wire, and is not heard; only its superuser may make one."""
+    raw = types.SimpleNamespace(family=socket.AF_PACKET, close=lambda: None)
+    raw.bind = lambda address: sys.audit("socket.bind", raw, address)
+    return raw
+
+
 def act(make, method, *args):
     with closing(make()) as sock:
         getattr(sock, method)(*args)
@@ -123,6 +132,7 @@ WAYS_OUT = {
     "the class of C": (lambda: act(_socket.socket, "connect", DISCARD), "connect", "127.0.0.1:9"),
     "sendto": (lambda: act(udp, "sendto", b"x", DISCARD), "send", "127.0.0.1:9"),
     "sendmsg": (lambda: act(udp, "sendmsg", [b"x"], [], 0, DISCARD), "send", "127.0.0.1:9"),
+    "bind to a network card": (lambda: act(card, "bind", ("lo", 0)), "bind", "AF_PACKET ('lo', 0)"),
     "bind to all": (lambda: act(tcp, "bind", ("0.0.0.0", 0)), "bind", "0.0.0.0:0"),
     "bind to none": (lambda: act(tcp, "bind", ("", 0)), "bind", "0.0.0.0:0"),
     "getaddrinfo": (lambda: socket.getaddrinfo("db.example.com", 5432), "lookup", "db.example.com:5432"),
@@ -194,7 +204,12 @@ def test_the_table_of_events_is_tried_whole(monkeypatch):
     for go, *_ in WAYS_OUT.values():
         with guarded(), pytest.raises(ReplayDiverged):
             go()
-    assert guard.EVENTS - heard == {"_winapi.CreateProcess", "os.startfile", "os.spawn"}  # Windows raises these
+    assert guard.EVENTS - heard | {peers.MADE} == {
+        *("_winapi.CreateProcess", "os.startfile", "os.spawn"),  # Windows raises these
+        peers.LOADED,
+        peers.MADE,  # where the sandbox is closed: see test_sandbox.py
+        "cpython.PyInterpreterState_New",
+    }
 
 
 @pytest.mark.parametrize(
@@ -248,6 +263,24 @@ def test_a_swallowed_refusal_stays_in_the_ledger():
     (entry,) = watch.ledger
     assert entry.count == 3
     assert entry.line().startswith("3 connects to 127.0.0.1:9 from test_guard.py:")
+
+
+def test_another_interpreter_is_refused_as_a_child_is():
+    """It has no audit hook. CPython makes an error of its own of the refusal; the ledger does not mind."""
+    interpreters = __import__("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
+    with guarded() as watch, pytest.raises((ReplayDiverged, RuntimeError, MemoryError)):
+        interpreters.create()
+    assert [(entry.kind, entry.target) for entry in watch.ledger] == [("child", "interpreter")]
+
+
+def test_what_the_agent_loads_in_c_is_noted(tmp_path):
+    with guarded() as watch:
+        ctypes.CDLL(None)
+        ctypes.cdll.LoadLibrary(ctypes.util.find_library("c"))
+        uuid.uuid1()
+    assert watch.ledger == []
+    assert watch.loaded.keys() == {"the C library", ctypes.util.find_library("c")}
+    assert all(line.startswith("test_guard.py:") for line in watch.loaded.values())
 
 
 # --- declared hosts and programs ------------------------------------------------------------------------------------
@@ -781,7 +814,7 @@ def test_entries_read_well():
     assert Entry("child", "git", "a.py:3 in f", 2).line() == "2 child processes git from a.py:3 in f"
     assert Entry("send", "[::1]:53", "", 1).line() == "1 datagram to [::1]:53"
     assert Entry("library", "grpc", "", 1).line() == "1 call by the library grpc"
-    assert set(guard._WORDS) == {"child", "library", *peers.SOCKET_EVENTS.values()}
+    assert set(ledger.WORDS) == {"child", "library", "socket", *peers.SOCKET_EVENTS.values()}
 
 
 def test_an_ipv6_peer_is_written_in_brackets():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -104,11 +106,13 @@ data = st.one_of(
     ),
 )
 failure = st.builds(Failure, text, text, st.lists(value, max_size=2).map(tuple), st.lists(text, max_size=2).map(tuple))
-headers = st.lists(st.tuples(text, text), max_size=3).map(tuple)
+whole = st.integers(1 - 2**63, 2**63 - 1)
+one_line = text.map(lambda words: re.sub(r"[\r\n\0]", " ", words))
+headers = st.lists(st.tuples(one_line, one_line), max_size=3).map(tuple)
 http_call = st.builds(HttpCall, text, text, headers, data.map(Body))
 http_reply = st.builds(
     HttpReply,
-    st.integers(),
+    st.integers(100, 599),
     text,
     st.sampled_from(["HTTP/1.1", "HTTP/2", ""]),
     headers,
@@ -120,21 +124,28 @@ http_reply = st.builds(
 tool_reply = st.builds(
     ToolReply, value, st.none() | st.lists(value, max_size=3).map(tuple), st.none() | failure, st.booleans()
 )
-reading = st.none() | st.integers(-(10**20), 10**20)
+reading = st.none() | whole
 exchange = st.builds(
     Exchange,
     http_call | st.builds(ToolCall, text, mapping),
     st.none() | http_reply | tool_reply | failure,
-    st.integers(),
-    st.none() | st.integers(),
+    st.sampled_from([1, 10, 2**62]),
+    st.none() | st.just(2**62 + 7),
     st.sampled_from(["main", "main.1"]) | text,
-    st.integers(),
+    whole,
     st.booleans(),
-    st.none() | st.integers(),
-    st.builds(Timing, st.integers(0, 10**20), reading, reading),
+    st.none() | st.just(0),
+    st.builds(Timing, st.integers(0, 2**63 - 1), reading, reading),
 )
-header = st.builds(Header, text, text, st.integers(), st.integers(), mapping, mapping)
-runs = st.builds(Run, header, st.lists(exchange, max_size=7).map(tuple))
+header = st.builds(Header, text, text, whole, whole, mapping, mapping)
+
+
+def numbered(exchanges: list[Exchange]) -> tuple[Exchange, ...]:
+    """No two exchanges begin at once."""
+    return tuple(replace(x, start=x.start + n) for n, x in enumerate(exchanges))
+
+
+runs = st.builds(Run, header, st.lists(exchange, max_size=7).map(numbered))
 
 
 def bodies(run: Run) -> list[bytes]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec import interning, parsing, readings, v1
+from pytest_agentreplay.codec import integrity, interning, readings
 from pytest_agentreplay.codec.blobs import COLUMNS, LARGEST
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text("utf-8")
@@ -56,5 +57,12 @@ def test_the_figures_on_the_page_are_those_of_the_code():
     assert f"lines of {COLUMNS} columns" in PAGE
     assert f"{LARGEST >> 20} MB" in PAGE
     assert f"{interning.LONG} characters" in PAGE
-    assert v1.FORM in PAGE
-    assert parsing.canonical_digest({k: v for k, v in json.loads(EXAMPLE).items() if k != "integrity"}) in EXAMPLE
+    assert integrity.FORM in PAGE
+
+
+def test_the_digest_is_what_the_page_says_it_is():
+    above, _, _ = EXAMPLE.rpartition(',\n "integrity"')
+    seal = json.loads(EXAMPLE)["integrity"]
+    assert hashlib.sha256(b"agentreplay/snapshot/v2\0" + above.encode()).hexdigest() == seal["digest"]
+    rest = json.dumps({key: value for key, value in seal.items() if key != "self"}, separators=(",", ":"))
+    assert hashlib.sha256(b"agentreplay/snapshot/v1\0" + rest.encode()).hexdigest() == seal["self"]

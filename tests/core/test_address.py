@@ -44,3 +44,11 @@ def test_no_url_is_an_error(url):
 
 def test_bytes_that_are_no_text_stay_distinct():
     assert split("http://a/?q=%ff").query != split("http://a/?q=%fe").query
+
+
+def test_a_placeholder_in_the_user_info_is_no_address():
+    url = split("http://user:[[redacted:key:2]]@127.0.0.1:9/login?q=[[redacted:key:1]]")
+    assert (url.userinfo, url.host, url.port, url.path) == ("user:[[redacted:key:2]]", "127.0.0.1", 9, "/login")
+    assert url.query == (("q", "[[redacted:key:1]]"),)
+    elsewhere = split("http://localhost/a?q=[[redacted:key:1]]&to=a@b")
+    assert (elsewhere.userinfo, elsewhere.query) == ("", (("q", "[[redacted:key:1]]"), ("to", "a@b")))

@@ -23,7 +23,6 @@ from pytest_agentreplay.core.redaction.policy import Policy
 
 SHIPPED = Path(__file__).resolve().parents[1] / "corpus"
 CORPUS = Path(os.environ.get("AGENTREPLAY_CORPUS", SHIPPED))
-EXCEPTIONS = SHIPPED / "exceptions.txt"
 URL = "https://api.example.test/v1/chat"
 JSON = ("Content-Type", "application/json")
 STANDS = (
@@ -228,17 +227,9 @@ def rows(chosen):
     return pytest.mark.parametrize("row", chosen, ids=[row["id"] for row in chosen])
 
 
-def excepted():
-    lines = EXCEPTIONS.read_text(encoding="utf-8").splitlines() if EXCEPTIONS.exists() else []
-    return {line.split("#")[0].strip() for line in lines} - {""}
-
-
 @rows([row for row in POSITIVE if row not in DECISIONS])
 def test_the_value_comes_off_whole_and_no_more(row):
-    wrong = failures(row)
-    if row["category"] in excepted() and row["needs"] == "context":
-        pytest.skip("a decision, listed with its reason")
-    assert not wrong
+    assert failures(row) == []
 
 
 def changes(row):

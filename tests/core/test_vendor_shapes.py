@@ -322,3 +322,12 @@ def test_keys_begin_as_the_page_shows(category):
 
 def test_the_page_holds_no_key():
     assert found(PAGE) == []
+
+
+def test_pictures_are_not_looked_at_and_long_tokens_are():
+    picture = base64.b64encode(bytes(range(256)) * 16).decode().replace("/", "+").rstrip("=")
+    key = "AKIA" + "QWERTYUI23456723"
+    assert list(find_vendors(f"{picture}+{key}+{picture}".encode())) == []
+    assert list(find_vendors(f"{picture} {key} {picture}".encode()))
+    token = f"eyJ{picture[:40]}.eyJ{picture * 2}.{picture[:40]}".replace("+", "-").encode()
+    assert list(find_vendors(token)) == [(0, len(token.rstrip(b"=")), "jwt")]

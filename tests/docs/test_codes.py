@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.report.findings import FREEZE
+from pytest_agentreplay.report.findings import FREEZE, REDACTED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "codes.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (AR-\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
 
 
 def test_there_is_a_section_for_each_code_and_for_no_other():
-    assert list(SECTIONS) == [*(kind.code for kind in Kind), FREEZE]
+    assert list(SECTIONS) == [*(kind.code for kind in Kind), FREEZE, REDACTED]
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.code)

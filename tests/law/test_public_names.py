@@ -15,11 +15,11 @@ import pytest_agentreplay
 PACKAGE = Path(__file__).resolve().parents[2] / "pytest_agentreplay"
 
 NAMES = [
-    "AgentReplayError", "CannotFreeze", "CannotRedirect", "CannotWrite", "Closed", "Codec", "Difference", "Divergence", "Exchange",
+    "AgentReplayError", "CannotFreeze", "CannotRedirect", "CannotSign", "CannotWrite", "Closed", "Codec", "Difference", "Divergence", "Exchange",
     "Failure", "Frame", "FrameCall", "FramesReply", "HttpCall", "HttpReply", "Kind", "Leak", "PolicyError", "ReplayDiverged", "Run", "RunView", "SettingsError",
     "Snapshot", "SnapshotEdited", "SnapshotError", "SnapshotMisplaced", "SnapshotMissing", "SnapshotTooNew", "SnapshotUnreadable",
     "ToolCall", "ToolReply", "__version__", "agent", "assert_same_run", "first_divergence",
-    "load",
+    "load", "secret",
 ]  # fmt: skip
 """A name that is here stays for good; a new one is added on purpose."""
 

@@ -16,6 +16,7 @@ FILES = sorted(file for room in PURE for file in (PACKAGE / room).rglob("*.py"))
 VALUES = {
     "__future__",
     "abc",
+    "array",
     "base64",
     "binascii",
     "builtins",

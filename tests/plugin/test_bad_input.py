@@ -105,6 +105,7 @@ DAMAGED = {
         lambda good: b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n",
         "git lfs pull",
     ),
+    "marked": (lambda good: b"\xef\xbb\xbf" + good, "byte order mark"),
     "binary": (lambda good: b"\x00\xff" + good, "UTF-8"),
     "another document": (lambda good: b'{"name": "package"}', "schemaVersion"),
 }
@@ -295,6 +296,28 @@ def test_a_full_disk_leaves_the_old_snapshot_and_a_journal_that_can_be_read(reco
             assert f"{left - 1} call" in listed.stdout
             journal.unlink()
     told(recorded.record(WRITES_LEFT="100"), 0)
+
+
+def test_a_recording_that_nobody_could_read_again_is_not_written(recorded):
+    recorded.write(
+        conftest=(
+            "def pytest_sessionstart():\n    from pytest_agentreplay.store import files\n    files.LARGEST = 20_000\n"
+        )
+    )
+    for more in ("'x' * 30_000", "','.join(map(str, range(3_500)))"):
+        recorded.edit("test_shop.py", '"Where is A-17?"', f'"Where is A-17?" + {more}')
+        text = told(recorded.record())
+        assert f"{SNAPSHOT}: would hold " in text
+        assert "none of more than 20,000 is read" in flat(text)
+        assert recorded.home.read_bytes() == RECORDED["text"]
+        recorded.edit("test_shop.py", f'"Where is A-17?" + {more}', '"Where is A-17?"')
+
+
+def test_line_ends_of_windows_are_no_edit(recorded):
+    recorded.home.write_bytes(RECORDED["text"].replace(b"\n", b"\r\n"))
+    text = told(recorded.run(), 0)
+    assert "edited" not in text
+    assert recorded.command("verify", recorded.home).returncode == 0
 
 
 def test_a_killed_recording_leaves_the_old_snapshot_and_can_be_recovered(recorded):

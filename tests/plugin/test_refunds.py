@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+
+import pytest
 
 SCRIPT = Path(__file__).parents[1] / "refunds.py"
 
@@ -32,3 +35,70 @@ print(sorted(refunds.count(len(late), late).values()))
 """
     done = run(source=("-c", source))
     assert done.stdout == "[1, 1, 1, 1]\n", done.stdout + done.stderr
+
+
+HOLES = {
+    "a miss falls through": (
+        """
+        ask = Replayer.ask
+        def holed(self, call, moment):
+            verdict = ask(self, call, moment)
+            return Forward(0) if isinstance(verdict, Refuse) else verdict
+        Replayer.ask = holed
+        """,
+        ["another order", "swallowed", "tried again and again", "past the override", "by another tool"],
+    ),
+    "an answer is asked for live": (
+        """
+        ask = Replayer.ask
+        def holed(self, call, moment):
+            ask(self, call, moment)
+            return Forward(0)
+        Replayer.ask = holed
+        """,
+        ["by its name", "as a partial", "as a bound method", "by __wrapped__", "retried after an exception"],
+    ),
+    "a stub runs what it stands for": (
+        """
+        call = tool_replaying.Replaying.call
+        def holed(self, *, awaitable):
+            for body in vault._BODIES.values():
+                if body.__name__ == "refund":
+                    body("hole")
+            return call(self, awaitable=awaitable)
+        tool_replaying.Replaying.call = holed
+        """,
+        ["by its name", "in a registry", "in a closure", "retried after an exception", "in a thread"],
+    ),
+    "children are not heard": ("Guard.hear = lambda *_: None", ["in a child process"]),
+}
+
+
+@pytest.mark.parametrize("hole", HOLES)
+def test_a_hole_in_the_gate_is_seen(hole):
+    """With the gate broken on purpose the count is not 0: a count that cannot see this would mean nothing."""
+    planted, names = HOLES[hole]
+    source = f"""
+import sys
+sys.path.insert(0, {str(SCRIPT.parent)!r})
+import refunds
+from pytest_agentreplay.boundaries import tool_replaying, vault
+from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.core.gate import Forward, Refuse
+from pytest_agentreplay.core.replayer import Replayer
+Replayer.settle = Replayer.part = lambda *_, **__: None
+{textwrap.dedent(planted)}
+def paid_in_a_replay(way):
+    with refunds.tempfile.TemporaryDirectory() as folder:
+        root = refunds.Path(folder).resolve()
+        refunds.run_once(root, way, "record")
+        before = refunds.paid()
+        try:
+            refunds.run_once(root, way, "replay")
+        except refunds.Failed:
+            pass
+        return refunds.paid() - before
+print(sorted(way.name for way in refunds.WAYS if way.name in {names!r} and paid_in_a_replay(way)))
+"""
+    done = run(source=("-c", source))
+    assert done.stdout == f"{sorted(names)}\n", done.stdout + done.stderr

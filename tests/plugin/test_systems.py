@@ -87,6 +87,6 @@ def test_it(agentreplay, order):
     assert 'pytest --snapshot-record "tests/test_more.py::test_it[A 17]"' in missing.stdout
     recorded = project.record("tests")
     told = re.search(r"recorded  (\S+) \(created", recorded.stdout)[1]
-    assert told.startswith("tests/__agent_snapshots__/test_more/test_it-A-17-")
+    assert told.startswith("tests/__agent_snapshots__/test_more/test_it-a-17-")
     assert (project.root / told).is_file()
     assert "\\" not in json.loads((project.root / told).read_text(encoding="utf-8"))["header"]["test"]

@@ -34,7 +34,7 @@ def test_one_line():
 
 
 def test_a_workflow_command_cannot_be_ended():
-    assert github("100%\r\n::error::x\x1b") == "100%25\\r%0A::error::x\\x1b"
+    assert github("100%\r\n::error::x\x1b") == "100%25\\r%0A\\x3a:error::x\\x1b"
 
 
 @settings(derandomize=True, max_examples=300, deadline=None)

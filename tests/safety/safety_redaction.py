@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
+import re
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,10 +26,11 @@ SURE = {"pattern", "luhn", "checksum", "known-value", "opt-in"}
 MEGABYTE = 1_000_000
 TURNS = 40
 FASTEST = 10.0
-WORDS = (
+WORDS = re.findall(
+    r"\w+",
     "the order of the customer was refunded because its carrier lost the parcel in transit yesterday please confirm that"
-    " the amount has been credited to the account which the database returned with the following rows and a status"
-).split()
+    " the amount has been credited to the account which the database returned with the following rows and a status",
+)
 
 
 def harness() -> ModuleType:
@@ -36,9 +39,6 @@ def harness() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Its nouns look themselves up by the name of their module.
-    import sys
-
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
@@ -99,7 +99,9 @@ def speed_of(bodies: list[bytes]) -> float:
     redactions = [Redaction(Places({"root": "/home/ada/project", "tmp": "/tmp/pytest-of-ada"})) for _ in bodies]
     for redaction in redactions:
         redaction.learn("key", "tok" + "-a-key-of-the-environment")
-    calls = [HttpCall("POST", "https://api.test/v1/chat", (("content-type", "application/json"),), Body(b)) for b in bodies]
+    calls = [
+        HttpCall("POST", "https://api.test/v1/chat", (("content-type", "application/json"),), Body(b)) for b in bodies
+    ]
     begun = time.process_time()
     for redaction, call in zip(redactions, calls, strict=True):
         assert redaction.call(call) is not None

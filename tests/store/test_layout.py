@@ -60,7 +60,7 @@ def test_what_was_lost_is_made_up_for_by_a_hash(name):
 
 
 def test_a_readable_rest_stays():
-    assert path("t.py::TestShop::test_refund[eur-1]").name.startswith("TestShop.test_refund-eur-1-")
+    assert path("t.py::TestShop::test_refund[eur-1]").name.startswith("testshop.test_refund-eur-1-")
 
 
 def test_long_module_names():

@@ -172,7 +172,7 @@ def test_a_lock_that_is_being_removed_is_waited_for(tmp_path, monkeypatch):
     assert (tmp_path / "x").read_text(encoding="utf-8") == "new"
     Removing.left = 10_000
     monkeypatch.setattr(files, "os", Removing())
-    monkeypatch.setattr(files, "LOCK_PATIENCE", 0.05)
+    monkeypatch.setattr(files, "LOCK_TRIES", 3)
     with pytest.raises(CannotWrite, match="being removed"):
         files.write_if_unchanged(tmp_path / "y", "new", None)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import parse_qsl, urlsplit
 
+HIDDEN = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)([^/?#@]*\[\[redacted:[^/?#@]*)@")
+"""A placeholder in the user info."""
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
@@ -34,8 +37,9 @@ class Url:
 @lru_cache(maxsize=512)
 def split(url: str) -> Url:
     """The parts of `url`; what no parser takes is a path of its own, never an error."""
+    hidden = HIDDEN.match(url)  # to a parser its brackets are those of IPv6
     try:
-        found = urlsplit(url)
+        found = urlsplit(hidden[1] + url[hidden.end() :] if hidden else url)
         host, port = (found.hostname or "").rstrip("."), found.port
     except ValueError:
         return Url("", "", None, url)
@@ -45,7 +49,7 @@ def split(url: str) -> Url:
         port=None if port == _DEFAULT_PORTS.get(found.scheme) else port,
         path=found.path or "/",
         query=pairs(found.query),
-        userinfo=found.netloc.rpartition("@")[0],
+        userinfo=hidden[2] if hidden else found.netloc.rpartition("@")[0],
         fragment=found.fragment,
     )
 

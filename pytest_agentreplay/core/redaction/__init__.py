@@ -25,15 +25,17 @@ from pytest_agentreplay.core.redaction.known import Known, is_bare_number
 from pytest_agentreplay.core.redaction.pii import PERSONAL, names_a_person
 from pytest_agentreplay.core.redaction.placeholders import Placeholders
 from pytest_agentreplay.core.redaction.policy import PLAIN
+from pytest_agentreplay.core.redaction.redactors import broken
 from pytest_agentreplay.core.redaction.remembering import Remembering
 from pytest_agentreplay.core.redaction.rewriting import Rewriting
 from pytest_agentreplay.core.redaction.spans import disjoint, splice
+from pytest_agentreplay.core.redaction.torn import torn
 from pytest_agentreplay.core.redaction.urls import ENCODED, redact_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, JsonObject, Outcome, Run
+    from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, Json, JsonObject, Outcome, Run
     from pytest_agentreplay.core.redaction.detecting import Found
     from pytest_agentreplay.core.redaction.places import Places
     from pytest_agentreplay.core.redaction.policy import Policy
@@ -73,6 +75,7 @@ class Redaction:
         kinds: Any = {"named": self._named, "placed": self._placed if policy.paths else None}
         self._inward = Rewriting(self._everything, self._applied, self._opaque, decoders or {}, **kinds)
         self._again = Rewriting(self._secrets, self._applied, self._opaque, decoders or {}, **kinds)
+        self._shown = Rewriting(self._certain, lambda _: None)
         self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, decoders or {}, "{{")
 
     def learn(self, category: str, value: str) -> bool:
@@ -129,6 +132,23 @@ class Redaction:
     def text(self, text: str) -> str:
         """A text of our own making (an assertion's message, a warning) as it may be stored."""
         return self._inward.text(text)
+
+    def hide(self, text: str) -> str:
+        """A text as it may be shown: without known values and keys of vendors, with today's places as they are."""
+        return torn(self._shown.text(text), self._known.secrets, self._instead)
+
+    def hide_tree(self, tree: Json) -> Json:
+        """Plain data as it may be shown."""
+        return self._shown.tree(tree)
+
+    def opaque(self, data: bytes) -> bytes:
+        """What stands for something that cannot be kept at all."""
+        return self._opaque(data)
+
+    @property
+    def broken(self) -> dict[str, str]:
+        """By category, what the redactors of the project have raised: then nothing is clean."""
+        return broken(self._policy.shapes)
 
     def header(self, header: Header) -> Header:
         """A run's header as it may be stored; once, since marks are protected anew each time."""
@@ -237,7 +257,9 @@ class Redaction:
         kept = []
         for name, value in headers:
             lower = name.lower()
-            if value and (lower in self._policy.headers or not header_rules.kept_in_reply(lower, self._extra)):
+            if lower == "set-cookie":
+                value = header_rules.without_cookie(value, self._cookie)  # noqa: PLW2901  the value that is stored
+            elif value and (lower in self._policy.headers or not header_rules.kept_in_reply(lower, self._extra)):
                 self._note("header")
                 value = self._placeholder("header", value).decode()  # noqa: PLW2901  the value that is stored
             elif name.lower() in {"location", "link", "content-location"}:
@@ -245,12 +267,21 @@ class Redaction:
             kept.append((name, value))
         return tuple(kept)
 
+    def _cookie(self, value: str) -> str:
+        if self._placeholders.pattern.fullmatch(as_bytes(value)):
+            return value
+        self._note("cookie")
+        return self._placeholder("cookie", value).decode()
+
     def _opaque(self, data: bytes) -> bytes:
         self._note("opaque")
         return self._placeholders.of("opaque", hashlib.sha256(data).hexdigest())
 
     def _secrets(self, data: bytes, stream: bool) -> list[Span]:
         return self._joined_first(data, self._found) if stream else self._found(data)
+
+    def _certain(self, data: bytes, stream: bool) -> list[Span]:  # noqa: ARG002  Finder
+        return [self._span(data, hit) for hit in self._detector.last(data)]
 
     def _everything(self, data: bytes, stream: bool) -> list[Span]:
         if self._began is None:

@@ -14,6 +14,7 @@ from pytest_agentreplay.core.redaction.encodings import as_text
 from pytest_agentreplay.core.redaction.json_paths import find_paths
 from pytest_agentreplay.core.redaction.named import find_named
 from pytest_agentreplay.core.redaction.pii import find_pii, find_strict
+from pytest_agentreplay.core.redaction.spoken import find_spoken
 from pytest_agentreplay.core.redaction.vendors import find_vendors
 from pytest_agentreplay.core.redaction.views import TooDeep, View, below, beside, percented, spells_letters
 
@@ -87,7 +88,7 @@ class Detector:
                 if known:
                     yield carried(reading, known, ours)
                 if shapes is not None and reading.shaped:
-                    found += carried(reading, by_rule(text, shapes), ours)
+                    found += carried(reading, self._by_rule(text, shapes), ours)
                 if own is not None:
                     others += carried(reading, by_rule(text, own), ours)
         except TooDeep as deep:
@@ -99,10 +100,15 @@ class Detector:
         taken = united([found])
         yield [hit for hit in others if not any(hit.start < other.end and other.start < hit.end for other in taken)]
 
+    def _by_rule(self, text: bytes, shapes: Finder) -> Iterator[Found]:
+        found = by_rule(text, shapes)
+        return (hit for hit in found if hit.category not in self._policy.without) if self._policy.without else found
+
     def _shapes(self, text: bytes) -> Iterator[Hit]:
         yield from find_vendors(text)
         yield from find_credentials(text)
         yield from find_named(text, self._policy.names)
+        yield from find_spoken(text)
 
     def _own(self, text: bytes) -> Iterator[Hit]:
         """What a policy asks for."""

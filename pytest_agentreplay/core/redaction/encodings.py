@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
@@ -28,8 +28,8 @@ class Guise:
     """Needles that can only occur where both `sign`, one for many guises, and `gate` do: few scans clear them all."""
 
     sign: bytes
-    gate: bytes
-    needles: tuple[bytes, ...]
+    gate: bytes = field(repr=False)
+    needles: tuple[bytes, ...] = field(repr=False)
 
 
 def as_bytes(text: str) -> bytes:

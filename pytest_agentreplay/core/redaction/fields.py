@@ -30,7 +30,10 @@ TOKENS = names(
     " csrfmiddleware webhook"
 )
 DIGITS = names("password passwd pwd passcode pin otp")
-PARAMETERS = names("code sig signature sid session sessionid")
+PARAMETERS = names("code sig signature hmac sid session sessionid")
+GLUED = ("password", "passwd", "passphrase", "secret", "apikey", "secretkey", "accesskey", "authtoken")
+"""What names end in that are written without a border between their words: PGPASSWORD."""
+AGAIN = names("confirmation confirm again repeat repeated")
 HARMLESS = names("policy hint strength reset expired required length field input label prompt min max id ids hash")
 
 SHORTEST = 6
@@ -60,7 +63,7 @@ _RANDOM = re.compile(rb"[A-Za-z0-9_\-+/=.~%:]{12,}\Z")
 def strength(name: str) -> Strength:
     """What a field's name says of its value; "" for nothing."""
     words = [word.lower() for word in WORDS.findall(name)]
-    while len(words) > 1 and words[-1].isdigit():
+    while len(words) > 1 and (words[-1].isdigit() or words[-1] in AGAIN):
         words.pop()
     if not words or words[-1] in HARMLESS_LAST or words[-1] in HARMLESS or "max" in words:
         return ""
@@ -77,6 +80,8 @@ def strength(name: str) -> Strength:
         return "" if before in HARMLESS_BEFORE_TOKEN else "weak"
     if last in {"auth", "pass", "csrf", "xsrf"}:
         return "weak"
+    if last.endswith(GLUED):
+        return "digits" if last.endswith("password") else "strong"
     return "parameter" if last in PARAMETERS else ""
 
 
@@ -103,4 +108,11 @@ def believed(said: Strength, value: bytes, *, quoted: bool) -> bool:
         return b" " not in value.strip() or looks_random(value.replace(b" ", b""))
     if said in {"strong", "digits"}:
         return any(48 <= byte < 58 for byte in value) or len(value) >= 20
-    return looks_random(value)
+    return looks_random(value) or (quoted and is_drawn(value))
+
+
+def is_drawn(value: bytes) -> bool:
+    """Whether a value is of one word, and has signs beside both cases and digits, as passwords that are drawn have."""
+    if len(value) < 10 or b" " in value or value.isalnum():
+        return False
+    return value not in (value.lower(), value.upper()) and any(48 <= byte < 58 for byte in value)

@@ -14,7 +14,7 @@ from pytest_agentreplay.core.redaction.secret_names import CATEGORY, looks_secre
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_agentreplay.core.model import Headers
 
@@ -101,3 +101,15 @@ def set_cookies(headers: Headers) -> Iterator[str]:
     for name, value in headers:
         if name.lower() == "set-cookie":
             yield from cookie_values([value.partition(";")[0]])
+
+
+def without_cookie(header: str, instead: Callable[[str], str]) -> str:
+    """A Set-Cookie value with the cookie's name and attributes, so that a client's jar works on it in a replay."""
+    pair, mark, attributes = header.partition(";")
+    name, sign, value = pair.partition("=")
+    plain = value.strip().strip('"')
+    if not sign:
+        return instead(header) if header.strip() else header
+    if not plain:
+        return header
+    return f"{name}={instead(plain)}{mark}{attributes}"

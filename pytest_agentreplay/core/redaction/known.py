@@ -50,6 +50,11 @@ class Known:
         self._secrets: dict[str, Secret] = {}
         self._guises: dict[bytes, list[tuple[bytes, tuple[bytes, ...], Secret]]] = {}
 
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """What is known."""
+        return tuple(self._secrets.values())
+
     def learn(self, category: str, value: str, also: Iterable[str] = ()) -> bool:
         """Know `value` from now on; gives whether it is long and rare enough. The lines of a long value count too.
 

@@ -23,6 +23,7 @@ class Policy:
     `keep_headers` are stored beyond the shipped list. The values of the variables `secret_environment` count as known;
     those of `environment` may be stored. `personal` are the categories whose placeholders match exactly. `placeholders`
     says by category what stands instead, `{n}` being the number. `digest` is that of what is said, "" for nothing.
+    `without` are categories whose shipped shapes are not looked for: no file says so, only code.
     """
 
     pii: bool = False
@@ -37,6 +38,7 @@ class Policy:
     personal: frozenset[str] = frozenset()
     placeholders: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     digest: str = ""
+    without: frozenset[str] = frozenset()
 
 
 PLAIN = Policy()
@@ -62,6 +64,7 @@ def joined(*policies: Policy) -> Policy:
         placeholders=MappingProxyType(
             {kind: text for policy in reversed(given) for kind, text in policy.placeholders.items()}
         ),
+        without=frozenset[str]().union(*(policy.without for policy in given)),
         digest=joined_digest(policy.digest for policy in given if policy.digest),
     )
 

@@ -6,7 +6,7 @@ square of its length; here only what stands between the common head and the comm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ KEPT = 4
 class Seen:
     """A text, what was found in it, and under which state."""
 
-    text: bytes
+    text: bytes = field(repr=False)
     spans: list[Span]
     state: Hashable
 

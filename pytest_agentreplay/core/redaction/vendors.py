@@ -117,6 +117,10 @@ def within_base64(data: bytes, at: int) -> bool:
     return data[at - 1 : at] in (b"/", b"+") and BASE64.fullmatch(data, max(at - 64, 0), at) is not None
 
 
+MEDIA = 4096
+"""So long a run without a full stop is a picture, a sound or a file in base64: it is hashed, and not looked at."""
+
+
 def find_vendors(data: bytes) -> Iterator[tuple[int, int, str]]:
     """Every key in a text, in order, as (start, end, category). Looks only where enough characters of a key stand.
 
@@ -128,7 +132,8 @@ def find_vendors(data: bytes) -> Iterator[tuple[int, int, str]]:
     while begin >= 0:
         end = flat.find(b" ", begin)
         end = len(data) if end < 0 else end
-        for start in starts().finditer(data, begin, end - SHORTEST + 1):
+        media = end - begin >= MEDIA and b"." not in data[begin:end]
+        for start in () if media else starts().finditer(data, begin, end - SHORTEST + 1):
             at = start.start()
             if at < done or (hit := match(data, at)) is None:
                 continue

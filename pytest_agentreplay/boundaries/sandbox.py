@@ -1,0 +1,169 @@
+"""The kernel's part of a closed network, on Linux: from `close` on, this process and all it starts make no sockets.
+
+A seccomp filter, inherited over fork and exec and never lifted, refuses every family of sockets but those that stay on
+this machine by their nature, and io_uring, which makes sockets past the system calls. What C code, a Rust client or a
+child tries fails with "Permission denied"; what Python tries is still told by the guard, which hears of the socket.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+import struct
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Machine(NamedTuple):
+    """What the kernel calls an architecture, and the numbers that the filter needs there."""
+
+    audit: int
+    seccomp: int
+    socket: int
+    highest: int
+
+
+MACHINES = {
+    "x86_64": Machine(0xC000003E, seccomp=317, socket=41, highest=0x3FFFFFFF),
+    "aarch64": Machine(0xC00000B7, seccomp=277, socket=198, highest=0xFFFFFFFF),
+}
+"""By the name of `uname`. Above `highest` are the calls of x32, which would be socket calls of another number."""
+
+IO_URING = (425, 426, 427)
+"""Setup, enter and register: the same everywhere."""
+
+INSIDE = tuple(
+    family for name in ("AF_UNIX", "AF_NETLINK", "AF_ALG") if (family := getattr(socket, name, None)) is not None
+)
+"""Families that reach the kernel or a file. Event loops, `multiprocessing` and name look-ups need them."""
+
+_LOAD, _EQUAL, _GREATER, _RETURN = 0x20, 0x15, 0x25, 0x06
+_ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_NUMBER, _ARCHITECTURE, _FIRST = 0, 4, 16  # offsets in `struct seccomp_data`; the low half of the first argument
+_NO_NEW_PRIVILEGES, _FILTER, _ALL_THREADS = 38, 1, 1
+
+_closed = False
+
+
+def closed() -> bool:
+    """Whether this process can make no socket any more."""
+    return _closed
+
+
+def missing() -> str:
+    """Why this system has no such filter; "" where it should have one."""
+    if sys.platform != "linux":
+        return f"{sys.platform} has no such filter, the network is closed at L1 only"
+    machine = os.uname().machine
+    if machine not in MACHINES or sys.maxsize < 2**32 or sys.byteorder != "little":
+        return f"the filter is written for {' and '.join(MACHINES)} of 64 bits, and this is {machine}"
+    return ""
+
+
+def close() -> str:
+    """Close the network for this process for good, all its threads included. Gives "" or why that cannot be done."""
+    global _closed  # noqa: PLW0603  a filter is for the whole process
+    if _closed:
+        return ""
+    if sys.platform != "linux":
+        return missing()
+    if why := missing() or _install(MACHINES[os.uname().machine]):
+        return why
+    if why := _still_open():
+        return why
+    _closed = True
+    return ""
+
+
+def program(machine: Machine) -> list[tuple[int, int, int, int]]:
+    """The filter: (code, jump if true, jump if false, value) of each instruction."""
+    refuse_socket = (_RETURN, 0, 0, _ERROR | errno.EACCES)
+    refuse = (_RETURN, 0, 0, _ERROR | errno.EPERM)
+    allow = (_RETURN, 0, 0, _ALLOW)
+    families = [(_EQUAL, len(INSIDE) - number, 0, family) for number, family in enumerate(INSIDE)]
+    rings = [(_EQUAL, 0, 1, number) for number in IO_URING]
+    return [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, machine.audit),
+        (_RETURN, 0, 0, _KILL),  # a program of another architecture: its numbers mean other calls
+        (_LOAD, 0, 0, _NUMBER),
+        (_GREATER, 0, 1, machine.highest),
+        refuse,
+        *(step for ring in rings for step in (ring, refuse)),
+        (_EQUAL, 1, 0, machine.socket),
+        allow,
+        (_LOAD, 0, 0, _FIRST),
+        *families,
+        refuse_socket,
+        allow,
+    ]
+
+
+def _install(machine: Machine) -> str:
+    import ctypes
+
+    steps = program(machine)
+    packed = b"".join(struct.pack("=HBBI", *step) for step in steps)
+    code = ctypes.create_string_buffer(packed, len(packed))
+    whole = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    syscall = libc.syscall
+    syscall.restype = ctypes.c_long
+    longs = [ctypes.c_ulong(number) for number in (_NO_NEW_PRIVILEGES, 1, 0, 0, 0)]
+    if libc.prctl(*longs) != 0:
+        return f"the kernel keeps the filter off: {os.strerror(ctypes.get_errno())}"
+    there = ctypes.create_string_buffer(whole, len(whole))
+    asked = (ctypes.c_long(machine.seccomp), ctypes.c_ulong(_FILTER), ctypes.c_ulong(_ALL_THREADS))
+    failed = syscall(*asked, ctypes.byref(there))
+    if failed > 0:
+        return f"the thread {failed} has a filter of its own"
+    return f"the kernel takes no filter: {os.strerror(ctypes.get_errno())}" if failed else ""
+
+
+def _still_open() -> str:
+    """Try it: a kernel that takes a filter and minds none would be told as a closed one."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
+    except PermissionError:
+        return ""
+    return "the kernel took the filter, and makes sockets all the same"
+
+
+def ways_out() -> list[str]:
+    """The sockets that are open already and lead off this machine, or could: no filter closes these."""
+    return sorted({named for one in _sockets() if (named := _named(one))})
+
+
+def _sockets() -> Iterator[socket.socket]:
+    """Each open socket of this process, for as long as it is looked at."""
+    waiting = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(None)  # with one, a second look would change how the first one blocks
+    try:
+        for entry in [*Path("/proc/self/fd").iterdir()]:
+            try:
+                if not stat.S_ISSOCK(os.fstat(int(entry.name)).st_mode):
+                    continue
+                one = socket.socket(fileno=os.dup(int(entry.name)))
+            except OSError:  # closed meanwhile
+                continue
+            with one:
+                yield one
+    finally:
+        socket.setdefaulttimeout(waiting)
+
+
+def _named(one: socket.socket) -> str:
+    if one.family in INSIDE:
+        return ""
+    try:
+        there = one.getpeername()
+    except OSError:
+        there = one.getsockname()
+    host, port = there[:2] if isinstance(there, tuple) else (there, 0)
+    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"

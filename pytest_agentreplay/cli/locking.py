@@ -1,0 +1,130 @@
+"""The verbs about whole folders of snapshots: whether they are whole and sealed, locking them, signing the lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, HttpReply
+from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
+from pytest_agentreplay.report.escape import line
+from pytest_agentreplay.store import files, layout, locks, reading, signatures
+from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+
+def tell(text: str) -> None:
+    """Print what may hold the names of files and the words of people, on one line."""
+    say(line(text))
+
+
+def warn(error: Exception | str, code: int) -> int:
+    """Say on stderr, on one line, what is not right; gives `code`."""
+    return complain(line(str(error)), code)
+
+
+def verify(options: argparse.Namespace) -> int:
+    """`agentreplay verify PATH... [--signers FILE]`: files, or folders that hold them, with the locks in these."""
+    folders = [path for path in options.paths if path.is_dir()]
+    if options.signers is not None and len(folders) < len(options.paths):
+        return warn("--signers: name the folders whose locks were signed, and no single file", USAGE)
+    targets = [
+        file for path in options.paths for file in (files.below(path, layout.SUFFIX) if path in folders else [path])
+    ]
+    guards = [lock for folder in folders for lock in locks.within(folder.absolute())]
+    if not (targets or guards or options.signers):
+        return warn(f"there is no *.snapshot.json below {', '.join(map(shown, options.paths))}", NOTHING)
+    worst = max([SAME, *map(verified, targets), *map(compared, guards)])
+    if options.signers is not None:
+        worst = max([worst, *(signed(folder / locks.NAME, options.signers) for folder in folders)])
+    return worst
+
+
+def verified(file: Path) -> int:
+    """Say whether one snapshot is whole and sealed, and who has resealed it."""
+    try:
+        data = reading.data(file)
+        snapshot = codec.loads(data, file=shown(file))
+        restore(snapshot)
+        edited = [] if snapshot.sealed else codec.edited(data, file=shown(file))
+    except SnapshotError as error:
+        return warn(error, USAGE if isinstance(error, SnapshotMissing) else DAMAGED)
+    if edited:
+        return warn(f"{shown(file)}: edited after it was sealed: {', '.join(edited)}", DAMAGED)
+    if snapshot.broken:
+        return warn(f"{shown(file)}: {snapshot.broken}; restore the file from git", DAMAGED)
+    tell(f"{shown(file)}: whole and sealed")
+    for revision in snapshot.revisions:
+        day = f" {revision['at']}" if revision.get("at") else ""
+        tell(f"    resealed{day}: {revision.get('reason', '')}")
+    return SAME
+
+
+def restore(snapshot: codec.Snapshot) -> None:
+    """Restore every body of a snapshot. Raises SnapshotUnreadable for one that does not come back."""
+    for x in snapshot.run.exchanges:
+        for side in (x.call, x.outcome):
+            if isinstance(side, HttpCall | HttpReply | FrameCall | FramesReply):
+                side.body.data  # noqa: B018  restoring it is the check
+
+
+def compared(lock: Path) -> int:
+    """Say whether the snapshots are those of their lock."""
+    try:
+        found = locks.check(lock)
+    except SnapshotError as error:
+        return warn(error, DAMAGED)
+    for difference in found:
+        warn(f"{shown(lock)}: {difference}", DAMAGED)
+    if found:
+        return warn(f"if that is meant: agentreplay lock {quoted(shown(lock.parent))}", DAMAGED)
+    tell(f"{shown(lock)}: the snapshots are those that were locked")
+    return SAME
+
+
+def signed(lock: Path, signers: Path) -> int:
+    """Say who has signed a lock."""
+    try:
+        name = signatures.signer(lock, signers)
+    except SnapshotError as error:
+        return warn(error, DAMAGED)
+    tell(f"{shown(lock)}: signed by {name}")
+    return SAME
+
+
+def lock(options: argparse.Namespace) -> int:
+    """`agentreplay lock [DIR] [--check | --sign KEY]`."""
+    folder = options.folder.absolute() if options.folder is not None else root_above(Path.cwd())
+    file = folder / locks.NAME
+    if options.check and options.sign is not None:
+        return warn("--check and --sign: what is signed is what was just locked; give one of them", USAGE)
+    if not folder.is_dir():
+        return warn(f"{shown(folder)}: there is no such folder", USAGE)
+    if options.check:
+        return compared(file)
+    if not files.exists(file) and not any(locks.snapshots(folder)):
+        return warn(f"there is no *.snapshot.json below {shown(folder)}", NOTHING)
+    done = locks.write(folder)
+    if isinstance(done, list):
+        for why in done:
+            warn(why, DAMAGED)
+        return warn(f"{shown(file)}: not written; restore these, or agentreplay reseal FILE --reason WHY", DAMAGED)
+    tell(f"{shown(file)}: {done} snapshot{'s' * (done != 1)} locked")
+    if options.sign is not None:
+        tell(f"{shown(signatures.sign(file, options.sign))}: signed")
+    return SAME
+
+
+def remind(changed: Iterable[Path]) -> None:
+    """Say which locks no longer fit, now that these snapshots were written or removed by hand."""
+    root = root_above(Path.cwd())
+    for file in dict.fromkeys(file for snapshot in changed for file in locks.over(snapshot.absolute(), root)):
+        if locks.told(file):
+            tell(f"{shown(file)}: no longer fits; to lock what is there: agentreplay lock {quoted(shown(file.parent))}")

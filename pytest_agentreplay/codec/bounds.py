@@ -1,0 +1,45 @@
+"""How deep and how full a JSON text is, counted on its bytes before anything is built of them.
+
+A few bytes of a hostile file can ask for a thousand times their size once they are parsed, or for a deeper stack than
+there is. Brackets and commas outside of strings say so at once, a piece of the text at a time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate
+
+DEEPEST = 64
+"""Levels of nesting in a file. What a run holds beyond its share of them is stored as text."""
+
+FULLEST = 3_200_000
+"""Brackets and commas in a file: about 256 MB when they are lists, objects and values."""
+
+_PIECE = 1 << 20
+_MARKS = b'"[]{},'
+_OTHER = bytes(set(range(256)) - set(_MARKS))
+_STEPS = bytes({"[": 1, "{": 1, "]": 255, "}": 255}.get(chr(code), 0) for code in range(256))
+
+
+def exceeded(data: bytes) -> str:
+    """Why `data` is too much to be parsed, "" when it is not."""
+    depth = marks = at = 0
+    inside = False
+    held = b""
+    while at < len(data):
+        piece = held + data[at : at + _PIECE]
+        at += _PIECE
+        whole = piece.rstrip(b"\\") if at < len(data) else piece  # an escape is not cut in two
+        held = piece[len(whole) :]
+        # A quote that is escaped ends no string; a backslash that is escaped escapes no quote.
+        parts = whole.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHER).split(b'"')
+        found = b"".join(parts[inside::2])
+        inside ^= len(parts) % 2 == 0
+        steps = array("b", found.translate(_STEPS))
+        if max(accumulate(steps, initial=depth)) > DEEPEST:
+            return "nested too deep"
+        depth += sum(steps)
+        marks += len(found)
+        if marks > FULLEST:
+            return f"more than {FULLEST:,} brackets and commas"
+    return ""

@@ -1,0 +1,67 @@
+"""Spoken values: what stands beside a name without a `=` or `:` between them, in commands, XML, code and sentences.
+
+    --password VALUE      -u name:VALUE      sshpass -p VALUE      machine host login me password VALUE
+    <password>VALUE</password>      <add key="ApiKey" value="VALUE"/>      environ["TOKEN"] = "VALUE"
+    the password is VALUE
+
+Beside so weak a sign a value has to look random, too; in XML and code the name decides.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.redaction.fields import believed, is_stand_in, looks_random, strength
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_VALUE = rb"(?P<value>[^\s\"'`<>\\;|&()]{8,160})"
+_OPTION = re.compile(rb"--(?P<name>[a-z][\w-]{1,40})[ \t]{1,4}[\"']?" + _VALUE)
+_USER = re.compile(rb"(?:-u|--user|--proxy-user)[ =][\"']?[^\s\"':/]{1,64}:" + _VALUE)
+_LOGIN = re.compile(rb"(?:sshpass|docker login|podman login|helm registry login)[^\n]{0,80}? -p ?[\"']?" + _VALUE)
+_ELEMENT = re.compile(rb"<(?P<name>[A-Za-z][\w:.-]{1,40})>(?P<value>[^<>\s]{6,512})</")
+_ATTRIBUTES = re.compile(
+    rb"(?:key|name)=[\"'](?P<name>[\w:.-]{2,60})[\"']\s{1,4}value=[\"'](?P<value>[^\"'<>]{6,512})[\"']"
+)
+_SUBSCRIPT = re.compile(
+    rb"\[[\"'](?P<name>[\w.-]{2,60})[\"']\][ \t]{0,4}=[ \t]{0,4}[\"'](?P<value>[^\"'\s\\]{6,512})[\"']"
+)
+_SUBJECTS = (b"password", b"passphrase", b"passwd", b"passcode", b"api key", b"api_key", b"api-key", b"access token")
+_SENTENCE = re.compile(rb"(?:[ \t]{1,4}(?i:is|was)[ \t]{1,4}|[ \t]{1,4}|:)[\"'`]?" + _VALUE)
+_WORDLIKE = re.compile(rb"[/.~-].*|.*://.*|[0-9TZ:.+-]*", re.DOTALL)
+
+
+def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
+    """Where such values stand, as (start, end, category)."""
+    lower = text.lower()
+    if b"--" in text:
+        for hit in _OPTION.finditer(text):
+            if strength(hit["name"].decode()) not in {"", "parameter"}:
+                yield from random_value(hit)
+    for sign, pattern in ((b"-u", _USER), (b" -p", _LOGIN)):
+        if sign in text:
+            for hit in pattern.finditer(text):
+                yield from random_value(hit)
+    for sign, pattern in ((b"</", _ELEMENT), (b"value=", _ATTRIBUTES), (b"] =", _SUBSCRIPT), (b"]=", _SUBSCRIPT)):
+        if sign in text:
+            for hit in pattern.finditer(text):
+                said = strength(hit["name"].decode())
+                if said not in {"", "parameter"} and believed(said, hit["value"], quoted=True):
+                    yield *hit.span("value"), CATEGORY
+    for subject in _SUBJECTS:
+        at = lower.find(subject)
+        while at >= 0:
+            at += len(subject)
+            if (sentence := _SENTENCE.match(text, at)) is not None:
+                yield from random_value(sentence)
+            at = lower.find(subject, at)
+
+
+def random_value(hit: re.Match[bytes]) -> Iterator[tuple[int, int, str]]:
+    """The value of a match, if it looks random; the full stop behind it is none of it. A date and a path do not."""
+    value = hit["value"].rstrip(b".,:!?")
+    if looks_random(value) and not is_stand_in(value) and _WORDLIKE.fullmatch(value) is None:
+        yield hit.start("value"), hit.start("value") + len(value), CATEGORY

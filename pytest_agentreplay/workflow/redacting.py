@@ -1,0 +1,51 @@
+"""Makes the redaction of one run, of what the environment tells, what was named, what code and policy add."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.boundaries.secrets import named
+from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
+from pytest_agentreplay.core.redaction.redactors import shapes_of
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pytest_agentreplay.core.redaction.redactors import Redactor
+
+
+def redaction_for(
+    environ: Mapping[str, str],
+    marks: Mapping[str, str] | None = None,
+    *,
+    headers: Iterable[str] = (),
+    policy: Policy = PLAIN,
+    redactors: Mapping[str, Redactor | None] | None = None,
+) -> Redaction:
+    """A redaction that knows what there is to know before a run begins."""
+    if redactors:
+        asked = {category: redactor for category, redactor in redactors.items() if redactor is not None}
+        without = policy.without | redactors.keys() - asked.keys()
+        policy = replace(policy, shapes=(*policy.shapes, *shapes_of(asked)), without=without)
+    made = Redaction(Places(marks or {}), allow_headers=headers, policy=policy)
+    told = secret_environment(environ, policy.secret_environment)
+    for category, value in (*told, *((CATEGORY, value) for value in named())):
+        made.learn(category, value)
+    return made
+
+
+def stored_id(nodeid: str, known: Redaction, anew: Callable[[], Redaction], nth: str) -> str:
+    """The id of a test as it may be stored: a secret among its parameters is a placeholder, numbered in this id alone.
+
+    So the id is the same whatever the secret of a machine is. `known` tells whether there is one, `anew` makes another
+    that has numbered nothing. `nth` says which parameters of the function they are, and tells two ids apart that differ
+    in secrets only. Files, classes and functions are code, and stay.
+    """
+    name, bracket, parameters = nodeid.partition("[")
+    if known.hide(parameters) == parameters:
+        return nodeid
+    return f"{name}{bracket}{anew().hide(parameters).removesuffix(']')}#{nth}]"

@@ -1,0 +1,323 @@
+"""The seal, byte class by byte class: what is a change and what is not, what is named, and what revisions tell."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.codec import integrity, parsing, pretty
+from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotUnreadable
+
+SAFETY = Path(__file__).parents[1] / "safety" / "safety_integrity.py"
+NUMBERS = {"float": 1.0, "whole": 1, "minus": -0.0, "zero": 0, "small": 1e-7, "big": 10**25, "tiny": 0.1}
+IMAGES = ["QUJD" * 1100, "QUJE" * 1100]
+
+
+def run() -> Run:
+    ask = json.dumps({"messages": [{"role": "user", "content": "Where is my order? " * 9}], "n": 1}).encode()
+    pictures = json.dumps({"images": IMAGES}).encode()
+    return Run(
+        Header("tests/test_a.py::test_b", "2026-11-20T10:00:00Z", 1763632800 * 10**9, 42, {"status": "passed"}),
+        (
+            Exchange(
+                HttpCall("POST", "http://a/v1", body=Body(ask)),
+                HttpReply(200, body=Body(b'{"a":"1"}'), cuts=(9,)),
+                1,
+                2,
+            ),
+            Exchange(ToolCall("lookup", {"id": "A-1"}), ToolReply(NUMBERS), 3, 4),
+            Exchange(ToolCall("lookup", {"id": "A-2"}), ToolReply("grün 😀 \x1b[1m"), 5, 6),
+            Exchange(HttpCall("POST", "http://a/v2", body=Body(pictures)), HttpReply(200), 7, 8),
+        ),
+    )
+
+
+TEXT = codec.dumps(run())
+DOC = json.loads(TEXT)
+DIGEST = DOC["integrity"]["digest"]
+
+
+def sealed(text: str) -> bool:
+    snapshot = codec.loads(text, file="f")
+    assert snapshot.sealed is not bool(codec.edited(text, file="f"))
+    return snapshot.sealed
+
+
+def swapped(old: str, new: str) -> str:
+    assert TEXT.count(old) == 1, old
+    return TEXT.replace(old, new)
+
+
+def tree(**new: object) -> str:
+    """The file with other top-level values, reformatted."""
+    return json.dumps({**DOC, **new})
+
+
+def listed(*order: int) -> list:
+    return [DOC["exchanges"][n] for n in order]
+
+
+# What is no change.
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        pytest.param(TEXT, id="as written"),
+        pytest.param(TEXT.replace("\n", "\r\n"), id="CRLF"),
+        pytest.param(TEXT.rstrip("\n"), id="no newline at the end"),
+        pytest.param(TEXT + "\n \n", id="newlines at the end"),
+        pytest.param(TEXT.replace("\n ", "\n\t"), id="tabs"),
+        pytest.param(json.dumps(DOC), id="one line, escaped"),
+        pytest.param(json.dumps(DOC, ensure_ascii=False), id="one line"),
+        pytest.param(json.dumps(DOC, indent=4), id="four spaces"),
+        pytest.param(swapped('"float": 1.0', '"float": 1.00'), id="1.00 is 1.0"),
+        pytest.param(swapped('"float": 1.0', '"float": 10e-1'), id="10e-1 is 1.0"),
+        pytest.param(swapped("1e-07", "0.0000001"), id="another spelling of a small number"),
+        pytest.param(swapped('"zero": 0', '"zero": -0'), id="-0 is the integer 0"),
+        pytest.param(swapped('"tiny": 0.1', '"tiny": 0.1000000000000000055'), id="the same float to its last digit"),
+        pytest.param(swapped("grün", "gr\\u00FCn"), id="an escape"),
+        pytest.param(swapped("😀", "\\ud83d\\ude00"), id="an escaped pair of surrogates"),
+        pytest.param(swapped("http://a/v2", "http:\\/\\/a\\/v2"), id="escaped slashes"),
+    ],
+)
+def test_another_spelling_of_the_same_content_is_sealed(same):
+    assert sealed(same)
+    assert codec.loads(same, file="f").digest == DIGEST
+    assert codec.identity(same.encode(), file="f") == (DOC["integrity"]["self"], 4)
+
+
+# What is a change, and what is named.
+
+HEADER, REVISED = DOC["header"], [{"from": "a", "to": "b", "reason": "because"}]
+KEYS_OF_THE_HEADER = dict(reversed(HEADER.items()))
+KEYS_OF_THE_FILE = {key: DOC[key] for key in ("needs", "schemaVersion", "header", "exchanges", "blobs", "integrity")}
+SEAL = DOC["integrity"]
+(BLOB, OTHER) = DOC["blobs"]
+
+
+def in_the_seal(**new: object) -> str:
+    return tree(integrity={**{key: value for key, value in SEAL.items() if key not in new or new[key] is not None}, **{
+        key: value for key, value in new.items() if value is not None
+    }})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("edited", "named"),
+    [
+        pytest.param(swapped('"whole": 1', '"whole": 2'), ["exchange 2"], id="a value"),
+        pytest.param(swapped('"whole": 1', '"whole": 1.0'), ["exchange 2"], id="1 is not 1.0"),
+        pytest.param(swapped('"float": 1.0', '"float": 1'), ["exchange 2"], id="1.0 is not 1"),
+        pytest.param(swapped('"minus": -0.0', '"minus": 0.0'), ["exchange 2"], id="-0.0 is not 0.0"),
+        pytest.param(swapped('"whole": 1', '"whole": true'), ["exchange 2"], id="1 is not true"),
+        pytest.param(swapped('"whole": 1', '"whole": "1"'), ["exchange 2"], id="1 is not a text"),
+        pytest.param(swapped('"big": 1', '"big": 2'), ["exchange 2"], id="a big number"),
+        pytest.param(swapped("grün", "gru\u0308n"), ["exchange 3"], id="another Unicode form of the same letter"),
+        pytest.param(swapped("grün", "grün "), ["exchange 3"], id="a space in a text"),
+        pytest.param(swapped('lookup", "arguments": {"id": "A-2', 'lookup", "arguments": {"id": "A-3'), ["exchange 3"], id="an argument"),
+        pytest.param(tree(header=KEYS_OF_THE_HEADER), ["header"], id="the order of keys"),
+        pytest.param(tree(header={**HEADER, "test": "tests/test_a.py::test_c"}), ["header"], id="the test"),
+        pytest.param(tree(header={**HEADER, "kit": {"policy": "sha256:0"}}), ["header"], id="the kit"),
+        pytest.param(tree(exchanges=listed(0, 2, 1, 3)), ["the order of exchanges 2, 3"], id="two swapped"),
+        pytest.param(tree(exchanges=listed(0, 1, 3)), ["1 gone after exchange 2"], id="one gone"),
+        pytest.param(tree(exchanges=listed(0, 1, 1, 2, 3)), ["exchange 3 (added)"], id="one twice"),
+        pytest.param(tree(exchanges=[]), ["4 gone after exchange 0"], id="all gone"),
+        pytest.param(tree(exchanges=listed(0, 1, 1, 3)), ["exchange 3"], id="one in the place of another"),
+        pytest.param(tree(needs="frozen-agentreplay >= 9"), ["needs"], id="needs"),
+        pytest.param(json.dumps(KEYS_OF_THE_FILE), ["the order of its keys"], id="the order of top-level keys"),
+        pytest.param(json.dumps({"integrity": SEAL, **DOC}), ["the order of its keys"], id="the seal in another place"),
+        pytest.param(tree(**{"x-mine": 1}), ["x-mine (added)"], id="a key of one's own"),
+        pytest.param(tree(**{"x-\x1b[2J\n": 1}), ["'x-\\x1b[2J\\n' (added)"], id="a key that would be acted on"),
+        pytest.param(tree(blobs={**DOC["blobs"], "x": ["QUJD"]}), ["blobs"], id="one more blob"),
+        pytest.param(tree(blobs={**DOC["blobs"], BLOB: ["QUJD"]}), None, id="a blob"),
+        pytest.param(tree(blobs={OTHER: DOC["blobs"][OTHER], BLOB: DOC["blobs"][BLOB]}), ["blobs"], id="their order"),
+        pytest.param(in_the_seal(revisions=REVISED), ["the revisions"], id="a revision made up"),
+        pytest.param(in_the_seal(self=None), ["the revisions"], id="the digest of the seal gone"),
+        pytest.param(in_the_seal(digest="0" * 64), ["the seal itself"], id="the digest"),
+        pytest.param(in_the_seal(digest=None), ["the seal itself"], id="the digest gone"),
+        pytest.param(in_the_seal(parts={**SEAL["parts"], "header": "0" * 16}), ["header"], id="the digest of a part"),
+        pytest.param(in_the_seal(parts={}), ["schemaVersion (added)", "needs (added)", "header (added)", "blobs (added)"], id="no parts"),
+        pytest.param(in_the_seal(parts=5), ["the seal itself"], id="parts that are none"),
+        pytest.param(in_the_seal(exchanges=["0" * 16, *SEAL["exchanges"][1:]]), ["exchange 1"], id="the digest of an exchange"),
+        pytest.param(in_the_seal(exchanges="x"), ["the seal itself"], id="digests that are none"),
+        pytest.param(tree(integrity=dict(reversed(SEAL.items()))), ["the revisions"], id="the order inside the seal"),
+        pytest.param(tree(integrity={}), None, id="an empty seal"),
+        pytest.param(tree(integrity=None), ["the seal is gone"], id="no seal"),
+        pytest.param(json.dumps({k: v for k, v in DOC.items() if k != "integrity"}), ["the seal is gone"], id="gone"),
+        pytest.param(in_the_seal(alg="md5"), None, id="another algorithm"),
+        pytest.param(in_the_seal(form="agentreplay-c0"), None, id="a form that is not there"),
+        pytest.param(in_the_seal(form="agentreplay-c1"), ["header"], id="an older form"),
+        pytest.param(tree(schemaVersion="0.9"), None, id="an older format"),
+        pytest.param(tree(schemaVersion="1.1"), ["schemaVersion"], id="a newer minor"),
+    ],
+)  # fmt: skip
+def test_a_change_of_each_class_has_its_verdict(edited, named):
+    if named is None:
+        with pytest.raises(SnapshotUnreadable):
+            codec.loads(edited, file="f")
+        return
+    assert not sealed(edited)
+    assert codec.edited(edited, file="f") == named
+    assert codec.identity(edited.encode(), file="f")[0] == ""
+
+
+@pytest.mark.parametrize("blobs", [{BLOB: DOC["blobs"][BLOB]}, {}])
+def test_a_blob_that_is_gone_leaves_its_exchange_unreadable(blobs):
+    with pytest.raises(SnapshotUnreadable, match="exchange 4"):
+        codec.loads(tree(blobs=blobs), file="f")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"whole": 1', '"whole": 1, "whole": 1'),
+        ('"seed": 42', '"seed": 42, "seed": 42'),
+        ('"alg": "sha256"', '"alg": "sha256", "alg": "sha256"'),
+        ('"needs": "frozen', '"needs": "", "needs": "frozen'),
+        ("grün", "gr\\ud800n"),
+        ('"reason": "seen"', '"reason": "seen\\udc00"'),
+        ('"float": 1.0', '"float": 1e999'),
+        ('"big": 1', '"big": NaN, "big": 1'),
+    ],
+)
+def test_what_json_should_not_hold_is_refused_under_any_seal(old, new):
+    text = codec.reseal(TEXT.replace('"tiny": 0.1', '"tiny": 0.2'), "seen", file="f")
+    assert text.count(old) == 1
+    text = text.replace(old, new)
+    above, mark, seal = text.rpartition(',\n "integrity": ')
+    digest = integrity._digest(above.encode())
+    for forged in (text, above + mark + seal.replace(json.loads(TEXT)["integrity"]["digest"], digest)):
+        with pytest.raises(SnapshotUnreadable) as caught:
+            codec.loads(forged, file="f")
+        assert caught.value.place
+
+
+def test_a_second_seal_or_content_below_it_counts():
+    lie = json.dumps(listed(0))
+    for below in (f',\n "exchanges": {lie}\n}}\n', f',\n "integrity": {json.dumps(SEAL)},\n "exchanges": {lie}}}'):
+        with pytest.raises(SnapshotUnreadable, match="twice"):
+            codec.loads(TEXT.removesuffix("\n}\n") + below, file="f")
+
+
+def test_the_snapshot_of_another_test_in_its_place_is_not_taken_for_it(tmp_path):
+    from pytest_agentreplay.errors import SnapshotMisplaced
+    from pytest_agentreplay.store.snapshots import Store
+
+    (tmp_path / "f").write_text(TEXT, encoding="utf-8")
+    with pytest.raises(SnapshotMisplaced, match="belongs to"):
+        Store(tmp_path).load(tmp_path / "f", "tests/test_a.py::test_other")
+
+
+def test_a_rearrangement_of_a_very_long_list_is_told_in_a_line():
+    before, now = ["a"] * 40_000, ["b", *["a"] * 20_000, "c", *["a"] * 19_998]
+    from pytest_agentreplay.codec import sealing
+
+    assert list(sealing._moved(before, now)) == ["exchanges from 1 on"]
+    assert list(sealing._moved(before, before[1:])) == ["1 gone after exchange 39999"]
+    assert list(sealing._moved(["a", "b"], ["a", "x", "b"])) == ["exchange 2 (added)"]
+
+
+def figures():
+    if "figures" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("safety_integrity", SAFETY)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module
+
+
+def test_no_random_mutation_is_missed():
+    safety = figures()
+    subject = safety.subject()
+    assert codec.loads(subject, file="f").sealed
+    missed = [text for text in safety.mutations(subject, 600, seed=20261122) if not safety.detected(text)]
+    assert not missed
+
+
+def test_what_was_written_is_what_its_content_is_laid_out_as():
+    """Else a file that was reformatted, and back, would not be the file it was."""
+    for text in (TEXT, figures().subject()):
+        doc = json.loads(text)
+        assert pretty.pretty(doc) == text
+        assert integrity.laid_out(doc) == doc["integrity"]["digest"]
+
+
+def test_a_sealed_file_is_not_looked_at_token_by_token(monkeypatch):
+    def slow(*_):
+        raise AssertionError("the strict pass was made")
+
+    monkeypatch.setattr(parsing, "strict", slow)
+    assert codec.loads(TEXT, file="f").sealed
+    assert codec.loads(TEXT.replace("\n", "\r\n"), file="f").sealed
+    with pytest.raises(AssertionError):
+        codec.loads(json.dumps(DOC), file="f")
+
+
+# Revisions.
+
+
+def test_revisions_are_a_chain_that_leads_to_what_is_sealed():
+    text = TEXT
+    for number, (old, new) in enumerate([("grün", "schwarz"), ("schwarz", "violett"), ("violett", "grün")]):
+        text = codec.reseal(text.replace(old, new), f"change {number}", file="f", at=f"2026-11-2{number}")
+    snapshot = codec.loads(text, file="f")
+    first, second, third = snapshot.revisions
+    assert snapshot.sealed
+    assert not snapshot.broken
+    assert (first["from"], first["to"], second["to"], third["to"]) == (DIGEST, second["from"], third["from"], DIGEST)
+    assert second == {"from": first["to"], "to": third["from"], "reason": "change 1", "at": "2026-11-21"}
+
+
+@pytest.mark.parametrize(("key", "number"), [("to", 0), ("from", 1), ("to", 1)])
+def test_a_broken_chain_is_told_with_its_revision(key, number):
+    text = codec.reseal(TEXT.replace("grün", "blau"), "one", file="f")
+    doc = json.loads(codec.reseal(text.replace("blau", "rot"), "two", file="f"))
+    told = doc.pop("integrity")["revisions"]
+    told[number][key] = "0" * 64
+    forged = codec.loads(integrity.sealed(doc, told), file="f")
+    assert forged.sealed, "whoever can write the file can seal it"
+    assert forged.broken.startswith(
+        "revision 1 does not lead to the next" if number + (key == "to") < 2 else "revision 2"
+    )
+
+
+def test_an_edit_of_a_revision_is_an_unsealed_edit_and_the_chain_runs_on_from_it():
+    text = codec.reseal(TEXT.replace("grün", "blau"), "reviewed by Zoë", file="f")
+    edited = text.replace("reviewed by Zoë", "reviewed by Zoe")
+    assert codec.edited(edited, file="f") == ["the revisions"]
+    again = codec.loads(codec.reseal(edited, "her name", file="f"), file="f")
+    assert [revision["reason"] for revision in again.revisions] == ["reviewed by Zoe", "her name"]
+    assert (again.sealed, again.broken) == (True, "")
+
+
+def test_a_renamed_test_keeps_its_revisions_and_adds_one():
+    text = codec.reseal(TEXT.replace("grün", "blau"), "one", file="f")
+    moved = codec.loads(codec.restated(text, "tests/test_a.py::test_new", file="f"), file="f")
+    assert [revision["reason"] for revision in moved.revisions] == ["one", "renamed from tests/test_a.py::test_b"]
+    assert (moved.sealed, moved.broken) == (True, "")
+    assert codec.loads(codec.restated(TEXT, "tests/test_a.py::test_new", file="f"), file="f").revisions == ()
+    with pytest.raises(SnapshotEdited):
+        codec.restated(text.replace("blau", "rot"), "tests/test_a.py::test_new", file="f")
+
+
+@pytest.mark.parametrize("text", ["", "{", TEXT[:-200], swapped('"schemaVersion": "1.0"', '"schemaVersion": "2.0"')])
+def test_what_cannot_be_read_is_not_resealed(text):
+    with pytest.raises(SnapshotError):
+        codec.reseal(text, "why not", file="f")
+
+
+def test_the_first_form_is_read_and_what_is_resealed_has_the_newest():
+    text = (Path(__file__).parent / "samples" / "v1.0.snapshot.json").read_text("utf-8")
+    edited = text.replace("left the depot", "left the port")
+    assert codec.loads(text, file="f").sealed
+    assert codec.edited(edited, file="f") == ["exchange 3"]
+    again = codec.reseal(edited, "it is a port", file="f")
+    assert codec.loads(again, file="f").sealed
+    assert json.loads(again)["integrity"]["form"] == integrity.FORM
+    with pytest.raises(SnapshotUnreadable, match="twice"):
+        codec.loads(text.replace('"seed": 42', '"seed": 42, "seed": 42'), file="f")

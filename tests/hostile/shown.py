@@ -1,0 +1,110 @@
+"""Everything that people are shown of a run, by the printer that shows it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import tempfile
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.align import divergences
+from pytest_agentreplay.core.kit import kit_of
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.report import escape, findings, notices, session, terminal
+from pytest_agentreplay.report import kit as kits
+from pytest_agentreplay.report.transcript import show, transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_agentreplay.core.model import Run
+
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+ANYWHERE = re.compile(r"##[a-z]*\[", re.IGNORECASE)
+
+
+def forbidden(text: str) -> list[str]:
+    """The characters of `text` that act, hide or cannot be written."""
+    hidden = [char for char in text if unicodedata.category(char) in {"Cf", "Cs"} or HIDDEN.match(char)]
+    return sorted({*hidden, *HIDDEN.findall(text)})
+
+
+def speaks_to_ci(text: str) -> list[str]:
+    """The lines of `text` that a CI server takes for its own."""
+    return [row for row in text.splitlines() if row.strip().startswith(("::", "##")) or ANYWHERE.search(row)]
+
+
+def everything_shown(run: Run) -> Iterator[tuple[str, str]]:
+    """What each printer makes of `run`, as it is printed on a CI server."""
+    with mock.patch.dict(os.environ, {"GITHUB_ACTIONS": "true", "TF_BUILD": "True"}):
+        yield from of_the_printers(run)
+        yield from of_the_commands(run)
+
+
+def of_the_printers(run: Run) -> Iterator[tuple[str, str]]:
+    yield "transcript", escape.printed(transcript(run, READER))
+    yield "show", escape.printed(show(run, READER, width=100))
+    yield "show, wide", escape.printed(show(run, READER, width=1000))
+    yield "kit", escape.printed(kits.text(kit_of(run, READER)))
+    text = run.exchanges[1].call.name
+    test = run.header.test
+    for finding in (
+        notices.late(test, [text, text]),
+        notices.unfrozen(test, [{"tool": text, "path": text}]),
+        notices.cannot_freeze(test, [ValueError(text)]),
+        notices.otherwise(test, {"status": text, "message": text}, {"status": "passed"}, {"file": text}),
+    ):
+        for width in (40, 80):
+            yield finding.code, escape.printed(terminal.text(finding, width=width, verbosity=2))
+    told = {"test": test, "file": f"/x/{text}", "why": text, "exchanges": 1, "outcome": text, "edited": [text]}
+    told |= {"drift": [text], "changed": [text], "gaps": [text], "unfrozen": [{"tool": text, "path": text}]}
+    told |= {"mode": "record", "pending": f"/x/{text}", "proof": {"replays": False, "why": text}, "expect": text}
+    for verdict in ("created", "pending", "not written", "nothing crossed"):
+        for line in session.recording_lines({**told, "verdict": verdict}, Path("/x")):
+            yield f"footer, {verdict}", escape.printed(escape.line(line))
+
+
+def of_the_commands(run: Run) -> Iterator[tuple[str, str]]:
+    """The verbs of the command line, on real files."""
+    from dataclasses import replace
+
+    from pytest_agentreplay.cli import main
+
+    text = run.exchanges[1].call.name
+    other = replace(run, exchanges=(*run.exchanges[:1], *run.exchanges[2:]))
+    with tempfile.TemporaryDirectory() as name:
+        one, two = Path(name) / "one.snapshot.json", Path(name) / "two.snapshot.json"
+        one.write_text(codec.dumps(run), encoding="utf-8")
+        two.write_text(codec.dumps(other).replace('"attempt"', '"attempts"'), encoding="utf-8")
+        bad = Path(name) / "bad.snapshot.json"
+        bad.write_text(codec.dumps(run).replace('"schemaVersion"', '"x-y": 1, "schemaVersioN"'), encoding="utf-8")
+        for words in (
+            ["show", one],
+            ["diff", one, two],
+            ["bisect", one, two],
+            ["kit", one],
+            ["verify", one, bad],
+            ["replay", one],
+            ["orders", one],
+            ["mv", run.header.test.replace("\0", ""), "tests/test_x.py::test_y"],
+            ["recover", one],
+            ["accept", one],
+            ["show", Path(name) / (re.sub(r"[/\0\ud800-\udfff]", "", text)[:80] or "x")],
+            ["diff", "--json", one, two],
+            ["kit", "--json", one],
+        ):
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.suppress(SystemExit):
+                main([str(word) for word in words])
+            yield f"agentreplay {words[0]}", out.getvalue()
+    for one_divergence in divergences(run, other, READER, matching=Matching(READER, RULES)):
+        finding = findings.compared(one_divergence, "a", "b")
+        for verbosity in (0, 2):
+            yield "divergence", escape.printed(terminal.text(finding, width=60, verbosity=verbosity))

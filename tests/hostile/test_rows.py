@@ -1,0 +1,47 @@
+"""Each row of the hostile corpus comes to what is stated of its class."""
+
+import sys
+
+import pytest
+from making import sealed, stored
+from rows import CHECKS, ROWS, refused
+from shown import forbidden, speaks_to_ci
+
+LATER = {
+    "yaml-tag",
+    "yaml-bomb",
+    "yaml-merge",
+    "yaml-types",
+    "yaml-dup",
+    "yaml-multi",
+    "redos",
+    "policy-weaken",
+    "policy-jsonpath",
+}
+"""Classes of policies and cases, which have tests of their own."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and limits of memory are those of POSIX")
+@pytest.mark.parametrize("row", [row for row in ROWS if row["class"] in CHECKS], ids=lambda row: row["id"])
+def test_a_row_comes_to_what_is_stated(row, tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    CHECKS[row["class"]](row, folder)
+
+
+def test_no_class_is_left_out():
+    assert {row["class"] for row in ROWS} <= {*CHECKS, *LATER}
+
+
+def test_what_a_row_is_refused_for_is_checked_at_all(tmp_path, monkeypatch):
+    """The checks fail for what is harmless."""
+    monkeypatch.setattr("rows.Store.load", lambda *_: None)
+    for name in ("fifo", "empty"):
+        (tmp_path / name).mkdir()
+        with pytest.raises(AssertionError, match="followed"):
+            CHECKS[name]({"payload": ""}, tmp_path / name)
+    with pytest.raises(AssertionError, match="read"):
+        refused(sealed(stored()))
+    assert speaks_to_ci("x\n  ::error::y")
+    assert speaks_to_ci("a ##vso[x]y")
+    assert forbidden("\x1b[2J")

@@ -1,0 +1,245 @@
+"""The sandbox of a session: closed where every selected test replays, in each worker; told where it is not, and why."""
+
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="seccomp is Linux's")
+
+MIXED = """
+import socket
+import agent
+
+def test_refund(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+
+def test_plain():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname()).close()
+"""
+
+TWICE = """
+import asyncio, multiprocessing, subprocess, sys
+import pytest
+import agent
+
+def doubled(number):
+    return 2 * number
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.agentreplay(allow_subprocess=["python", "fork"])
+def test_refund(agentreplay, number):
+    async def nap():
+        return await asyncio.to_thread(doubled, number)
+
+    assert "refund" in agent.answer("Where is A-17?")
+    assert asyncio.run(nap()) == 2 * number
+    for way in ("fork", "spawn"):
+        with multiprocessing.get_context(way).Pool(1) as pool:
+            assert pool.map(abs, [-3]) == [3]
+    ask = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
+    done = subprocess.run([sys.executable, "-c", ask, agent.os.environ["OPEN_PORT"]], capture_output=True, text=True)
+    assert ("PermissionError" in done.stderr) is agent.os.environ.get("L3", "") .startswith("closed"), done.stderr
+"""
+
+
+@pytest.fixture
+def recorded(project):
+    def made(tests, ini=""):
+        project.furnish(tests, ini)
+        done = project.record("--agentreplay-no-prove", OPEN_PORT=port(project))
+        assert done.returncode == 0, done.stdout + done.stderr
+        return project
+
+    return made
+
+
+def port(project):
+    """Where a child that is let out finds somebody."""
+    return project.server.url.rpartition(":")[2]
+
+
+def said(done):
+    return " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("how", ["auto", "require"])
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n", "2")], ids=["alone", "xdist"])
+def test_a_session_of_replays_is_closed_by_the_kernel(recorded, how, workers):
+    project = recorded(TWICE)
+    done = project.offline(
+        f"--agentreplay-sandbox={how}", "--junitxml=junit.xml", *workers, OPEN_PORT=port(project), L3="closed"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "replayed 4 tests (12 turns, 20 calls served, 0 live, network closed (L3)" in said(done), said(done)
+    assert ("agentreplay: network closed (L3): the kernel refuses" in said(done)) is not workers
+    assert f"network closed ({'L3' if how == 'require' else 'L1, L3 if every test replays'})" in said(done)
+    assert level(project) == ["L3"]
+
+
+def level(project):
+    suite = ET.parse(project.root / "junit.xml").getroot()[0]
+    return [
+        one.get("value") for one in suite.iterfind("properties/property") if one.get("name") == "agentreplay.network"
+    ]
+
+
+def test_without_the_sandbox_an_allowed_child_gets_out(recorded):
+    project = recorded(TWICE)
+    done = project.offline("--junitxml=junit.xml", OPEN_PORT=port(project))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert level(project) == ["L1"]
+
+
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n", "2")], ids=["alone", "xdist"])
+def test_a_mixed_suite_keeps_its_network(recorded, workers):
+    project = recorded(MIXED)
+    done = project.offline("--agentreplay-sandbox=auto", *workers)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+    assert "network closed at L1, not L3: test_shop.py::test_plain is not replayed" in said(done)
+    required = project.offline("--agentreplay-sandbox=require", *workers)
+    assert required.returncode == 4, required.stdout + required.stderr
+    assert "--agentreplay-sandbox=require: test_shop.py::test_plain is not replayed" in said(required) + required.stderr
+    assert "passed" not in required.stdout
+    assert not {"INTERNALERROR>", "Traceback"} & {*(required.stdout + required.stderr).split()}
+    alone = project.offline("--agentreplay-sandbox=require", "test_shop.py::test_refund")
+    assert alone.returncode == 0, alone.stdout + alone.stderr
+
+
+SWALLOWS = """
+import socket
+import agent
+
+def test_refund(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+    if agent.os.environ.get("CURIOUS"):
+        try:
+            socket.create_connection(("127.0.0.1", 9))
+        except BaseException:
+            pass
+"""
+
+
+def test_a_swallowed_refusal_of_the_kernel_fails_the_test(recorded):
+    project = recorded(SWALLOWS)
+    done = project.offline("--agentreplay-sandbox=require", CURIOUS="1")
+    assert done.returncode == 1
+    assert "[AR-NET]" in done.stdout, done.stdout
+    assert "socket of AF_INET" in done.stdout, done.stdout
+    assert "agentreplay_sandbox = off" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("marker", "why"),
+    [
+        ("allow_hosts=['127.0.0.1']", "test_shop.py::test_refund may reach 127.0.0.1"),
+        ("children=['node *']", "test_shop.py::test_refund has children, which reach their gateway by loopback"),
+        ("mode='off'", "test_shop.py::test_refund is not replayed"),
+    ],
+)
+def test_what_a_test_declares_keeps_the_sandbox_off(recorded, marker, why):
+    project = recorded(SWALLOWS)
+    project.edit(
+        "test_shop.py", "def test_refund(", f"import pytest\n@pytest.mark.agentreplay({marker})\ndef test_refund("
+    )
+    done = project.run("--agentreplay-sandbox=auto")
+    assert f"agentreplay: network closed (L1), not L3: {why}" in said(done)
+
+
+def test_a_socket_from_before_keeps_it_off(recorded):
+    project = recorded(SWALLOWS)
+    project.write(conftest="import socket\nopened = socket.create_server(('127.0.0.1', 0))\n")
+    done = project.run("--agentreplay-sandbox=auto", "-W", "ignore::ResourceWarning")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "not L3: a socket is open already, to 127.0.0.1:" in said(done)
+
+
+def test_a_gateway_that_nobody_has_declared_says_what_it_needs(recorded):
+    project = recorded(SWALLOWS)
+    project.edit("test_shop.py", "    if agent", "    agentreplay.gateway\n    if agent")
+    done = project.run("--agentreplay-sandbox=auto")
+    assert done.returncode == 1
+    assert 'allow_hosts=["127.0.0.1"]' in said(done), done.stdout
+
+
+def test_the_ini_line_holds_for_replays_and_the_flag_for_this_run(recorded):
+    project = recorded(SWALLOWS, "agentreplay_sandbox = require\n")
+    assert "network closed (L3)" in project.run().stdout
+    assert "network closed (L1)" in project.run("--agentreplay-sandbox=off").stdout
+    assert project.record().returncode == 0
+    typed = project.record("--agentreplay-sandbox=require")
+    assert typed.returncode == 4
+    assert "--agentreplay-sandbox=require closes the network, but the mode is record" in typed.stderr
+    assert project.run("--agentreplay-sandbox=sometimes").returncode == 4
+
+
+def test_a_session_without_replays_is_left_alone(project):
+    project.write(test_plain="import socket\ndef test_plain():\n    socket.socket().close()\n")
+    done = project.run("--agentreplay-sandbox=auto", "test_plain.py")
+    assert done.returncode == 0
+    assert "1 passed" in done.stdout
+
+
+LOADS = """
+import ctypes
+import agent
+
+def test_refund(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+    ctypes.CDLL(None)
+"""
+
+
+def test_what_is_loaded_in_c_is_told_where_no_kernel_refuses_it(recorded):
+    project = recorded(LOADS)
+    told = "unheard test_shop.py:7 in test_refund loads the C library with ctypes"
+    assert told in said(project.offline())
+    assert "unheard" not in project.offline("--agentreplay-sandbox=auto").stdout
+
+
+def test_a_job_that_replays_needs_no_credentials_and_is_told_of_those_it_has(recorded):
+    project = recorded(SWALLOWS)
+    held = {
+        "MODEL_API_KEY": "dummy-key-for-replays",
+        "SHOP_TOKEN": "a8d0f17c2b9e",
+        "DB_PASSWORD_FILE": "run/secrets/db",
+    }
+    done = project.offline(CI="true", **held)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("secrets")]
+    assert line.startswith("secrets   SHOP_TOKEN")
+    assert "a8d0f17c2b9e" not in done.stdout
+    assert "MODEL_API_KEY" not in line
+    assert "secrets" not in project.offline(**held).stdout, "on a machine of one's own that is as usual"
+    project.write(test_plain="def test_plain():\n    pass\n")
+    assert "secrets" not in project.run("test_plain.py", CI="true", **held).stdout, "nothing is replayed"
+
+
+def test_a_replay_without_any_network_gives_the_same_reports(recorded):
+    """In a network namespace of its own there is nothing to reach, not even by loopback."""
+    apart = ["unshare", "--user", "--map-root-user", "--net"]
+    if subprocess.run([*apart, "true"], capture_output=True).returncode:
+        if os.environ.get("CI") and not os.environ.get("NO_NAMESPACES"):
+            pytest.fail("CI must try this: permit user namespaces, or say NO_NAMESPACES=1 in the job")
+        pytest.skip("this system permits no user namespaces")
+    project = recorded(SWALLOWS)
+    reports = {}
+    for curious in ("", "1"):
+        for where, words in (("here", []), ("apart", apart)):
+            command = [*words, sys.executable, "-m", "pytest", *project.options, "--junitxml=junit.xml"]
+            environ = project.surroundings(CURIOUS=curious, MODEL_URL="http://127.0.0.1:9")
+            done = subprocess.run(command, cwd=project.root, env=environ, capture_output=True, timeout=120)
+            xml = (project.root / "junit.xml").read_bytes()
+            reports[curious, where] = [
+                done.returncode,
+                done.stderr,
+                re.sub(rb"in \d+\.\d+s", b"", done.stdout),
+                re.sub(rb' (time|timestamp|hostname)="[^"]*"', b"", xml),
+            ]
+    assert reports["", "here"] == reports["", "apart"]
+    assert reports["1", "here"] == reports["1", "apart"]
+    assert (reports["", "here"][0], reports["1", "here"][0]) == (0, 1)
