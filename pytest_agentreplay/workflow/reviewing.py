@@ -13,15 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.core.model import Header, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.redaction.secret_names import secret_environment
 from pytest_agentreplay.core.selector import show
+from pytest_agentreplay.workflow.redacting import redaction_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pytest_agentreplay.core.model import Exchange, Headers, Json, JsonObject
+    from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.selector import Place
 
@@ -54,7 +53,7 @@ class Review:
         headers = {
             name for x in run.exchanges for side in (x.call, x.outcome) for name, _ in getattr(side, "headers", ())
         }
-        self.redaction = redaction_of(policy, environ, headers)
+        self.redaction = redaction_for(environ, headers=headers, policy=policy)
         self.redaction.recall(given(run, text))
         for _ in range(PASSES):
             before = self._counts.total()
@@ -106,14 +105,6 @@ class Review:
             for category, count in new.items():
                 self._counts[f"{place}{f': {where}' if where else ''}", category] += count
         return after
-
-
-def redaction_of(policy: Policy, environ: Mapping[str, str], headers: Iterable[str] = ()) -> Redaction:
-    """A redaction of what is stored already, with these `headers`. It knows the secrets of the environment."""
-    redaction = Redaction(Places({}), allow_headers=headers, policy=policy)
-    for category, value in secret_environment(environ, policy.secret_environment):
-        redaction.learn(category, value)
-    return redaction
 
 
 def given(run: Run, text: bytes) -> dict[str, str]:
