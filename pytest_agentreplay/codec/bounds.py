@@ -6,7 +6,6 @@ there is. Brackets and commas outside of strings say so at once, a piece of the 
 
 from __future__ import annotations
 
-from array import array
 from itertools import accumulate
 
 DEEPEST = 64
@@ -14,6 +13,8 @@ DEEPEST = 64
 
 FULLEST = 3_200_000
 """Brackets and commas in a file: about 256 MB when they are lists, objects and values."""
+
+DEEP = "nested too deep"
 
 _PIECE = 1 << 20
 _MARKS = b'"[]{},'
@@ -29,15 +30,15 @@ def exceeded(data: bytes) -> str:
     while at < len(data):
         piece = held + data[at : at + _PIECE]
         at += _PIECE
-        whole = piece.rstrip(b"\\") if at < len(data) else piece  # an escape is not cut in two
-        held = piece[len(whole) :]
+        odd = (len(piece) - len(piece.rstrip(b"\\"))) % 2 and at < len(data)  # an escape is not cut in two
+        whole, held = (piece[:-1], piece[-1:]) if odd else (piece, b"")
         # A quote that is escaped ends no string; a backslash that is escaped escapes no quote.
         parts = whole.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHER).split(b'"')
         found = b"".join(parts[inside::2])
         inside ^= len(parts) % 2 == 0
-        steps = array("b", found.translate(_STEPS))
+        steps = memoryview(found.translate(_STEPS)).cast("b")
         if max(accumulate(steps, initial=depth)) > DEEPEST:
-            return "nested too deep"
+            return DEEP
         depth += sum(steps)
         marks += len(found)
         if marks > FULLEST:

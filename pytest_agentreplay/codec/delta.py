@@ -122,7 +122,7 @@ def _at_the_place(value: Any, change: dict[str, Any], blobs: BlobReader) -> Any:
                 match part:
                     case [int(begin), int(end)]:
                         kept = old[begin:end]
-                        blobs.spend(sum(map(len, kept)) + len(kept))
+                        blobs.spend(sum(map(len, kept)) + 8 * len(kept))
                         found += kept
                     case _:
                         found.append(joined([part]))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec.blobs import BlobReader
     from pytest_agentreplay.codec.styles import Style
 
-_NAMING = 64
+_NAMING = 256
 """What naming an item costs of the budget, however short it is: a run of ids names thousands in a few letters."""
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Exchange, Header
 
 _RECORD = re.compile(rb"([0-9]{1,10}) ([0-9a-f]{8}) ")
-_DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
+_DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError)
 
 
 @dataclass(slots=True)
@@ -116,7 +116,11 @@ class _Read:
 
         def body(place: str, content: dict[str, Any]) -> Body:
             earlier = self._last.get(lane, b"")
-            data = b"".join(_bytes_in(part, earlier) for part in content["parts"])
+            pieces = []
+            for part in content["parts"]:
+                pieces.append(_bytes_in(part, earlier))
+                self.blobs.spend(len(pieces[-1]))
+            data = b"".join(pieces)
             if place == "request":
                 self._last[lane] = data
             return Body(data)

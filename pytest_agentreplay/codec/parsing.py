@@ -1,7 +1,7 @@
 """The text of a snapshot -> plain JSON, strictly; and the digest over what it says.
 
 What cannot be read is SnapshotUnreadable with its place. Depth and size are counted before anything is parsed; no key
-may stand twice. The strict pass over every token finds the place, and is made when the digest does not fit.
+may stand twice. What is wrong is looked for, token by token, only in a text that is refused.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NoReturn
 
 from pytest_agentreplay.codec import bounds
@@ -23,6 +24,8 @@ _TOKEN = re.compile(
     r'(?P<text>"(?:[^"\\]|\\.)*")|(?P<mark>[{}\[\],:])|(?P<number>-?\d[\d.eE+-]*)|(?P<word>-?[A-Za-z]+)|[ \t\r\n]+'
 )
 _DIGITS = 4300
+_TOKENS = 400_000
+"""Tokens that are looked at for the place of what is wrong: half a second."""
 
 
 def decoded(data: str | bytes, file: str) -> str:
@@ -51,7 +54,8 @@ def decoded(data: str | bytes, file: str) -> str:
 def parsed(text: str, file: str) -> dict[str, Any]:
     """The JSON object that `text` is. Raises SnapshotUnreadable."""
     if why := bounds.exceeded(text.encode("utf-8", "surrogatepass")):
-        strict(text, file)
+        if why == bounds.DEEP:
+            strict(text, file)
         raise SnapshotUnreadable(f"too much to be read: {why}; restore the file from git", file=file)
     try:
         found = _decoder.decode(text)
@@ -74,9 +78,9 @@ def _refuse_conflict(text: str, file: str) -> None:
 
 
 def _refuse_content(text: str, file: str) -> NoReturn:
-    """Name what readers stumbled over, with its place; a stack that was nearly full already has none."""
+    """Name what readers stumbled over, with its place; what lies far in a large file, or a full stack, has none."""
     strict(text, file)
-    raise too_deep(file)
+    raise SnapshotUnreadable("nested too deep, or a doubled key, half a character or no number far in it", file=file)
 
 
 def too_deep(file: str) -> SnapshotUnreadable:
@@ -119,11 +123,15 @@ def content_digest(doc: dict[str, Any], seal: str, text: str, file: str) -> str:
     """The digest over `doc` without its key `seal`. Raises SnapshotUnreadable for what JSON should not hold."""
     try:
         canonical = _canonical({key: value for key, value in doc.items() if key != seal})
+        outside = _canonical(doc.get(seal))
     except (ValueError, RecursionError):
         _refuse_content(text, file)
     # Half characters only come as escapes; as canonical text whole ones look the same.
-    if "\\ud" in canonical and ("\\ud" in text or "\\uD" in text):
-        strict(text, file)
+    if ("\\ud" in canonical or "\\ud" in outside) and ("\\ud" in text or "\\uD" in text):
+        try:
+            json.dumps(doc, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            _refuse_content(text, file)
     return _digest(canonical)
 
 
@@ -136,7 +144,7 @@ class _Level:
 def strict(text: str, file: str) -> None:
     """Look at every token: refuse doubled keys, half characters, bad numbers and depth, with their place."""
     levels: list[_Level] = []
-    for token in _TOKEN.finditer(text):
+    for token in islice(_TOKEN.finditer(text), _TOKENS):
         match token.lastgroup:
             case "mark":
                 _nest(levels, token.group())

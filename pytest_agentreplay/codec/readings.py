@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.codec import wire
+from pytest_agentreplay.codec.bounds import DEEPEST
 from pytest_agentreplay.codec.exchanges import nanoseconds
 from pytest_agentreplay.codec.values import Malformed, reveal, reveal_text
 from pytest_agentreplay.core.model import (
@@ -24,7 +25,7 @@ from pytest_agentreplay.core.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.codec.blobs import BlobReader
     from pytest_agentreplay.core.model import Body, Call, Headers, Outcome
@@ -54,6 +55,16 @@ def header_in(stored: Any, blobs: BlobReader) -> Header:
         outcome=_object(reveal(fields.get("outcome", {}), blobs), "outcome"),
         kit=_object(reveal(fields.get("kit", {}), blobs), "kit"),
     )
+
+
+def tangled(exchanges: Sequence[Exchange]) -> tuple[int, str] | None:
+    """Which exchange lies inside of more calls than a stack has room for; and why that is wrong."""
+    depths: dict[int, int] = {}
+    for number, x in sorted(enumerate(exchanges, 1), key=lambda pair: pair[1].start):
+        depths[x.start] = 0 if x.parent is None else depths.get(x.parent, 0) + 1
+        if depths[x.start] > DEEPEST:
+            return number, "calls inside of calls are nested too deep"
+    return None
 
 
 def exchange_in(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> Exchange:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec.blobs import BlobReader
-from pytest_agentreplay.codec.readings import exchange_in, header_in
+from pytest_agentreplay.codec.readings import exchange_in, header_in, tangled
 from pytest_agentreplay.codec.values import Malformed, unbase64
 from pytest_agentreplay.core.model import Body, Run
 from pytest_agentreplay.errors import SnapshotUnreadable
@@ -36,6 +36,8 @@ def run(doc: dict[str, Any], file: str) -> Run:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         message = f"not as format {VERSION} has it ({str(error)[:100]}); restore the file from git"
         raise SnapshotUnreadable(message, file=file, place=place) from None
+    if tangle := tangled(found):
+        raise SnapshotUnreadable(f"{tangle[1]}; restore the file from git", file=file, place=f"exchange {tangle[0]}")
     return Run(header, tuple(found))
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.codec import integrity, parsing
 from pytest_agentreplay.codec.blobs import BlobReader
 from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter, digest
-from pytest_agentreplay.codec.bounds import DEEPEST
 from pytest_agentreplay.codec.exchanges import exchange_out, header_out
-from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in, headers_in
+from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in, headers_in, tangled
 from pytest_agentreplay.core.content_coding import LIMIT, bomb
 from pytest_agentreplay.core.model import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
@@ -142,18 +141,9 @@ class Reading:
         except _DAMAGE as error:
             raise self.unreadable(_told(error), "header") from None
         exchanges = tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1))
-        self._refuse_tangles(exchanges)
+        if tangle := tangled(exchanges):
+            raise self.unreadable(tangle[1], f"exchange {tangle[0]}")
         return Run(header, exchanges)
-
-    def _refuse_tangles(self, exchanges: Sequence[Exchange]) -> None:
-        """No two exchanges begin at once, and no call lies inside of more calls than a stack has room for."""
-        depths: dict[int, int] = {}
-        for number, x in sorted(enumerate(exchanges, 1), key=lambda pair: pair[1].start):
-            if x.start in depths:
-                raise self.unreadable("it begins when another one does", f"exchange {number}")
-            depths[x.start] = 0 if x.parent is None else depths.get(x.parent, 0) + 1
-            if depths[x.start] > DEEPEST:
-                raise self.unreadable("calls inside of calls are nested too deep", f"exchange {number}")
 
     def _exchange(self, number: int, *, sealed: bool) -> Exchange:
         stored = self.exchanges[number - 1]

@@ -24,6 +24,9 @@ class NotJson(Enum):
 NOT_JSON: Final = NotJson.NOT_JSON
 
 
+_HUGE = 2000  # bits; the interpreter may be set to 640 digits, and not to less
+
+
 def _refuse(constant: str) -> Json:
     raise ValueError(constant)
 
@@ -46,7 +49,22 @@ def parse(data: bytes | str) -> Json | NotJson:
 
 def canonical(value: Json) -> str:
     """The one text of `value`; equal exactly when the values are (object order apart)."""
-    return _encode(value)
+    try:
+        return _encode(value)
+    except ValueError:  # a number of more digits than the interpreter writes down
+        return _encode(_in_hex(value))
+
+
+def _in_hex(value: Json) -> Json:
+    match value:
+        case dict():
+            return {key: _in_hex(item) for key, item in value.items()}
+        case list():
+            return [_in_hex(item) for item in value]
+        case int() if value.bit_length() >= _HUGE:
+            return {"$int": hex(value)}
+        case _:
+            return value
 
 
 def digest(text: str) -> str:

@@ -25,6 +25,7 @@ from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.freeze import Codec
+from pytest_agentreplay.core.redaction.placeholders import tags_in
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.dialects import READER
@@ -132,8 +133,7 @@ class Scene:
         self.clock = Clock(settings.clock, clock)
         kit = kit or {}
         self._other_policy = bool(kit) and other_policy(kit, settings.redacted)
-        if isinstance(redactions := kit.get("redactions"), dict) and isinstance(tags := redactions.get("tags"), dict):
-            self.redaction.recall({name: str(tag) for name, tag in tags.items()})
+        self.redaction.recall(tags_in(kit))
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.fixtures)

@@ -12,6 +12,7 @@ from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import HttpCall, Run
 from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.core.redaction.placeholders import tags_in
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
@@ -39,6 +40,7 @@ class Serving:
         policy = in_force(root)
         self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
+        redaction.recall(tags_in(snapshot.run.header.kit))
         self._crossing = Crossing(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
         self._gateway = Gateway(self._crossing, recording=False, recorded=calls, port=port)

@@ -70,6 +70,8 @@ def grouped(text, size=4, sign=" "):
         ("mailto:", "?subject=x"),
         ("user=", "&x=1"),
         ("\\u003c", "\\u003e"),
+        ("\x1b[32m", "\x1b[0m"),
+        ('{"out":"\\u001b[1;32m', '\\u001b[0m"}'),
         ("'", "'"),
         ("(", ")"),
         ("https://x.test/u/", "/edit"),

@@ -9,7 +9,7 @@ from pytest_agentreplay.core.gate import Moment
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
 from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.placeholders import Placeholders, tag_of
+from pytest_agentreplay.core.redaction.placeholders import Placeholders, tag_of, tags_in
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.core.replayer import Replayer
@@ -113,7 +113,7 @@ def test_a_word_where_the_recording_held_a_key_is_a_change():
 
 def replaying(recording):
     redaction = Redaction(Places({}), policy=PEOPLE)
-    redaction.recall(recording.record["tags"])
+    redaction.recall(tags_in({"redactions": recording.record}))
     return redaction
 
 

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec import v1
+from pytest_agentreplay.codec import integrity
 from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def stored(run: Run | None = None) -> dict[str, Any]:
 def sealed(doc: dict[str, Any]) -> str:
     """The text of a document under a seal that fits: whoever writes a file can seal it."""
     doc.pop("integrity", None)
-    return json.dumps({**doc, "integrity": v1.integrity(doc, ())})
+    return integrity.sealed(doc)
 
 
 def changed(change: Callable[[dict[str, Any]], object]) -> str:

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from pytest_agentreplay.core.model import Json
+
 EXPIRES_2100 = base64.urlsafe_b64encode(b'{"exp":4102444800}').rstrip(b"=").decode()
 _BASIC = base64.b64encode(b"redacted:").decode()
 SHAPES = (
@@ -35,6 +37,7 @@ SIGNS = ("[[redacted:", ".redacted-jwt-", _BASIC)
 """One of these stands in every text that holds such a placeholder."""
 MAIL = r"user[0-9]+@redacted\.invalid"
 PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
+LONGEST_NUMBER = 9
 CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 
 
@@ -59,8 +62,9 @@ class Placeholders:
         """Know personal values of a recording again, by its `tags`: "email:1" -> "3fa9". Before any is given out."""
         for name, tag in tags.items():
             category, _, number = name.rpartition(":")
-            self._recorded.setdefault((category, tag), []).append(int(number))
-            self._counters[category] = max(self._counters.get(category, 0), int(number))
+            if number.isdecimal() and len(number) <= LONGEST_NUMBER:  # a file says this, and files are anyone's
+                self._recorded.setdefault((category, tag), []).append(int(number))
+                self._counters[category] = max(self._counters.get(category, 0), int(number))
 
     def of(self, category: str, value: str) -> bytes:
         """The placeholder of a value, numbered within its category when it first appears."""
@@ -109,6 +113,13 @@ class Placeholders:
                 return base64.b64encode(f"redacted:{number:06}".encode()).decode()
             case _:
                 return f"[[redacted:{category}:{number}]]"
+
+
+def tags_in(kit: Mapping[str, Json]) -> dict[str, str]:
+    """The tags that a recording keeps in its kit."""
+    redactions = kit.get("redactions")
+    tags = redactions.get("tags") if isinstance(redactions, dict) else None
+    return {name: str(tag) for name, tag in tags.items()} if isinstance(tags, dict) else {}
 
 
 def tag_of(category: str, value: str) -> str:

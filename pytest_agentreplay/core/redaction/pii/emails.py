@@ -50,7 +50,7 @@ def local_part(before: str) -> str:
         return ""
     begin = len(before) - hit.end()
     # What ends an escape is no part of it: `\nada@` is a line break and ada.
-    for tail in ESCAPE_TAIL.finditer(before, max(begin - 6, 0)):
+    for tail in ESCAPE_TAIL.finditer(before, max(begin - 12, 0)):
         if tail.start() < begin < tail.end():
             begin = tail.end()
     local = before[begin:].lstrip("'~.")

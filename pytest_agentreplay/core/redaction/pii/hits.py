@@ -8,7 +8,10 @@ from typing import TypeAlias
 Hit: TypeAlias = tuple[int, int, str]
 """(start, end, category)."""
 
-ESCAPE_TAIL = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|[bfnrt])|%[0-9A-Fa-f]{2}|\x1b\[[0-9;]{0,12}m")
+ESCAPE_TAIL = re.compile(
+    r"(?:\x1b|\\{1,4}(?:u001[bB]|x1b))\[[0-9;]{0,12}m|\\(?:u[0-9A-Fa-f]{4}|[bfnrt])|%[0-9A-Fa-f]{2}"
+)
+"""What ends in letters or digits and is no part of a word: a colour of the terminal, an escape."""
 
 
 ENDS_ESCAPE = re.compile(rb".*(?:\\[bfnrt]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2})\Z", re.DOTALL)

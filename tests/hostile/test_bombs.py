@@ -1,0 +1,136 @@
+"""Small files that ask for much: each is refused soon, and in little memory."""
+
+import json
+import sys
+
+import pytest
+from making import changed, sealed, stored
+from rows import in_child, refused
+
+from pytest_agentreplay.codec import bounds, journal
+from pytest_agentreplay.codec.blobs import LARGEST
+
+DOUBLINGS = 40
+
+
+def with_body(content, number=1):
+    def change(doc):
+        body = {"size": 5, "sha256": "0" * 64, **content}
+        doc["exchanges"][0]["request"]["body"] = body
+        doc["exchanges"] = doc["exchanges"][:number]
+
+    return changed(change)
+
+
+def chained(first, later):
+    """A file whose requests each build on the one before."""
+    doc = stored()
+    model = doc["exchanges"][0]
+    doc["exchanges"] = []
+    for n in range(1, DOUBLINGS + 1):
+        content = first if n == 1 else later(n)
+        body = {"size": 5, "sha256": "0" * 64, **content}
+        doc["exchanges"].append({**model, "order": [2 * n, 2 * n + 1], "request": {**model["request"], "body": body}})
+    return sealed(doc)
+
+
+BOMBS = {
+    "splices": lambda: chained({"text": "x" * 1000}, lambda n: {"splice": n - 1, "parts": [[0, 2], [0, 2]] * 10**3}),
+    "doubled splices": lambda: chained(
+        {"text": "x" * 4}, lambda n: {"splice": n - 1, "parts": [[0, 2 ** (n + 0)]] * 2}
+    ),
+    "likes of empty lines": lambda: with_body(
+        {
+            "json": {
+                "messages": [
+                    {"m1": "\n" * 8},
+                    *(
+                        {f"m{n}": {"$like": f"m{n - 1}", "edits": [{"at": [], "lines": [[0, 10**9], [0, 10**9]]}]}}
+                        for n in range(2, DOUBLINGS)
+                    ),
+                    f"m{DOUBLINGS - 1}",
+                ]
+            }
+        }
+    ),
+    "runs of short items": lambda: with_body(
+        {"json": {"messages": [*({f"m{n}": 0} for n in range(1, 1001)), *["m1..m1000"] * 50_000]}}
+    ),
+    "a run without end": lambda: with_body({"json": {"messages": [{"m1": 0}, "m1..m999999999"]}}),
+    "a run without end of newest": lambda: with_body({"json": {"messages": [{"m1": 0}, "m1..m999999999~"]}}),
+    "edits of a long list": lambda: with_body(
+        {
+            "json": {
+                "messages": [{"m1": [0] * 100_000}, {"m2": {"$like": "m1", "edits": [{"at": [7], "now": 1}] * 100_000}}]
+            }
+        }
+    ),
+    "indents": lambda: with_body({"style": "i8", "json": {"input": nested(40, [0] * 500_000)}}),
+    "rows of a large template": lambda: with_body(
+        {"templates": {"e1": {"data": {"a": "x" * 100_000, "b": {"$hole": 0}}}}, "events": [["e1", *"x" * 100_000]]}
+    ),
+    "a file of brackets": lambda: "[" + "[]," * 1_500_000 + "[]]",
+    "a file of openings": lambda: "[" * 30_000_000,
+    "backslashes": lambda: '"' + "\\" * 20_000_000,
+}
+
+
+def nested(levels, value):
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the growth of a process is asked for as POSIX has it")
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_file_cannot_ask_for_much(name, tmp_path):
+    text = BOMBS[name]()
+    refused(text)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the growth of a process is asked for as POSIX has it")
+@pytest.mark.parametrize(
+    "name", ["a file of brackets", "a file of openings", "a run without end", "likes of empty lines"]
+)
+def test_nor_for_memory(name, tmp_path):
+    file = tmp_path / "one.snapshot.json"
+    file.write_text(BOMBS[name](), encoding="utf-8")
+    statement = (
+        "text = Path(sys.argv[1]).read_bytes(); before = now()\n"
+        "try:\n"
+        "    for x in codec.loads(text, file='f').run.exchanges: getattr(x.call, 'body', b'') and x.call.body.data\n"
+        "except SnapshotError as error: print(error)"
+    )
+    assert "f: " in in_child(statement, file, "")
+
+
+def test_a_journal_cannot_unfold_without_end():
+    model = {"order": [0, 1], "request": {"method": "GET", "url": "http://x/"}}
+    records = [journal._record({"header": {"test": "t.py::t"}})]
+    for n in range(DOUBLINGS):
+        parts = ["xx"] if n == 0 else [[0, 10**12], [0, 10**12]]
+        records.append(
+            journal._record(
+                {
+                    "exchange": {
+                        **model,
+                        "order": [2 * n, None],
+                        "request": {**model["request"], "body": {"parts": parts}},
+                    }
+                }
+            )
+        )
+    run, torn = journal.read(b"".join(records))
+    assert torn
+    assert sum(len(x.call.body) for x in run.exchanges) <= 8 * LARGEST
+
+
+@pytest.mark.parametrize("levels", [bounds.DEEPEST - 1, bounds.DEEPEST])
+@pytest.mark.parametrize(
+    "inside", ['"]}"', '"\\\\"', '"\\"]"', '"' + "\\\\" * 7 + '\\""', '"' + "x" * (1 << 20) + ']\\\\"']
+)
+def test_depth_is_counted_outside_of_strings(levels, inside):
+    text = "[" * levels + inside + ", 1" + "]" * levels
+    json.loads(text)
+    assert bounds.exceeded(text.encode()) == ""
+    assert bounds.exceeded(f"[{inside}, {'[' * bounds.DEEPEST}".encode()) == "nested too deep"
