@@ -191,3 +191,24 @@ def test_who_may_be_another_one_in_a_replay(project, kind, secret):
     assert project.offline().returncode == 0
     (project.root / "customer.txt").write_text("CUST-654321", encoding="utf-8")
     assert project.offline().returncode == (0 if secret else 1)
+
+
+def test_a_divergence_under_another_policy_says_how_to_go_on(project):
+    (project.root / "orders.yaml").write_text(ORDERS, encoding="utf-8")
+    assert project.record("--redact", "orders.yaml").returncode == 0
+    done = project.offline()
+    assert done.returncode == 1
+    assert "recorded under another policy" in done.stdout
+    assert "give the --redact of its recording again" in done.stdout
+    (project.root / "agentreplay-policy.yaml").write_text(STATUS, encoding="utf-8")
+    assert "agentreplay redact __agent_snapshots__" in project.offline().stdout
+
+
+def test_a_recording_from_before_the_policy_replays_until_it_differs(project):
+    """What is sent byte for byte as it was recorded needs no redaction to be recognised."""
+    assert project.record().returncode == 0
+    (project.root / "agentreplay-policy.yaml").write_text(ORDERS, encoding="utf-8")
+    assert project.offline().returncode == 0
+    done = project.command("redact", project.files[0], "--reason", "orders are nobody's business")
+    assert done.returncode == 0, done.stderr
+    assert project.offline().returncode == 0

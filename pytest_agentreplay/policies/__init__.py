@@ -5,6 +5,7 @@ takes a shipped rule away. What cannot be meant is refused with file, line and c
 
     form      the keys and their types, and the JSON Schema     regexes, linear   which patterns are quick
     patterns  a pattern, ready to search                        difference        whether one is weaker than another
+    wording   what is told of a policy that cannot be meant
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.policies import form, patterns
 from pytest_agentreplay.policies.linear import Slow
 from pytest_agentreplay.policies.regexes import Refused
+from pytest_agentreplay.policies.wording import mistakable, nearest, said_of, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,6 @@ SECRETS = frozenset(("basic", "cookie", "header", "jwt", "key", "opaque", "passw
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}\*?|[A-Za-z_][A-Za-z0-9_]*")
-INSTEAD = re.compile(r"[!#$%()*+,./0-9:;=?@A-Z\[\]^_`a-z{|}~ -]+")
 NOT_JSON_PATH = re.compile(r"\?|`|@\.|\(")
 
 
@@ -203,50 +203,6 @@ class Reading:
         return PolicyError(message, file=self._file, place=self._document.places.get(place, ""))
 
 
-def mistakable(text: str) -> str | None:
-    """Why a text could be taken for something else than a placeholder, with what to write; None if it cannot."""
-    if text.count("{n}") != 1:
-        return "write {n} once, for the number"
-    rest = text.replace("{n}", "")
-    if "redacted" not in rest.lower():
-        return "let it hold the word redacted, like user{n}@redacted.invalid"
-    if re.search(r"[0-9]\{n\}|\{n\}[0-9]", text):
-        return "put no digit beside {n}"
-    if "{{" in text or "}}" in text or not INSTEAD.fullmatch(text):
-        return "leave out quotes, backslashes, &, <, >, {{ and }}, and what is not ASCII"
-    if "[[redacted:" in text:
-        return "those of the shipped rules begin so"
-    return None
-
-
 def digest(said: Any) -> str:
     """The digest of what a policy says, whatever its file looks like."""
     return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-
-
-def shown(path: tuple[str | int, ...]) -> str:
-    """A path as people write one: patterns[2].regex."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
-
-
-def said_of(wrong: Any) -> str:
-    """What pydantic has found, in our words where they are plainer."""
-    words = {
-        "bool_type": "is true or false",
-        "string_type": "is text; put it in quotes",
-        "list_type": "is a list: one line with - for each",
-        "dict_type": "is keys and values",
-        "model_type": "is keys and values",
-        "too_long": f"holds more than {form.MOST_RULES}",
-        "string_pattern_mismatch": "is written with lower-case letters, digits and -, at most 40",
-        "string_too_long": "is too long",
-        "string_too_short": "is empty",
-    }
-    return words.get(wrong["type"], str(wrong["msg"]))
-
-
-def nearest(word: str, words: Any) -> str:
-    """The end of an error's sentence: the nearest right word, or all of them."""
-    close = get_close_matches(word, [*words], n=1)
-    return f": did you mean {close[0]}?" if close else f": it is one of {', '.join(words)}"

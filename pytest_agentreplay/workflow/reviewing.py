@@ -13,15 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.core.model import Header, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.redaction.secret_names import secret_environment
 from pytest_agentreplay.core.selector import show
+from pytest_agentreplay.workflow.redacting import redaction_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pytest_agentreplay.core.model import Exchange, Headers, Json, JsonObject
+    from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.selector import Place
 
@@ -54,7 +53,7 @@ class Review:
         headers = {
             name for x in run.exchanges for side in (x.call, x.outcome) for name, _ in getattr(side, "headers", ())
         }
-        self.redaction = redaction_of(policy, environ, headers)
+        self.redaction = redaction_for(environ, headers=headers, policy=policy)
         self.redaction.recall(given(run, text))
         for _ in range(PASSES):
             before = self._counts.total()
@@ -108,14 +107,6 @@ class Review:
         return after
 
 
-def redaction_of(policy: Policy, environ: Mapping[str, str], headers: Iterable[str] = ()) -> Redaction:
-    """A redaction of what is stored already, with these `headers`. It knows the secrets of the environment."""
-    redaction = Redaction(Places({}), allow_headers=headers, policy=policy)
-    for category, value in secret_environment(environ, policy.secret_environment):
-        redaction.learn(category, value)
-    return redaction
-
-
 def given(run: Run, text: bytes) -> dict[str, str]:
     """The placeholders that a run has given out ("key:3"), each with its tag, "" for those that have none."""
     record = record_of(run)
@@ -151,6 +142,13 @@ def redacted_by(policy: Policy) -> JsonObject:
     """Under which policy a run is stored; nothing where the shipped rules are alone."""
     told: JsonObject = {"pii": policy.pii, "strict": policy.strict, "policy": policy.digest}
     return {name: value for name, value in told.items() if value}
+
+
+def other_policy(kit: JsonObject, policy: Policy) -> bool:
+    """Whether what `kit` tells of was stored under another policy."""
+    record = kit.get("redactions")
+    told = record if isinstance(record, dict) else {}
+    return {name: told[name] for name in ("pii", "strict", "policy") if told.get(name)} != redacted_by(policy)
 
 
 def counted(redaction: Redaction) -> Counter[str]:

@@ -10,7 +10,8 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError
 from pytest_agentreplay.store import files, layout, nearby
 from pytest_agentreplay.store.shown import shown
-from pytest_agentreplay.workflow.reviewing import Found, Review, in_text, redaction_of
+from pytest_agentreplay.workflow.redacting import redaction_for
+from pytest_agentreplay.workflow.reviewing import Found, Review, in_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -51,4 +52,4 @@ def scanned(file: Path, policy: Policy, environ: Mapping[str, str]) -> list[Foun
             return Review(codec.loads(data, file=shown(file)).run, data, policy, environ).found
         except SnapshotError:
             pass  # a damaged snapshot is a text
-    return in_text(data, redaction_of(policy, environ))
+    return in_text(data, redaction_for(environ, policy=policy))

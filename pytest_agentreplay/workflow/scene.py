@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pytest_agentreplay.boundaries import crossing as doorstep
@@ -27,11 +27,14 @@ from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.freeze import Codec
 from pytest_agentreplay.core.redaction.placeholders import tags_in
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY
+from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.store import declared
+from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.redacting import redaction_for
+from pytest_agentreplay.workflow.reviewing import other_policy, redacted_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -129,6 +132,7 @@ class Scene:
         )
         self.clock = Clock(settings.clock, clock)
         kit = kit or {}
+        self._other_policy = bool(kit) and other_policy(kit, settings.redacted)
         self.redaction.recall(tags_in(kit))
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)
         self.locale = Locale(kit.get("locale"))
@@ -225,6 +229,10 @@ class Scene:
         if divergence.kind is Kind.NETWORK and self.watch.ledger:
             found = findings.network(self.place.test, self.watch.ledger)
         else:
+            if self._other_policy:
+                again = f"agentreplay redact {quoted(shown(self.place.snapshot))}"
+                how = again if redacted_by(self.settings.redacted) else "give the --redact of its recording again"
+                divergence = replace(divergence, hints=(*divergence.hints, f"recorded under another policy: {how}"))
             found = findings.of(divergence, self.place.test, facts)
         if self.overtime.waiting:
             found = findings.still_waiting(found, self.overtime.waiting)
