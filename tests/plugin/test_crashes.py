@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
 import re
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,6 @@ def around(agentreplay):
     bad_end("teardown")
 
 def pytest_sessionstart():
-    if HOW == "delay":
-        threading.Thread(target=lambda: (time.sleep(float(WHEN)), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
     if WHEN.isdigit():
         from pytest_agentreplay.store import files
         from tests.store.faults.disk import Disk, dies, interrupts
@@ -63,6 +62,16 @@ def pytest_unconfigure():
         socket.create_connection(("127.0.0.1", int(os.environ["SERVER_PORT"]))).close()
         print("\\nthe way to the world is open again")
 """
+
+STREAMS = """import json, os, pathlib, httpx2
+
+def test_refund(agentreplay):
+    pathlib.Path("pid").write_text(str(os.getpid()))
+    asked = {"model": "m", "stream": os.environ["STREAM"] == "True", "messages": [{"role": "user", "content": "hi"}]}
+    with httpx2.stream("POST", os.environ["MODEL_URL"] + "/v1/chat/completions", json=asked, timeout=60) as reply:
+        assert [*reply.iter_lines()]
+
+def one_like_before"""
 
 TESTS = """
 import agent, conftest
@@ -168,19 +177,28 @@ def test_ctrl_c_in_a_replay_opens_the_way_again(recorded, fault):
     assert intact(recorded)
 
 
-def test_ctrl_c_while_the_model_answers(recorded):
-    """Somewhere in the answers of a slow model, one that streams included."""
-    recorded.server.pace = 0.2
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_ctrl_c_while_the_model_answers(recorded, stream):
+    """The model types it: when it has been asked, and a few words into a long answer."""
+
+    def slow(body, number):
+        child = int((recorded.root / "pid").read_text(encoding="utf-8"))
+        threading.Timer(0.3, os.kill, (child, signal.SIGINT)).start()
+        return "refund " * 40
+
+    recorded.edit("test_shop.py", "def test_refund", STREAMS)
+    before, recorded.server._replies, recorded.server.pace = recorded.server._replies, slow, 0.1 if stream else 2.0
     try:
-        seeds = random.Random(7)
-        for _ in range(3):
-            done = recorded.record(FAULT=f"delay:{seeds.uniform(0.3, 1.2):.2f}")
-            assert done.returncode == 2, done.stdout + done.stderr
-            assert "Traceback" not in done.stderr
-            assert recorded.home.read_bytes() == recorded.old
-            assert not leftovers(recorded)
+        done = recorded.record(STREAM=str(stream))
     finally:
-        recorded.server.pace = 0.0
+        recorded.server._replies, recorded.server.pace = before, 0.0
+        recorded.edit("test_shop.py", STREAMS, "def test_refund")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert recorded.home.read_bytes() == recorded.old
+    assert not leftovers(recorded)
+    assert "the way to the world is open again" in done.stdout
+    assert "it was cut short" in done.stdout
 
 
 CALLS = {"journal": 12, "write": 38, "sync": 39, "rename": 41, "folder": 42, "unlock": 45, "clear": 50}
