@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -184,10 +185,12 @@ def test_ctrl_c_while_the_model_answers(recorded, stream):
     def slow(body, number):
         child = int((recorded.root / "pid").read_text(encoding="utf-8"))
         threading.Timer(0.3, os.kill, (child, signal.SIGINT)).start()
+        if not stream:
+            time.sleep(2)  # a whole answer comes all at once
         return "refund " * 40
 
     recorded.edit("test_shop.py", "def test_refund", STREAMS)
-    before, recorded.server._replies, recorded.server.pace = recorded.server._replies, slow, 0.1 if stream else 2.0
+    before, recorded.server._replies, recorded.server.pace = recorded.server._replies, slow, 0.1
     try:
         done = recorded.record(STREAM=str(stream))
     finally:
@@ -245,17 +248,16 @@ def pytest_fixture_setup(fixturedef):
 """
 
 
-@pytest.mark.parametrize("clock", ["stepped", "real", "virtual"])
+@pytest.mark.parametrize("clock", ["stepped", "real"])
 def test_clocks_that_jump_neither_order_nor_end_anything(project, clock):
     """Back and forth by hours, before 1970, and to other zones: what came first is told by numbers."""
     project.write(conftest=JUMPS)
     with (project.root / "pytest.ini").open("a", encoding="utf-8") as ini:
         ini.write(f"agentreplay_clock = {clock}\n")
-    for _ in range(2):
-        done = project.record()
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "Traceback" not in done.stdout + done.stderr
-        assert "replays" in done.stdout
+    done = project.record()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "replays" in done.stdout
     (snapshot,) = project.snapshots
     assert [x.call.boundary for x in snapshot.run.exchanges] == ["http", "tool", "http", "tool", "http"]
     assert [x.start for x in snapshot.run.exchanges] == sorted(x.start for x in snapshot.run.exchanges)
