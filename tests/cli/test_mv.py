@@ -205,7 +205,7 @@ def test_a_disk_that_fails_midway_leaves_all_where_they_were(root, monkeypatch, 
     real, calls = getattr(os, call), iter(range(100))
 
     def failing(*words, **more):
-        if next(calls) == nth:
+        if not str(words[0]).endswith(".lock") and next(calls) == nth:
             raise PermissionError(13, "Permission denied")
         return real(*words, **more)
 
