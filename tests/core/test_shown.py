@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentreplay.boundaries.crossing import Crossing
 from pytest_agentreplay.boundaries.gateway_routes import Routes
 from pytest_agentreplay.boundaries.http_stdlib import Under
 from pytest_agentreplay.core.model import (
@@ -27,6 +28,7 @@ from pytest_agentreplay.core.redaction.known import Known
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.redactors import shapes_of
 from pytest_agentreplay.core.redaction.remembering import Seen
+from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.workflow.scene import Place
 
 SECRET = "s3cret-of-a-test-0815-4711"
@@ -98,3 +100,12 @@ def test_what_is_shown_loses_what_is_known_and_keys_alone():
     assert knowing().hide(text).split()[2:] == ["token=abcdefghijkl", f"/{SECRET[:3]}"]
     assert SECRET not in knowing().hide(text)
     assert key not in knowing().hide(text)
+
+
+def test_a_call_that_comes_too_late_is_told_without_its_secret():
+    crossing = Crossing(None, knowing())
+    crossing.end()
+    with pytest.raises(ReplayDiverged) as caught:
+        crossing.enter(HttpCall("GET", f"https://h/{SECRET}"))
+    assert "refused: GET h/[[redacted:key:1]] was called" in str(caught.value)
+    assert crossing.late[0].startswith("GET h/[[redacted:key:1]]   called from")
