@@ -41,6 +41,8 @@ FOUND = [
     "AccountName=a;AccountKey=%s==;EndpointSuffix=core",
     "curl -H 'Authorization: Bearer %s' https://x.test",
     "X-Auth-Token: %s",
+    "X-Hub-Signature: %s",
+    '{"security_answer": "%s"}',
     "GET /cb?state=1&code=%s&x=1",
     "GET /b?sig=%s&sv=1",
     "postgresql://app:%s@db.test/prod",

@@ -78,8 +78,10 @@ def strength(name: str) -> Strength:
         if before in TOKENS:
             return "strong"
         return "" if before in HARMLESS_BEFORE_TOKEN else "weak"
-    if last in {"auth", "pass", "csrf", "xsrf"}:
-        return "weak"
+    if last in {"auth", "pass", "csrf", "xsrf"} or (last == "signature" and words[0] == "x"):
+        return "weak"  # a signature of a header, not that of a thinking block
+    if words[-2:] == ["security", "answer"]:
+        return "strong"
     if last.endswith(GLUED):
         return "digits" if last.endswith("password") else "strong"
     return "parameter" if last in PARAMETERS else ""

@@ -15,7 +15,10 @@ from pytest_agentreplay.core.redaction.secret_names import CATEGORY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-WORDS = (b"token", b"secret", b"pass", b"pwd", b"key", b"auth", b"credential", b"jwt", b"csrf", b"xsrf", b"otp", b"pin")
+WORDS = (
+    *(b"token", b"secret", b"pass", b"pwd", b"key", b"auth", b"credential", b"jwt", b"csrf", b"xsrf", b"otp", b"pin"),
+    *(b"signature", b"security_answer", b"securityanswer"),
+)
 LONGEST = 4096
 NAME = 64
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-"
