@@ -366,6 +366,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
                 finding = scene.end()
             except AgentReplayError as error:
                 broken = error
+            except Exception:  # it is in the report, and would be raised again at the end of the session
+                item.config.stash[OPEN] = None
+                raise
             if not leaving:  # else there will be no report, and the end of the session tells it
                 item.config.stash[OPEN] = None
     if broken is not None:
@@ -385,7 +388,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Give the report our plain data and its one line, and show nothing in it that is a secret."""
-    if not wanted(item):
+    if not wanted(item) and SCENE not in item.stash:  # a test may ask for the fixture while it runs
         return (yield)
     from pytest_agentreplay.plugin import hiding
 

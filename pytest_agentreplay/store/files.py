@@ -154,10 +154,14 @@ def write_beside(path: Path, text: str | bytes, token: str) -> None:
 
 def sha256_of(path: Path) -> str | None:
     """The digest of the file at `path`, or None when there is none."""
+    digest = hashlib.sha256()
     try:
-        return hashlib.sha256(read(path)).hexdigest()
+        with plain(path) as handle:
+            while part := os.read(handle, 1 << 20):
+                digest.update(part)
     except SnapshotMissing:
         return None
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -88,12 +88,14 @@ def journals(root: Path) -> list[str]:
             continue
         what = f"{run.header.test}, {count(len(run.exchanges))}" if run else "nothing readable"
         lines.append(f"agentreplay recover {quoted(shown(file))}   # {what}{torn_off(torn)}")
-    return lines + [
-        f"agentreplay recover --policy FILE {quoted(shown(file))}   # refused, a secret was cut out of it"
-        for file in refused(root)
-    ]
-
-
-def refused(root: Path) -> list[Path]:
-    """The pending runs that the last scan has refused."""
-    return [file for file in pending(root) if CUT in codec.loads(reading.data(file), file=shown(file)).run.header.kit]
+    for file in pending(root):
+        try:
+            cut = CUT in codec.loads(reading.data(file), file=shown(file)).run.header.kit
+        except SnapshotError as error:
+            lines.append(f"# {error}")
+            continue
+        if cut:
+            lines.append(
+                f"agentreplay recover --policy FILE {quoted(shown(file))}   # refused, a secret was cut out of it"
+            )
+    return lines

@@ -33,6 +33,7 @@ from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.report.escape import line
 
 HERE = str(Path(__file__).parent)
 DISCARD = ("127.0.0.1", 9)
@@ -192,7 +193,7 @@ def test_every_way_out_is_refused(way):
     divergence = caught.value.divergence
     assert divergence.kind is Kind.NETWORK
     assert str(caught.value).startswith("[AR-NET] ")
-    assert target in str(caught.value)
+    assert line(target) in str(caught.value)
     key = "agentreplay_allow_subprocess" if kind == "child" else "agentreplay_allow_hosts"
     assert divergence.hints == (f"{key} = {target}",) == (entry.allow(),)
 

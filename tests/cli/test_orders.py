@@ -88,7 +88,7 @@ def recorded(shared_project):
 
 
 def snapshot(project, name):
-    (file,) = (file for file in project.files if name in file.name)
+    (file,) = (file for file in project.files if name.lower() in file.name)
     return file.relative_to(project.root)
 
 

@@ -4,8 +4,8 @@ import json
 import sys
 
 import pytest
+from hostile_rows import in_child, refused
 from making import changed, sealed, stored
-from rows import in_child, refused
 
 from pytest_agentreplay.codec import bounds, journal
 from pytest_agentreplay.codec.blobs import LARGEST

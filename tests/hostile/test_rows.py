@@ -3,8 +3,8 @@
 import sys
 
 import pytest
+from hostile_rows import CHECKS, ROWS, refused
 from making import sealed, stored
-from rows import CHECKS, ROWS, refused
 from shown import forbidden, speaks_to_ci
 
 LATER = {
@@ -35,7 +35,7 @@ def test_no_class_is_left_out():
 
 def test_what_a_row_is_refused_for_is_checked_at_all(tmp_path, monkeypatch):
     """The checks fail for what is harmless."""
-    monkeypatch.setattr("rows.Store.load", lambda *_: None)
+    monkeypatch.setattr("hostile_rows.Store.load", lambda *_: None)
     for name in ("fifo", "empty"):
         (tmp_path / name).mkdir()
         with pytest.raises(AssertionError, match="followed"):

@@ -299,16 +299,11 @@ def test_a_full_disk_leaves_the_old_snapshot_and_a_journal_that_can_be_read(reco
 
 
 def test_a_recording_that_nobody_could_read_again_is_not_written(recorded):
-    recorded.write(
-        conftest=(
-            "def pytest_sessionstart():\n    from pytest_agentreplay.store import files\n    files.LARGEST = 20_000\n"
-        )
-    )
     for more in ("'x' * 30_000", "','.join(map(str, range(3_500)))"):
         recorded.edit("test_shop.py", '"Where is A-17?"', f'"Where is A-17?" + {more}')
-        text = told(recorded.record())
-        assert f"{SNAPSHOT}: would hold " in text
-        assert "none of more than 20,000 is read" in flat(text)
+        text = told(recorded.record("-o", "agentreplay_largest=20000"))
+        assert f"{SNAPSHOT}: " in text
+        assert "bytes are more than the 20,000 that are read again" in flat(text)
         assert recorded.home.read_bytes() == RECORDED["text"]
         recorded.edit("test_shop.py", f'"Where is A-17?" + {more}', '"Where is A-17?"')
 

@@ -55,10 +55,14 @@ def around(agentreplay):
 def pytest_sessionstart():
     if WHEN.isdigit():
         from pytest_agentreplay.store import files
-        from tests.store.faults.disk import Disk, dies, interrupts
-        files.os = Disk(int(WHEN), dies if HOW == "kill" else interrupts)
+        from tests.store.faults.disk import TOUCHES as COUNTED, Disk, dies, interrupts
+        files.os = Disk(int(WHEN), dies if HOW == "kill" else interrupts, counted=COUNTED)
 
 def pytest_unconfigure():
+    if HOW == "log":
+        from pytest_agentreplay.store import files
+        with open("calls", "w") as log:
+            log.write(" ".join(files.os.calls))
     if "SERVER_PORT" in os.environ:
         socket.create_connection(("127.0.0.1", int(os.environ["SERVER_PORT"]))).close()
         print("\\nthe way to the world is open again")
@@ -204,27 +208,37 @@ def test_ctrl_c_while_the_model_answers(recorded, stream):
     assert "it was cut short" in done.stdout
 
 
-CALLS = {"journal": 12, "write": 38, "sync": 39, "rename": 41, "folder": 42, "unlock": 45, "clear": 50}
-"""Which call to the disk is which in such a recording; the old snapshot is there up to the rename."""
+FROM_RENAME = {"write": -3, "sync": -2, "rename": 0, "folder": 1, "unlock": 4, "clear": 9}
+"""Where the calls to the disk that matter stand in a recording, counted from that which puts the snapshot in its place."""
+
+
+@pytest.fixture(scope="module")
+def calls(shop):
+    """The place of each of these calls among all; the old snapshot is there up to the rename."""
+    done = shop.record("--agentreplay-no-prove", FAULT="log:0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = (shop.root / "calls").read_text(encoding="utf-8").split()
+    rename = len(made) - made[::-1].index("replace")
+    return {"journal": made.index("write") + 1} | {name: rename + far for name, far in FROM_RENAME.items()}
 
 
 @pytest.mark.parametrize("call", ["journal", "sync", "folder", "clear"])
-def test_ctrl_c_at_a_call_to_the_disk_leaves_a_whole_snapshot(recorded, call):
-    at = CALLS[call]
+def test_ctrl_c_at_a_call_to_the_disk_leaves_a_whole_snapshot(calls, recorded, call):
+    at = calls[call]
     done = recorded.record("--agentreplay-no-prove", FAULT=f"interrupt:{at}")
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    assert intact(recorded) == (at <= CALLS["rename"])
+    assert intact(recorded) == (at <= calls["rename"])
     assert not leftovers(recorded)
     assert "the way to the world is open again" in done.stdout
 
 
 @pytest.mark.parametrize("call", ["write", "rename", "unlock"])
-def test_a_kill_at_a_call_to_the_disk_leaves_a_whole_snapshot_and_the_next_run_is_green(recorded, call):
-    at = CALLS[call]
+def test_a_kill_at_a_call_to_the_disk_leaves_a_whole_snapshot_and_the_next_run_is_green(calls, recorded, call):
+    at = calls[call]
     done = recorded.record("--agentreplay-no-prove", FAULT=f"kill:{at}")
     assert done.returncode == -9, f"{at} is no call of a recording any more"
-    assert intact(recorded) == (at <= CALLS["rename"])
+    assert intact(recorded) == (at <= calls["rename"])
     assert len([file for file in leftovers(recorded) if file.suffix == ".tmp"]) <= 1
     assert len(journals(recorded)) <= 1
     done = recorded.record()

@@ -94,7 +94,7 @@ def test_a_moved_snapshot_differs_in_its_test_and_its_seal_alone(recorded):
     assert recorded.command("mv", "test_flat.py::test_one", "test_flat.py::test_first").returncode == 0
     after = (recorded.root / BESIDE / "test_flat" / "test_first.snapshot.json").read_text(encoding="utf-8")
     moved = [(one, two) for one, two in zip(before.splitlines(), after.splitlines(), strict=True) if one != two]
-    assert [re.match(r' *"(\w+)"', one)[1] for one, _ in moved] == ["test", "digest", "header"]
+    assert [re.match(r' *"(\w+)"', one)[1] for one, _ in moved] == ["test", "digest", "parts", "self"]
 
 
 def test_the_file_was_renamed_and_one_command_moves_all_of_it(recorded):

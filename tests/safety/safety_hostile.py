@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def figures() -> Iterator[Figure]:
     """Rows that come to their outcome; a class without a check counts as not there."""
     sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "hostile")]
-    corpus = importlib.import_module("rows")
+    corpus = importlib.import_module("hostile_rows")
     missed: list[str] = []
     absent: list[str] = []
     for row in corpus.ROWS:

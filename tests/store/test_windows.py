@@ -15,7 +15,7 @@ from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced
 from pytest_agentreplay.store import files, nearby
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.store.windows import EXTENDED, LONGEST, extended, shortened
-from pytest_agentreplay.workflow import accept
+from pytest_agentreplay.workflow import accept, recovering
 
 DEEP = "\\".join(["folder"] * 40)
 
@@ -116,7 +116,7 @@ def test_every_file_of_ours_is_reached_however_deep_the_project_lies(windows, de
     journal.write(Exchange(ToolCall("t", {}), ToolReply(2), 1, 2))
     journal.close(keep=True)
     assert journal.path.name in accept.journals(deep)[0]
-    said = accept.recover(journal.path, {})
+    said = recovering.recover(journal.path, {})
     (pending,) = accept.pending(deep)
     assert pending.name in said
     assert accept.take(home) == f"{home.as_posix()}: taken for {NODE}"
@@ -207,7 +207,10 @@ def test_a_file_that_a_scanner_holds_is_tried_again(tmp_path, monkeypatch, name)
 
 
 def test_the_store_alone_walks_folders():
-    """What lists or opens files elsewhere would not reach the long ones; the demo's folder is its own."""
+    """What lists or opens files elsewhere would not reach the long ones.
+
+    The demo's folder is its own, that of a process's descriptors is Linux's, and a scan goes where people send it.
+    """
     package = Path(files.__file__).parents[1]
     walks = (".rglob(", ".glob(", ".iterdir(", "os.walk(", "os.scandir(", "os.listdir(")
     found = {
@@ -217,6 +220,9 @@ def test_the_store_alone_walks_folders():
         if walk in file.read_text(encoding="utf-8") and file.parent.name not in {"demo", "shop"}
     }
     assert found == {
+        "boundaries/sandbox.py: .iterdir(",
+        "store/locks.py: os.walk(",
+        "workflow/scan.py: os.walk(",
         "store/declared.py: .glob(",
         "store/files.py: os.listdir(",
         "store/nearby.py: .glob(",
