@@ -88,14 +88,20 @@ def journals(root: Path) -> list[str]:
             continue
         what = f"{run.header.test}, {count(len(run.exchanges))}" if run else "nothing readable"
         lines.append(f"agentreplay recover {quoted(shown(file))}   # {what}{torn_off(torn)}")
-    for file in pending(root):
-        try:
-            cut = CUT in codec.loads(reading.data(file), file=shown(file)).run.header.kit
-        except SnapshotError as error:
-            lines.append(f"# {error}")
-            continue
-        if cut:
-            lines.append(
-                f"agentreplay recover --policy FILE {quoted(shown(file))}   # refused, a secret was cut out of it"
-            )
-    return lines
+    return lines + [
+        f"agentreplay recover --policy FILE {quoted(shown(file))}   # refused, a secret was cut out of it"
+        for file in refused(root)
+    ]
+
+
+def refused(root: Path) -> list[Path]:
+    """The pending runs that the last scan has refused. One that cannot be read is told when somebody takes it."""
+    return [file for file in pending(root) if is_refused(file)]
+
+
+def is_refused(file: Path) -> bool:
+    """Whether a pending run is the rest of one that was refused."""
+    try:
+        return CUT in codec.loads(reading.data(file), file=shown(file)).run.header.kit
+    except SnapshotError:
+        return False
