@@ -9,13 +9,13 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from pytest_agentreplay.plugin.keys import HIDING, redaction_of
 
 if TYPE_CHECKING:
     import warnings
     from collections.abc import Callable, Iterator
+
+    import pytest
 
     Hide = Callable[[str], str]
 
@@ -62,7 +62,7 @@ def hidden(value: Any, hide: Hide, seen: set[int]) -> Any:
 
 def leave_out_our_frames(error: BaseException | None) -> None:
     """Have pytest leave the frames of this package out of the traceback: their locals are what the agent had sent."""
-    if isinstance(error, pytest.fail.Exception) and not error.pytrace:
+    if not getattr(error, "pytrace", True):
         return  # it has no traceback to be shown, and pytest would say that all of it is hidden
     for one in chain(error, set()):
         traceback = one.__traceback__

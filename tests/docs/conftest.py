@@ -122,7 +122,7 @@ class Studio:
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PYTEST_PLUGINS": ",".join(PLUGINS),
-            "PYTEST_ADDOPTS": "-p no:cacheprovider -W error --strict-config --strict-markers",
+            "PYTEST_ADDOPTS": "-p no:cacheprovider -W error -W ignore::ResourceWarning --strict-config --strict-markers",
             "OPENAI_BASE_URL": f"{server.url}/v1",
             "OPENAI_API_KEY": "sk-desk-0123456789abcdef",
             "MODEL_URL": server.url,
