@@ -7,6 +7,8 @@
 
 A test that does not ask for the plugin costs a look-up per hook; `scenes` and `recordings`, and whatever else is ours,
 wait for one that does.
+
+Longer than a room should be: pytest finds its hooks in one module.
 """
 
 from __future__ import annotations
