@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from jsonpath_ng.parser import JsonPathParser
 
@@ -217,7 +217,10 @@ def test_paths_mean_what_jsonpath_means(text, tree):
             policy(f"paths: {{a: ['{text.replace(chr(39), chr(39) * 2)}']}}")
         return
     ours = {json.dumps(found, sort_keys=True) for _, found in selector.find(tree)}
-    theirs = {json.dumps(match.value, sort_keys=True) for match in parsed.find(tree)}
+    try:
+        theirs = {json.dumps(match.value, sort_keys=True) for match in parsed.find(tree)}
+    except (KeyError, TypeError):  # jsonpath-ng 1.6 does not look whether what it takes an index of is a list
+        reject()
     assert ours == theirs
 
 

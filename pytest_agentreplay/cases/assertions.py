@@ -236,7 +236,10 @@ def find(jsonpath: str, tree: Json) -> list[Json]:
     except Exception as error:
         msg = f"{jsonpath!r} is no JSONPath: {error}"
         raise ValueError(msg) from error
-    return [match.value for match in expression.find(tree)]
+    try:
+        return [match.value for match in expression.find(tree)]
+    except (KeyError, TypeError):  # releases before 1.7 take the index of whatever stands there
+        return []
 
 
 def landing(jsonpath: str, tree: Json) -> str:
