@@ -9,6 +9,11 @@
     │   ├── SnapshotTooNew       written by a later format; says which version reads it
     │   ├── SnapshotEdited       readable, but not the content that was sealed
     │   └── SnapshotMisplaced    it belongs to another test
+    ├── CaseError                a case, or a file of one, that cannot be read or meant; it fails its item
+    ├── RunnerError              the runner of a case hung, crashed, wrote nothing, or wrote what is no result
+    ├── TraceError               a trace that cannot be imported
+    │   ├── TraceUnknown         no format that we know, or several that fit: name it with --from
+    │   └── TraceIncomplete      what is needed was not captured; says which setting of that tool brings it
     ├── CannotWrite              the disk, the tree or the last scan refused the file; the old one is intact
     ├── CannotSign               ssh-keygen is not there, or does not sign or check a lock
     ├── CannotFreeze             a value that would not come back equal and of the same type
@@ -93,6 +98,40 @@ class SnapshotMisplaced(SnapshotError):
         """Keep the `test` that the file states beside the message."""
         self.test = test
         super().__init__(message, file=file)
+
+
+class CaseError(AgentReplayError):
+    """A case, or a file of one, that cannot be read or meant. `file` and `place` (line:column) say where."""
+
+    def __init__(self, message: str, *, file: str, place: str = "") -> None:
+        """Keep `file` (as shown to people) and `place` beside the message."""
+        self.file = file
+        self.place = place
+        where = f"{file}:{place}" if place else file
+        super().__init__(visible(f"{where}: {message}").replace("\n", "\\n"))
+
+
+class RunnerError(AgentReplayError):
+    """The runner of a case hung, crashed, wrote nothing, or wrote what is no result."""
+
+
+class TraceError(AgentReplayError):
+    """A trace that cannot be imported. `file` and `place` (row, span or key) say where."""
+
+    def __init__(self, message: str, *, file: str, place: str = "") -> None:
+        """Keep `file` (as shown to people) and `place` beside the message."""
+        self.file = file
+        self.place = place
+        where = f"{file}: {place}" if place else file
+        super().__init__(visible(f"{where}: {message}").replace("\n", "\\n"))
+
+
+class TraceUnknown(TraceError):
+    """No format that we know, or several that fit."""
+
+
+class TraceIncomplete(TraceError):
+    """What an import needs was not captured; the message says which setting of that tool brings it."""
 
 
 class CannotWrite(AgentReplayError):

@@ -76,6 +76,11 @@ def tool_results(message: Json) -> dict[str, Json]:
     return results
 
 
+def carries_tools(block: JsonObject) -> bool:
+    """Whether a block is the call or the result of a tool."""
+    return string(block.get("type")) in {"tool_use", "tool_result"} or not _TOOLS.isdisjoint(block)
+
+
 def _blocks(message: JsonObject) -> list[JsonObject]:
     """The blocks of a message, or the parts of a content."""
     return objects(message.get("content")) or objects(message.get("parts"))
@@ -97,7 +102,7 @@ def _block(block: Json) -> str:
         return str(media.encoded(block) or block)
     found = obj(block)
     kind = string(found.get("type"))
-    if kind in {"tool_use", "tool_result"} or _TOOLS & found.keys():
+    if carries_tools(found):
         return ""
     if isinstance(found.get("text"), str):
         return f"(thinks: {found['text']})" if found.get("thought") is True else string(found["text"])

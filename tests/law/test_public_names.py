@@ -15,10 +15,10 @@ import pytest_agentreplay
 PACKAGE = Path(__file__).resolve().parents[2] / "pytest_agentreplay"
 
 NAMES = [
-    "AgentReplayError", "CannotFreeze", "CannotRedirect", "CannotSign", "CannotWrite", "Closed", "Codec", "Difference", "Divergence", "Exchange",
-    "Failure", "Frame", "FrameCall", "FramesReply", "HttpCall", "HttpReply", "Kind", "Leak", "PolicyError", "ReplayDiverged", "Run", "RunView", "SettingsError",
+    "AgentReplayError", "CannotFreeze", "CannotRedirect", "CannotSign", "CannotWrite", "CaseError", "Closed", "Codec", "Difference", "Divergence", "Exchange",
+    "Failure", "Frame", "FrameCall", "FramesReply", "HttpCall", "HttpReply", "Kind", "Leak", "PolicyError", "ReplayDiverged", "Run", "RunView", "RunnerError", "SettingsError",
     "Snapshot", "SnapshotEdited", "SnapshotError", "SnapshotMisplaced", "SnapshotMissing", "SnapshotTooNew", "SnapshotUnreadable",
-    "ToolCall", "ToolReply", "__version__", "agent", "assert_same_run", "first_divergence",
+    "ToolCall", "ToolReply", "TraceError", "TraceIncomplete", "TraceUnknown", "__version__", "agent", "assert_same_run", "first_divergence",
     "load", "secret",
 ]  # fmt: skip
 """A name that is here stays for good; a new one is added on purpose."""

@@ -1,0 +1,100 @@
+"""The nouns of a case: a failure kept as a test, and what it says of the run that shows it. Frozen values.
+
+`form` reads them from `case.yaml`, `judging` holds a run against them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_agentreplay.core.model import Json
+
+Half: TypeAlias = Literal["observed", "desired"]
+"""What went wrong, true of the frozen run; what a fixed agent must show."""
+Expect: TypeAlias = Literal["reproduces", "fixed", "cold"]
+Service: TypeAlias = Literal["strict", "position", "arguments", "live"]
+"""How a boundary is served: to the same call only; the next of that lane and kind; by declared arguments; for real."""
+
+FILE = "case.yaml"
+RUN = "run.snapshot.json"
+FIXTURES = "fixtures"
+NOTES = "notes.md"
+SOURCE_TRACE = "source-trace"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One assertion: the word of the vocabulary, what it wants (plain JSON), and where it stands (line:column)."""
+
+    word: str
+    wanted: Json
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How the boundaries of one half are served."""
+
+    model: Service = "strict"
+    tools: Service = "strict"
+    other: Service = "strict"
+
+    @property
+    def told(self) -> str:
+        """The policy as verdicts name it: "strict", "model position, tools arguments"."""
+        named = {"model": self.model, "tools": self.tools, "other": self.other}
+        words = {*named.values()}
+        return words.pop() if len(words) == 1 else ", ".join(f"{kind} {word}" for kind, word in named.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseSource:
+    """Where a case comes from: `format` ("snapshot" for our own recordings), the run's id there, what it lost."""
+
+    format: str = "snapshot"
+    version: str = ""
+    file: str = ""
+    id: str = ""
+    fidelity: Literal["bytes", "body-json", "semantic"] = "bytes"
+    imported: str = ""
+    losses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One case. `file` is case.yaml as shown to people, `folder` the directory; `runners` are keys, "" for none.
+
+    `input` is what the agent is given: `{"messages": [...]}` or `{"arguments": {...}}`. `semantic` are checks in words
+    that a person, or a judge of a hook, has to make. `ignore`, `order` and `tolerance` are as those settings.
+    `missing` lists what a cold case lacks, `reason` says in a sentence why it is cold. `places` are line:column by
+    key path, for messages.
+    """
+
+    file: str
+    folder: Path
+    id: str
+    title: str = ""
+    source: CaseSource = field(default_factory=CaseSource)
+    input: Json = None
+    runners: dict[Half, str] = field(default_factory=dict)
+    observed: tuple[Check, ...] = ()
+    desired: tuple[Check, ...] = ()
+    semantic: tuple[str, ...] = ()
+    expect: Expect = "reproduces"
+    serving: dict[Half, Serving] = field(default_factory=dict)
+    ignore: tuple[str, ...] = ()
+    order: str = "auto"
+    tolerance: dict[str, str] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    reason: str = ""
+    places: dict[tuple[str | int, ...], str] = field(default_factory=dict)
+
+    def checks(self, half: Half) -> tuple[Check, ...]:
+        """The assertions of one half."""
+        return self.observed if half == "observed" else self.desired

@@ -1,0 +1,78 @@
+"""Who reads which trace: the formats, and the choice among them by what a file holds.
+
+Others add theirs under the entry point `agentreplay.formats`: each is the dotted name of a `Format`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_agentreplay.errors import TraceUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.interchange.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A trace file as far as any format can read it.
+
+    `rows` are the JSON values in it: one for a JSON or YAML file, one a line for JSON Lines, one each for values that
+    follow each other. `members` are the files of a zip archive, by name. `junk` counts the lines that are no JSON.
+    `data` are the bytes, unpacked; `file` is the name as shown.
+    """
+
+    file: str
+    data: bytes
+    rows: tuple[Json, ...] = ()
+    members: dict[str, bytes] | None = None
+    junk: int = 0
+
+
+class Read(Protocol):
+    """How a format reads a file."""
+
+    def __call__(self, opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
+        """Every run in the file, in order. `beside` are files given with it (logs of the same spans).
+
+        Raises TraceError; TraceIncomplete names the setting that was off.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format of one tool: `name` is what `--from` takes ("langsmith-runs"), `title` what people are told.
+
+    `fits` says whether a file is of this format, and never raises. `rank` orders the formats: where several fit, the
+    lowest wins; two of one rank are ambiguous.
+    """
+
+    name: str
+    title: str
+    rank: float
+    fits: Callable[[Opened], bool]
+    read: Read
+
+
+def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Format:
+    """The format of `opened`, or the one called `wanted`. Raises TraceUnknown for none, or for several."""
+    known = sorted(formats, key=lambda one: one.rank)
+    if wanted:
+        if (named := next((one for one in known if one.name == wanted), None)) is not None:
+            return named
+        raise TraceUnknown(f"there is no format {wanted!r}; {_listed(known)}", file=opened.file)
+    fitting = [one for one in known if one.fits(opened)]
+    if not fitting:
+        raise TraceUnknown(f"no format fits what it holds; name it with --from: {_listed(known)}", file=opened.file)
+    first = [one for one in fitting if one.rank == fitting[0].rank]
+    if len(first) > 1:
+        raise TraceUnknown(f"several formats fit; name one with --from: {_listed(first)}", file=opened.file)
+    return first[0]
+
+
+def _listed(formats: Iterable[Format]) -> str:
+    return ", ".join(one.name for one in formats)

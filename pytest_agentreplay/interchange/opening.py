@@ -1,0 +1,138 @@
+"""The bytes of a trace file as rows of JSON, whatever the file is called.
+
+JSON, JSON Lines, values that follow each other, YAML, a zip archive; each also packed by gzip, with a byte order mark
+or without. A trace file comes from a stranger: it has bounds in size, depth and number, and is never acted on.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.codec import strict_yaml
+from pytest_agentreplay.errors import TraceError, TraceUnknown
+from pytest_agentreplay.interchange.formats import Opened
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Json
+
+LARGEST = 256 << 20
+"""Bytes of a file when it is unpacked."""
+MEMBERS = 10_000
+DEEPEST = 200
+
+
+def opened(data: bytes, *, file: str) -> Opened:
+    """What `data` holds. Raises TraceError for a bomb, TraceUnknown for what nobody can read as rows."""
+    data = _unpacked(data, file)
+    if data.startswith(b"PK\x03\x04"):
+        return Opened(file, data, members=_members(data, file))
+    text = _text(data)
+    if text is None:
+        return Opened(file, data)
+    rows, junk = rows_of(text)
+    if rows is None:
+        rows = _yaml(data, file)
+    if rows is None:
+        raise TraceUnknown("is neither JSON, JSON Lines nor YAML, nor an archive", file=file)
+    return Opened(file, data, tuple(rows), None, junk)
+
+
+def rows_of(text: str) -> tuple[list[Json] | None, int]:
+    """The JSON values in `text`, and how many lines are none; None where it is no JSON at all."""
+    try:
+        return [_json(text)], 0
+    except ValueError:
+        pass
+    rows: list[Json] = []
+    junk = 0
+    for line in text.splitlines():
+        if line.strip():
+            try:
+                rows.append(_json(line))
+            except ValueError:
+                junk += 1
+    if sum(isinstance(row, dict) for row in rows) > junk:
+        return rows, junk
+    following = _following(text)
+    return (following, 0) if following else (None, 0)
+
+
+def _json(text: str) -> Json:
+    try:
+        found: Json = json.loads(text)
+    except RecursionError:
+        msg = "nested too deeply"
+        raise ValueError(msg) from None
+    return found
+
+
+def _following(text: str) -> list[Json]:
+    """Values one after another with nothing but space between them; none where anything else stands there."""
+    decoder, rows, at = json.JSONDecoder(), [], 0
+    while at < len(text):
+        while at < len(text) and text[at] in " \t\r\n":
+            at += 1
+        if at == len(text):
+            break
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return []
+        rows.append(value)
+    return rows
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return data.decode("utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _unpacked(data: bytes, file: str) -> bytes:
+    """`data` without gzip, however often it was packed, up to LARGEST bytes."""
+    while data.startswith(b"\x1f\x8b"):
+        unpacking = zlib.decompressobj(wbits=31)
+        try:
+            data = unpacking.decompress(data, LARGEST + 1)
+        except zlib.error as error:
+            raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
+        _bounded(len(data), file)
+        if not unpacking.eof:
+            raise TraceError("the gzip file ends too early", file=file)
+    return data
+
+
+def _members(data: bytes, file: str) -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            listed = [info for info in archive.infolist() if not info.is_dir()]
+            if len(listed) > MEMBERS:
+                raise TraceError(f"an archive of more than {MEMBERS:,} files is not read", file=file)
+            _bounded(sum(info.file_size for info in listed), file)
+            return {info.filename: _member(archive, info) for info in listed}
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, OSError, EOFError) as error:
+        raise TraceError(f"is no archive that can be unpacked: {error}", file=file) from None
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    with archive.open(info) as member:
+        return member.read(info.file_size)  # never more than was said, whatever is inside
+
+
+def _bounded(size: int, file: str) -> None:
+    if size > LARGEST:
+        raise TraceError(f"more than {LARGEST:,} bytes are not read", file=file)
+
+
+def _yaml(data: bytes, file: str) -> list[Json] | None:
+    """The document of a YAML file; None for a bare text, which almost anything is, and for what is no YAML."""
+    try:
+        value = strict_yaml.load(data, file=file, error=TraceError).value
+    except TraceError:
+        return None
+    return [value] if isinstance(value, dict | list) else None
