@@ -125,7 +125,8 @@ def test_openinference_without_whole_bodies_says_the_same_but_less(name):
     assert trace.source.fidelity == "semantic"
     for mine, whole in zip(trace.model_calls, usual.model_calls, strict=True):
         assert (mine.messages, mine.reply) == (whole.messages, whole.reply)
-        assert (mine.model, mine.usage, mine.finish_reasons) == (whole.model, whole.usage, whole.finish_reasons)
+        assert (mine.model, mine.finish_reasons) == (whole.model, whole.finish_reasons)
+        assert mine.usage.items() <= whole.usage.items()
         assert [tool["name"] for tool in mine.tools] == [tool["name"] for tool in whole.tools]
     assert [run.seen for run in trace.tool_runs] == [run.seen for run in usual.tool_runs]
 
