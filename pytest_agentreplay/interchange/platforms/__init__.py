@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.interchange.platforms.braintrust import BRAINTRUST
+from pytest_agentreplay.interchange.platforms.galileo import GALILEO
 from pytest_agentreplay.interchange.platforms.langsmith import LANGSMITH
+from pytest_agentreplay.interchange.platforms.mlflow import MLFLOW
+from pytest_agentreplay.interchange.platforms.openai_agents import AGENTS
+from pytest_agentreplay.interchange.platforms.opik import OPIK
+from pytest_agentreplay.interchange.platforms.weave import WEAVE
 
 if TYPE_CHECKING:
     from pytest_agentreplay.interchange.formats import Format
 
-FORMATS: tuple[Format, ...] = (LANGSMITH,)
+FORMATS: tuple[Format, ...] = (AGENTS, LANGSMITH, OPIK, BRAINTRUST, WEAVE, MLFLOW, GALILEO)
 """The formats of this room, by rank."""

@@ -21,7 +21,8 @@ _KNOWN = frozenset({*_USER, *_SESSION, *_TENANT})
 
 _ENVIRONMENT = re.compile(r"^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
 _SECRET = re.compile(
-    r"api[-_]?key|secret|passw|authorization|cookie|credential|(?:public|private|access)[-_]?key|token$", re.I
+    r"api[-_]?key|secret|passw|authorization|cookie|credential|(?:public|private|access)[-_]?key|token$",
+    re.IGNORECASE,
 )
 _TRACERS = ("ls_", "langgraph_", "checkpoint_", "__", "mlflow.", "weave")
 _DEEPEST = 12
@@ -38,7 +39,7 @@ class About:
 
 
 def about(root: JsonObject, *others: JsonObject) -> About:
-    """What metadata tells of a run: whose it was from any of its spans, the root first; the rest from the root alone."""
+    """What metadata tells of a run: whose it was from any span, the root first; the rest from the root alone."""
     told = (root, *others)
     rest = {name: value for name, value in root.items() if name not in _KNOWN and not name.startswith(_TRACERS)}
     return About(_named(told, _USER), _named(told, _SESSION), _named(told, _TENANT), clean(rest))

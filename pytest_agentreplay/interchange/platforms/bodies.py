@@ -67,7 +67,7 @@ def message(told: Json) -> JsonObject | None:
     if isinstance(told, str):
         return _assistant([{"type": "text", "content": told}] if told else [], "")
     if isinstance(told, list):
-        found = [one for one in genai.joined(map(genai.message, map(langchain.message, told)))]
+        found = list(genai.joined(map(genai.message, map(langchain.message, told))))
         last = next((one for one in reversed(found) if one["role"] == "assistant"), None)
         return None if last is None else _assistant(arr(last["parts"]), _end(told))
     inner = inner_message(obj(told))
@@ -94,7 +94,7 @@ def inner_message(told: JsonObject) -> Json:
 def messages_of(given: Json) -> list[Json]:
     """The messages in a request, those of LangChain as those of a chat API."""
     items = arr(given)
-    if items and all(isinstance(one, list) for one in items) and not isinstance(langchain.message(items[0]), dict):
+    if items and all(isinstance(one, list) for one in items) and not langchain.pair(items[0]):
         items = arr(items[0])
     return [langchain.message(one) for one in items]
 

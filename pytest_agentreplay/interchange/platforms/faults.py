@@ -20,7 +20,8 @@ _RAISED = re.compile(rf"^({_NAME})(?:: (.*))?$", re.MULTILINE)
 _CLASS = re.compile(r"(?:Error|Exception|Exceeded|Warning|Interrupt|Tripwire\w*|Timeout|Exit)$|^[A-Z]\w*[a-z]\w*$")
 _STATUS = re.compile(r"\b(?:Error code|status[ _]code)\D{0,3}(\d{3})\b")
 _LIMIT = re.compile(
-    r"recursion ?limit|max(?:imum)?[ _]?(?:turns|iterations|steps)|usage ?limit|iteration ?limit|time ?limit", re.I
+    r"recursion ?limit|max(?:imum)?[ _]?(?:turns|iterations|steps)|usage ?limit|iteration ?limit|time ?limit",
+    re.IGNORECASE,
 )
 
 
@@ -55,7 +56,8 @@ def _of_struct(told: JsonObject) -> Fault:
     message = next(filter(None, (string(inner.get(name)) for name in ("message", "error", "detail", "msg"))), "")
     frames = next((inner[name] for name in ("traceback", "stacktrace", "stack_trace", "stack") if inner.get(name)), "")
     text = frames if isinstance(frames, str) else "\n".join(map(_frame, objects(arr(frames))))
-    return Fault(kind.rpartition(".")[2], message, text)
+    said = Fault("", message) if kind else _of_line(message)
+    return Fault(kind.rpartition(".")[2] or said.type, said.message, text)
 
 
 def _frame(told: JsonObject) -> str:

@@ -43,12 +43,12 @@ def final(value: Json) -> Json:
 
 
 def _messages(value: Json) -> bool:
-    items = objects(value)
-    return (
-        bool(items)
-        and len(items) == len(arr(value))
-        and all(langchain.kind(one) or string(one.get("role")) for one in items)
-    )
+    items = arr(value)
+    return bool(items) and all(map(_message, items))
+
+
+def _message(one: Json) -> bool:
+    return bool(langchain.kind(one)) or langchain.pair(one) or string(obj(one).get("role")) != ""
 
 
 def _text(message: Json) -> str:

@@ -26,6 +26,12 @@ def kind(item: Json) -> str:
     return name if name in _ROLES and not obj(fields(found)).keys().isdisjoint({"content", "tool_calls"}) else ""
 
 
+def pair(item: Json) -> bool:
+    """Whether something is the pair of a role and a text, which stands for a message."""
+    told = arr(item)
+    return len(told) == 2 and isinstance(told[1], str) and string(told[0]) in {*_ROLES, *_ROLES.values()}
+
+
 def fields(item: Json) -> JsonObject:
     """The fields of a message, wherever its form keeps them."""
     found = obj(item)
@@ -35,8 +41,9 @@ def fields(item: Json) -> JsonObject:
 
 def message(item: Json) -> Json:
     """A message of LangChain as one of a chat API; anything else as it is."""
-    if isinstance(item, list) and len(item) == 2 and string(item[0]) in _ROLES and isinstance(item[1], str):
-        return {"role": _ROLES[string(item[0])], "content": item[1]}
+    if pair(item):
+        name, text = arr(item)
+        return {"role": _ROLES.get(string(name), string(name)), "content": text}
     name = kind(item)
     told = fields(item)
     if not name:

@@ -74,7 +74,7 @@ def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
         input=finals.given(root.get("inputs")) or None,
         output=finals.final(root.get("outputs")) or None,
         fault=faults.fault(root.get("error")),
-        grades={name: value for name, value in obj(root.get("feedback_stats")).items()},
+        grades=obj(root.get("feedback_stats")),
         losses=_losses(runs),
     )
     return run(trace, [_span(one) for one in runs], hint=_ELSEWHERE if elsewhere else _HIDDEN)
@@ -110,6 +110,7 @@ def _span(told: JsonObject) -> Span:
         started=ns(told.get("start_time")),
         ended=ns(told.get("end_time")),
         step=step,
+        tool=_tool_run(told) if told.get("run_type") == "chain" else None,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.dialects.loose import objects, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import assembling
 from pytest_agentreplay.interchange.platforms import faults
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A span of any platform. `agent` is the name of the agent that it is, "" for any other; `step` what it tells."""
+    """A span of any platform.
+
+    `agent` is the name of the agent that it is, "" for any other. `step` is what it tells of a model or a tool. Where
+    the platform does not say what a span is, `tool` is what it tells should it be a tool; it is one where a model was
+    given a tool of that name.
+    """
 
     id: str
     parent: str = ""
@@ -27,24 +33,19 @@ class Span:
     started: int | None = None
     ended: int | None = None
     step: Step | None = None
+    tool: ToolRun | None = None
 
 
-def run(trace: Trace, spans: Sequence[Span], *, hint: str) -> Trace:
-    """The trace with the steps that `spans` tell. Where they tell nothing, `hint` names the setting that was off."""
+def run(trace: Trace, spans: Sequence[Span], *, hint: str, untold: bool = False) -> Trace:
+    """The trace with the steps that `spans` tell.
+
+    Where they tell nothing, or too little (`untold`), `hint` names the setting that was off.
+    """
+    spans = _recognised(spans)
     known = {span.id: span for span in spans if span.id}
-    steps = [
-        replace(
-            _step(span),
-            id=span.id,
-            parent=span.parent,
-            agent=_agent(span, known),
-            started=span.started,
-            ended=span.ended,
-        )
-        for span in _ordered(_once(spans, known))
-    ]
-    if not any(_tells(step) for step in steps):
-        what = "none of them tells what was asked or answered" if steps else "there is no call of a model or a tool"
+    steps = [_placed(span, known) for span in _ordered(_once(spans, known))]
+    if untold or not any(_tells(step) for step in steps):
+        what = "no model call tells what was asked and answered" if steps else "there is no call of a model or a tool"
         raise TraceIncomplete(
             f"the run {trace.id or trace.name} has {len(spans)} spans, but {what}: {hint}", file=trace.source.file
         )
@@ -62,9 +63,27 @@ def run(trace: Trace, spans: Sequence[Span], *, hint: str) -> Trace:
     return replace(made, limits=made.limits or faults.limits(made.fault, *(step.fault for step in made.steps)))
 
 
-def _step(span: Span) -> Step:
+def _recognised(spans: Sequence[Span]) -> list[Span]:
+    """The spans, those as runs of tools that have the name of a tool which a model was given or asked for."""
+    calls = [span.step for span in spans if isinstance(span.step, ModelCall)]
+    names = {string(tool.get("name")) for call in calls for tool in call.tools}
+    told = (
+        part
+        for call in calls
+        for message in (*call.messages, call.reply or {})
+        for part in objects(message.get("parts"))
+    )
+    names |= {string(part.get("name")) for part in told if part.get("type") == "tool_call"}
+    return [
+        replace(span, step=span.tool) if span.step is None and span.tool and span.tool.name in names - {""} else span
+        for span in spans
+    ]
+
+
+def _placed(span: Span, known: dict[str, Span]) -> Step:
     assert span.step is not None
-    return span.step
+    agent = span.step.agent or _agent(span, known)
+    return replace(span.step, id=span.id, parent=span.parent, agent=agent, started=span.started, ended=span.ended)
 
 
 def _tells(step: Step) -> bool:
@@ -104,7 +123,7 @@ def _agent(span: Span, known: dict[str, Span]) -> str:
 
 
 def _ordered(spans: list[Span]) -> list[Span]:
-    """The spans in order of their start, of two that began at once the shorter; as they stand where any has no start."""
+    """The spans in order of their start, of two that began at once the shorter; where any has no start, as they stand."""
     if any(span.started is None for span in spans):
         return spans
     return sorted(spans, key=lambda span: (span.started or 0, span.ended or span.started or 0))
