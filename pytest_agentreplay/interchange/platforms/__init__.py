@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.interchange.platforms.braintrust import BRAINTRUST
 from pytest_agentreplay.interchange.platforms.galileo import GALILEO
+from pytest_agentreplay.interchange.platforms.langfuse import LANGFUSE
 from pytest_agentreplay.interchange.platforms.langsmith import LANGSMITH
 from pytest_agentreplay.interchange.platforms.mlflow import MLFLOW
 from pytest_agentreplay.interchange.platforms.openai_agents import AGENTS
@@ -15,5 +16,5 @@ from pytest_agentreplay.interchange.platforms.weave import WEAVE
 if TYPE_CHECKING:
     from pytest_agentreplay.interchange.formats import Format
 
-FORMATS: tuple[Format, ...] = (AGENTS, LANGSMITH, OPIK, BRAINTRUST, WEAVE, MLFLOW, GALILEO)
+FORMATS: tuple[Format, ...] = (AGENTS, LANGSMITH, LANGFUSE, OPIK, BRAINTRUST, WEAVE, MLFLOW, GALILEO)
 """The formats of this room, by rank."""
