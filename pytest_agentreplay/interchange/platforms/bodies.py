@@ -6,6 +6,7 @@ of both (`whole`), that JSON is the call; elsewhere only what it says is kept.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,8 @@ _DIALECTS = {
     **dict.fromkeys(("mistralai", "groq", "together", "fireworks", "deepseek", "xai", "openrouter"), "openai_chat"),
 }
 
+_MAKERS = ((r"gpt-|chatgpt|o\d(-|$)", "openai_chat"), (r"claude-", "anthropic"), (r"gemini-", "gemini"))
+
 
 def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = False, **facts: Any) -> ModelCall:
     """The call of `asked`, answered by `told` (None: by nothing). `facts` that say nothing do not count."""
@@ -55,11 +58,18 @@ def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = Fal
         said = {name: value for name, value in read.parameters.items() if value is not None}
         read = replace(read, request=None, response=None, status=0, parameters=said)
     known = {name: value for name, value in facts.items() if value not in (None, "", (), {}, 0)}
-    if provider and "." not in provider.partition(":")[0] and not whole:
+    if not whole and (provider or not spoken):
         known.setdefault("provider", provider)
     if "parameters" in known:
         known["parameters"] = read.parameters | known["parameters"]
+    if not known.get("dialect", spoken):
+        known["dialect"] = _of_model(string(known.get("model")) or read.model or string(known.get("response_model")))
     return replace(read, **known)
+
+
+def _of_model(name: str) -> str:
+    """The dialect in which a model is spoken to at its maker's; "" for one whose name does not tell the maker."""
+    return next((dialect for known, dialect in _MAKERS if re.match(known, name)), "")
 
 
 def message(told: Json) -> JsonObject | None:

@@ -61,7 +61,7 @@ def span(told: JsonObject, *, as_is: bool) -> Span:
     run = _tool_run(told, noted, held, as_is=as_is)
     step: ModelCall | ToolRun | None = None
     if kind == "model":
-        step = _model_call(told, held, as_is=as_is)
+        step = _model_call(told, noted, held, as_is=as_is)
     elif kind == "tool":
         step = run
     return Span(
@@ -116,7 +116,7 @@ def _fault(told: JsonObject) -> Fault | None:
     return faults.fault(told.get("statusMessage")) or Fault()
 
 
-def _model_call(told: JsonObject, held: JsonObject, *, as_is: bool) -> ModelCall:
+def _model_call(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool) -> ModelCall:
     """A call by what Langfuse shows of it, and by the attributes that it was made of."""
     asked = _asked(langfuse_rows.value(told, "input", as_is=as_is), held)
     answer = langfuse_rows.value(told, "output", as_is=as_is)
@@ -128,6 +128,7 @@ def _model_call(told: JsonObject, held: JsonObject, *, as_is: bool) -> ModelCall
         answer or None,
         response_model=model.rpartition("/")[2],
         parameters=_parameters(told),
+        provider=string(noted.get("ls_provider")),
         usage=usage.usage(langfuse_rows.table(told, "usageDetails"), told.get("usage")),
         fault=failed,
         status=faults.status(failed),
@@ -135,7 +136,7 @@ def _model_call(told: JsonObject, held: JsonObject, *, as_is: bool) -> ModelCall
     ours = {"gen_ai.input.messages": asked, "gen_ai.output.messages": answer}
     otel = OtelSpan(id="", attributes={name: one for name, one in ours.items() if isinstance(one, list)} | held)
     if conventions.kind(otel) == "model" and openinference.kind(otel) == "":
-        own = conventions.model_call(otel)
+        own = _of_responses(conventions.model_call(otel), held)
         return _filled(
             replace(own, parameters=own.parameters | shown.parameters, usage=shown.usage or own.usage), shown
         )
@@ -143,6 +144,15 @@ def _model_call(told: JsonObject, held: JsonObject, *, as_is: bool) -> ModelCall
     own = replace(own, parameters={}, request=None, response=None, status=0)
     made = _filled(shown, own)
     return made if made.model else replace(made, model=made.response_model)
+
+
+def _of_responses(call: ModelCall, held: JsonObject) -> ModelCall:
+    """A call whose ids are of the Responses API, where the provider keeps what was said before."""
+    if not call.response_id.startswith("resp_"):
+        return call
+    before = string(held.get("gen_ai.conversation.id"))
+    kept: JsonObject = {"previous_response_id": before} if before.startswith("resp_") else {}
+    return replace(call, dialect="openai_responses", parameters=call.parameters | kept)
 
 
 def _filled(first: ModelCall, second: ModelCall) -> ModelCall:
@@ -159,9 +169,22 @@ def _asked(given: Json, held: JsonObject) -> Json:
     items = objects(given) if isinstance(given, list) else objects(obj(given).get("messages"))
     tools = [one["content"] for one in items if one.get("role") == "tool" and _defines(one.get("content"))]
     if not tools:
-        return given
+        return [_unwrapped(one) for one in given] if isinstance(given, list) else given
     kept: list[Json] = [one for one in items if not (one.get("role") == "tool" and _defines(one.get("content")))]
     return {**obj(given), "messages": kept, "tools": tools}
+
+
+def _unwrapped(item: Json) -> Json:
+    """A message whose tool results have no envelope."""
+    parts = objects(obj(item).get("parts"))
+    if not any(part.get("type") == "tool_call_response" for part in parts):
+        return item
+    return {
+        **obj(item),
+        "parts": [
+            {**part, "response": _result(parsed(part["response"]))} if "response" in part else part for part in parts
+        ],
+    }
 
 
 def _defines(content: Json) -> bool:
