@@ -24,7 +24,7 @@ _SECRET = re.compile(
     r"api[-_]?key|secret|passw|authorization|cookie|credential|(?:public|private|access)[-_]?key|token$",
     re.IGNORECASE,
 )
-_TRACERS = ("ls_", "langgraph_", "checkpoint_", "__", "mlflow.", "weave")
+_TRACERS = ("ls_", "lc_", "langgraph_", "checkpoint_", "__", "mlflow.", "weave")
 _DEEPEST = 12
 
 
