@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.interchange.logs import har, vcr
+
 if TYPE_CHECKING:
     from pytest_agentreplay.interchange.formats import Format
 
-FORMATS: tuple[Format, ...] = ()
+FORMATS: tuple[Format, ...] = (
+    *har.FORMATS,
+    *vcr.FORMATS,
+)
 """The formats of this room, by rank."""
