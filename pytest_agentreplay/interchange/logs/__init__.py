@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.interchange.logs import har, vcr
+from pytest_agentreplay.interchange.logs import bedrock, har, helicone, items, pairs, promptlayer, vcr, vertex
 
 if TYPE_CHECKING:
     from pytest_agentreplay.interchange.formats import Format
 
 FORMATS: tuple[Format, ...] = (
-    *har.FORMATS,
-    *vcr.FORMATS,
+    *(*helicone.FORMATS, *promptlayer.FORMATS, *bedrock.FORMATS, *vertex.FORMATS, *har.FORMATS, *vcr.FORMATS),
+    *(*pairs.FORMATS, *items.FORMATS),
 )
 """The formats of this room, by rank."""

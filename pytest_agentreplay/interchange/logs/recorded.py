@@ -55,10 +55,10 @@ def heard(recorded: Iterable[Recorded]) -> Heard:
         if kind not in wire.MODEL_KINDS | {"tool"}:
             others[f"{one.request.method} {split(one.request.url).host}"] += kind != "mcp"
             continue
-        one = _plain(one)
-        exact &= one.exact
-        packed += not _readable(one.response)
-        rows.append(Row(step=_step(one, kind)))
+        plain = _plain(one)
+        exact &= plain.exact
+        packed += not _readable(plain.response)
+        rows.append(Row(step=_step(plain, kind)))
     losses = [f"{packed} replies are packed in a way that is not read: they are kept, not understood"] if packed else []
     if said := ", ".join(f"{number} x {where}" for where, number in others.items() if number):
         losses.append(f"other HTTP is left out: {said}")
@@ -80,7 +80,7 @@ def _step(one: Recorded, kind: str) -> Step:
 
 
 def _plain(one: Recorded) -> Recorded:
-    """The same with headers that are true of the bodies: recorders unpack a body, and leave its headers as they were."""
+    """The same with headers that are true of the bodies: recorders unpack a body and leave its headers alone."""
     request_headers, asked = _true_of(one.request.headers, one.request.body.data)
     request = replace(one.request, headers=request_headers)
     if not isinstance(one.response, HttpReply):
