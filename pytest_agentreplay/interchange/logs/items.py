@@ -85,13 +85,13 @@ def _session(opened: Opened, name: str, items: list[Json]) -> list[Trace]:
     if said and all(one.by_model for one in said):
         msg = "holds what one reply put out, and nothing that was asked; keep result.to_input_list() instead"
         raise TraceIncomplete(msg, file=opened.file)
-    calls = spoken.calls(said, provider="openai")
+    steps = spoken.steps(said, provider="openai")
     left = len(items) - len(said)
     losses = [*_LOSSES, *([f"{left} items are no messages and no calls of tools, and are left out"] if left else [])]
     if said and not said[-1].by_model:
         losses.append("ends before the model's last reply")
     source = Source(format="openai-items", file=opened.file, id=name)
-    rows = [Row(step=call, run=name or "run", session=name) for call in calls]
+    rows = [Row(step=step, run=name or "run", session=name) for step in steps]
     return runs.traces(rows, source, *losses)
 
 
@@ -167,7 +167,7 @@ def _read_response(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]
     told = responses[0]
     body: JsonObject = {name: told[name] for name in _ASKED if told.get(name) is not None}
     call = wire.json_call("openai_responses", {**body, "input": given[0]}, told, id=string(told.get("id")))
-    before = spoken.calls([one for item in given[0] if (one := _said(obj(item))) is not None], provider="openai")
+    before = spoken.steps([one for item in given[0] if (one := _said(obj(item))) is not None], provider="openai")
     source = Source(format="openai-response", file=opened.file, fidelity="body-json" if not before else "semantic")
     rows = [Row(step=step, run=string(told.get("id"))) for step in (*before, call)]
     losses = ("of the calls before the last only what was said",) if before else ()

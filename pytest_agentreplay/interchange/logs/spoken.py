@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr
-from pytest_agentreplay.interchange.trace import ModelCall
+from pytest_agentreplay.dialects.loose import arr, objects, string
+from pytest_agentreplay.interchange.trace import ModelCall, ToolRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.interchange.trace import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +37,15 @@ class Said:
         return self.message["role"] == "assistant"
 
 
-def calls(said: Iterable[Said], **facts: object) -> list[ModelCall]:
-    """The calls of a conversation in order; `facts` are fields of each."""
+def steps(said: Iterable[Said], **facts: object) -> list[Step]:
+    """The calls of a conversation in order; `facts` are fields of each.
+
+    Results of tools are told by the call that follows them; the last ones, which none follows, are steps.
+    """
     before: list[JsonObject] = []
-    found: list[ModelCall] = []
+    found: list[Step] = []
+    names: dict[str, str] = {}
+    turn: list[Said] = []
     for turn in _turns(said):
         first = turn[0]
         if not first.by_model:
@@ -50,7 +56,19 @@ def calls(said: Iterable[Said], **facts: object) -> list[ModelCall]:
         if reply:
             found.append(ModelCall(messages=genai.joined(before), reply=reply[0], **{**facts, **told}))  # type: ignore[arg-type]
             before += reply
+            names |= {string(part.get("id")): string(part.get("name")) for part in objects(reply[0]["parts"])}
+    if turn and not turn[0].by_model:
+        found += _results(turn, names)
     return found
+
+
+def _results(turn: list[Said], names: dict[str, str]) -> list[ToolRun]:
+    parts = [part for one in turn for part in objects(one.message["parts"])]
+    return [
+        ToolRun(name=names[known], call_id=known, seen=genai.parsed(part.get("response")))
+        for part in parts
+        if part.get("type") == "tool_call_response" and (known := string(part.get("id"))) in names
+    ]
 
 
 def _turns(said: Iterable[Said]) -> list[list[Said]]:
