@@ -7,7 +7,8 @@ call of a tool that nobody answered stays without a result, and is named among w
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.chains import Link
     from pytest_agentreplay.interchange.trace import Step, Trace
 
+_LIMITS = re.compile(r"(?i)recursion|max_?(turn|iter|step|round)|(?<!rate)(?<!rate_)limit_?(?:error|exceeded|reached)")
+
 
 def whole(trace: Trace) -> Trace:
-    """The trace with all that its steps tell of each other: results, arguments, input, output, losses, missing."""
+    """The trace with all that its steps tell of each other: results and arguments, input and output, what it lacks."""
     steps, missing = assembled(trace.steps)
     calls = [step for step in steps if isinstance(step, ModelCall)]
     return replace(
@@ -34,6 +37,7 @@ def whole(trace: Trace) -> Trace:
         steps=steps,
         input=_input(calls) if trace.input is None else trace.input,
         output=_output(calls) if trace.output is None else trace.output,
+        limits=trace.limits or _limit(trace.fault),
         losses=(*trace.losses, *rewritten(steps)),
         missing=(*trace.missing, *missing),
     )
@@ -121,21 +125,26 @@ class _Records:
     """The records of tools that ran; each belongs to one tool call at most."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self._free = {at: step for at, step in enumerate(steps) if isinstance(step, ToolRun)}
+        self._runs = {at: step for at, step in enumerate(steps) if isinstance(step, ToolRun)}
+        self._by_id: defaultdict[str, list[int]] = defaultdict(list)
+        self._by_name: defaultdict[str, list[int]] = defaultdict(list)
+        for at, run in self._runs.items():
+            self._by_id[run.call_id].append(at)
+            self._by_name[run.name].append(at)
 
     def take(self, asked: JsonObject, *, after: int) -> int | None:
         """Where the record of a tool call stands: by id, else by name and arguments, else by name and order."""
-        known, name = string(asked.get("id")), asked.get("name")
-        arguments = canonical(genai.parsed(asked.get("arguments")))
-        later = [(at, run) for at, run in self._free.items() if at > after]
-        found = [at for at, run in later if known and run.call_id == known]
-        named = [(at, run) for at, run in later if run.name == name and not (run.call_id and known)]
-        found = found or [at for at, run in named if canonical(run.arguments) == arguments]
-        found = found or [at for at, _ in named]
-        if not found:
-            return None
-        del self._free[found[0]]
-        return found[0]
+        known, name = string(asked.get("id")), string(asked.get("name"))
+        found = next((at for at in self._by_id[known] if known and at > after), None)
+        if found is None:
+            named = [at for at in self._by_name[name] if at > after and not (known and self._runs[at].call_id)]
+            arguments = canonical(genai.parsed(asked.get("arguments")))
+            equal = (at for at in named if canonical(self._runs[at].arguments) == arguments)
+            found = next(equal, next(iter(named), None))
+        if found is not None:
+            self._by_id[self._runs[found].call_id].remove(found)
+            self._by_name[self._runs[found].name].remove(found)
+        return found
 
 
 def _asked(step: Step, asked: JsonObject) -> ToolRun:
@@ -178,6 +187,12 @@ def _missing(steps: Iterable[Step]) -> Iterable[str]:
             yield f"messages of model call {counted[name]}"
         elif step.reply is None and step.fault is None:
             yield f"reply of model call {counted[name]}"
+
+
+def _limit(fault: Fault | None) -> str:
+    """The class of an error that says how far an agent may go; what a provider allows in a minute is another thing."""
+    found = fault is not None and _LIMITS.search(fault.type)
+    return fault.type.rpartition(".")[2] if fault is not None and found else ""
 
 
 def _input(calls: Sequence[ModelCall]) -> Json:

@@ -8,9 +8,13 @@ another value for its name; the tables of the tests hold these, and nothing else
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import ModelCall, Trace
+
+TRACES = Path(__file__).parent / "traces"
 
 SYSTEM = "You are a support agent for Acme. Always look up an order before refunding it. Never refund more than the order total."
 ASKED = "Please refund order A-1001, it arrived broken."
@@ -23,6 +27,7 @@ KNOBS = ("temperature", "max_tokens", "seed")
 
 REFUND: dict[str, Any] = {
     "name": "refund-agent",
+    "status": "ok",
     "user": "u-7",
     "session": "conv-42",
     "tenant": "acme",
@@ -52,12 +57,20 @@ REFUND: dict[str, Any] = {
 }
 
 
+def imported(*names: str, wanted: str = "") -> list[Trace]:
+    """The traces in files of the folder `traces`."""
+    return traces([(name, (TRACES / name).read_bytes()) for name in names], wanted)
+
+
 def refund_facts(trace: Trace) -> dict[str, Any]:
     """What `trace` says of the run, under the names of `REFUND`."""
     calls = trace.model_calls
     before = [0, *(len(_said(call.messages)) for call in calls)]
     return {
-        **{name: getattr(trace, name) for name in ("name", "user", "session", "tenant", "tags", "input", "output")},
+        **{
+            name: getattr(trace, name)
+            for name in ("name", "status", "user", "session", "tenant", "tags", "input", "output")
+        },
         "model": {call.model for call in calls},
         "response_model": {call.response_model for call in calls},
         "knobs": [{name: call.parameters[name] for name in KNOBS if name in call.parameters} for call in calls],
