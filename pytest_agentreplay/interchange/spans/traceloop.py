@@ -11,12 +11,12 @@ from pytest_agentreplay.interchange.platforms import finals
 from pytest_agentreplay.interchange.spans import genai
 from pytest_agentreplay.interchange.spans.dotted import at, text
 from pytest_agentreplay.interchange.spans.family import Family, placed
-from pytest_agentreplay.interchange.trace import ToolRun
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.spans.family import Kind
     from pytest_agentreplay.interchange.spans.span import Span
+    from pytest_agentreplay.interchange.trace import ToolRun
 
 _KINDS: dict[str, Kind] = {"tool": "tool", "agent": "agent", "workflow": "agent", "task": "chain"}
 _OLD = ("gen_ai.prompt.", "gen_ai.completion.", "llm.request.", "llm.usage.")
