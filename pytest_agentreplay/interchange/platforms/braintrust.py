@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _HINT = (
 
 
 def _fits(opened: Opened) -> bool:
-    return bool(_rows(opened.rows))
+    return bool(_rows(opened.rows[:SNIFFED]))
 
 
 def _rows(rows: Iterable[Json]) -> list[JsonObject]:

@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, langchain, langsmith_rows, literals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _ELSEWHERE = (
 
 
 def _fits(opened: Opened) -> bool:
-    return langsmith_rows.fits(opened.rows)
+    return langsmith_rows.fits(opened.rows[:SNIFFED])
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
