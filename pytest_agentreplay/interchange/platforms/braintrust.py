@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.trace import ModelCall
 
 _LOST = (
-    "Braintrust keeps of a reply its choices and its usage",
-    "Braintrust drops the model that answered, the response id and the fingerprint",
+    (
+        "Braintrust keeps of a reply its choices and its usage: the model that answered, the response id and the "
+        "fingerprint are lost"
+    ),
 )
 _NOT_SENT = frozenset({"model", "provider", "tools", "tool_call_id", "span_origin", "instrumentation"})
 _LISTS = ("events", "rows", "data", "body")
