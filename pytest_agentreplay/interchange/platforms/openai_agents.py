@@ -159,7 +159,7 @@ def _tool_run(told: JsonObject, data: JsonObject) -> ToolRun:
     return ToolRun(
         name=string(data.get("name")),
         arguments=literals.read(given) if isinstance(given, str) else given,
-        result=UNKNOWN if output is None or failed else genai.parsed(output),
+        result=UNKNOWN if output is None else genai.parsed(output),  # of a failed one what the model is told
         fault=failed,
     )
 
