@@ -41,7 +41,8 @@ def _fits(opened: Opened) -> bool:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    rows = _rows([*opened.rows, *(row for one in beside for row in one.rows)])
+    del beside
+    rows = _rows(opened.rows)
     traces: dict[str, JsonObject] = {}
     spans: dict[str, dict[str, JsonObject]] = {}
     for row in rows:
