@@ -130,6 +130,8 @@ def test_any_bytes_may_be_cut_or_changed(file, data):
         (b'{"interactions": [' + b"{}," * 20 + b"{}]" + b',"x":' + b"9" * 5000 + b"}", "neither JSON"),
         (gzip.compress(b"0" * (opening.LARGEST + 1)), "bytes are not read"),
         (gzip.compress(b'{"a": 1}')[:-9], "ends too early"),
+        (gzip.compress(b"{}") * (opening.MEMBERS + 1), "more than 10,000 files in one"),
+        (gzip.compress(gzip.compress(gzip.compress(gzip.compress(b"{}")))), "packed more than 3 times"),
         (b"PK\x03\x04 no archive", "no archive that can be unpacked"),
         (b"interactions: &a [*a]", r"\*a names nothing before it"),
         (b"interactions: [*nobody]", r"\*nobody names nothing"),
