@@ -6,6 +6,7 @@ import pytest
 
 from pytest_agentreplay.interchange.assembling import assembled, conversations, rewritten, whole
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, Source, ToolRun, Trace
+from pytest_agentreplay.interchange.wire import json_call
 
 
 def text(role, content):
@@ -59,6 +60,25 @@ def test_results_of_different_tools_without_ids_are_joined_by_name():
     answer = {"role": "tool", "parts": [*gives(("pay", 2))["parts"], *gives(("look", 1))["parts"]]}
     steps, _ = assembled([call(USER, reply=asked), call(USER, asked, answer, reply=DONE)])
     assert told(steps) == [("look", {}, 1), ("pay", {}, 2)]
+
+
+def test_results_of_one_tool_of_gemini_are_joined_by_order():
+    def part(**held):
+        return {"parts": [held], "role": "user"}
+
+    calls = [{"functionCall": {"name": "weather", "args": {"city": city}}} for city in ("Oslo", "Kraków")]
+    results = [{"functionResponse": {"name": "weather", "response": {"c": one}}} for one in (9, 18)]
+    asked = {"contents": [part(text="compare")]}
+    onward = {"contents": [part(text="compare"), {"role": "model", "parts": calls}, {"role": "user", "parts": results}]}
+
+    def answer(*parts):
+        return {"candidates": [{"content": {"role": "model", "parts": [*parts]}, "finishReason": "STOP"}]}
+
+    log = [json_call("gemini", asked, answer(*calls)), json_call("gemini", onward, answer({"text": "Kraków"}))]
+    steps, missing = assembled(log)
+    assert told(steps) == [("weather", {"city": "Oslo"}, {"c": 9}), ("weather", {"city": "Kraków"}, {"c": 18})]
+    assert missing == ()
+    assert rewritten(steps) == ()
 
 
 def test_what_nobody_answered_was_not_executed_and_is_missing():

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects.loose import arr, obj, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import faults, finals, langfuse_observations, langfuse_rows
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.moments import ns
 from pytest_agentreplay.interchange.platforms.tree import run
 from pytest_agentreplay.interchange.trace import Source, Trace
 
@@ -44,7 +44,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
         held.setdefault(string(one.get("traceId")) or only, []).append(one)
     as_is = langfuse_rows.plain(observations.values())
     for known, found in held.items():
-        found.sort(key=lambda one: ns(one.get("startTime")) or 0)
+        found.sort(key=lambda one: moment(one.get("startTime")) or 0)
         yield _trace(known, traces.get(known, {}), found, opened.file, as_is=as_is)
 
 
@@ -55,28 +55,30 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str, *, 
     root = next((one for one in found if string(one.get("parentObservationId")) not in ids), {})
     noted = about(*map(_noted, (told, *found)))
     failed = faults.fault(root.get("statusMessage")) if root.get("level") == "ERROR" else None
-    given = langfuse_rows.twice(told, "input", as_is=as_is)
-    answer = langfuse_rows.twice(told, "output", as_is=as_is)
+    ends = [langfuse_rows.value(root, side, as_is=as_is) for side in ("input", "output")]
+    own = [langfuse_rows.twice(told, side, as_is=as_is) for side in ("input", "output")]
+    taken = all(one is None or one == end for one, end in zip(own, ends, strict=True))
     names = dict.fromkeys(name for one in found for name in langfuse_observations.invented(one))
     trace = Trace(
         source=Source(format="langfuse", version=_version(root), file=file, id=known),
         id=known,
         name=string(told.get("name")) or string(root.get("name")),
         status="error" if root.get("level") == "ERROR" else "ok" if root.get("endTime") else "",
-        started=ns(told.get("timestamp")),
+        started=moment(told.get("timestamp")),
         user=string(told.get("userId")) or noted.user,
         session=string(told.get("sessionId")) or noted.session,
         tenant=noted.tenant,
         tags=tuple(tag for tag in arr(told.get("tags")) if isinstance(tag, str)),
         metadata=noted.metadata
         | {name: told[name] for name in ("release", "version", "environment") if told.get(name)},
-        input=finals.given(given if given is not None else langfuse_rows.value(root, "input", as_is=as_is)),
-        output=finals.final(answer if answer is not None else langfuse_rows.value(root, "output", as_is=as_is)),
+        input=finals.given(ends[0] if own[0] is None else own[0]),
+        output=finals.final(ends[1] if own[1] is None else own[1]),
         fault=failed,
         grades=langfuse_rows.scores(told),
         losses=(_LOST, *([_INVENTED.format(names=", ".join(names))] if names else [])),
     )
-    return run(trace, [langfuse_observations.span(one, as_is=as_is) for one in found], hint=_HINT)
+    spans = [langfuse_observations.span(one, as_is=as_is) for one in found]
+    return run(trace, spans, hint=_HINT, root=string(root.get("id")) if taken else "")
 
 
 def _noted(told: JsonObject) -> JsonObject:
