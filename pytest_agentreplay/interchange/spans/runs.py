@@ -90,7 +90,7 @@ class _Tree:
     def trace(self, called: str) -> Trace:
         """The run."""
         roots = [self._by_id[one] for one in self._roots]
-        agents = [span for span in self.spans if self._kinds[span.id][1] == "agent"]
+        agents = [span for kind in ("agent", "chain") for span in self.spans if self._kinds[span.id][1] == kind]
         root = next((span for span in roots if span in agents), roots[0]) if roots else self.spans[0]
         asked, told = self._ends(root, agents)
         first = self.modelling[0]
@@ -119,7 +119,7 @@ class _Tree:
     def _ends(self, root: Span, agents: Sequence[Span]) -> tuple[Json, Json]:
         for span in (root, *agents[:1]):
             family, kind = self._kinds[span.id]
-            if kind == "agent" and family is not None:
+            if kind in {"agent", "chain"} and family is not None:
                 asked, told = family.ends(span)
                 if asked is not None or told is not None:
                     return asked, told
