@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, literals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _TRACES = frozenset({"trace", "trace.span"})
 
 
 def _fits(opened: Opened) -> bool:
-    return any(string(row.get("object")) in _TRACES for row in _rows(opened.rows))
+    return any(string(row.get("object")) in _TRACES for row in _rows(opened.rows[:SNIFFED]))
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
@@ -159,7 +159,7 @@ def _tool_run(told: JsonObject, data: JsonObject) -> ToolRun:
     return ToolRun(
         name=string(data.get("name")),
         arguments=literals.read(given) if isinstance(given, str) else given,
-        result=UNKNOWN if output is None or failed else genai.parsed(output),
+        result=UNKNOWN if output is None else genai.parsed(output),  # of a failed one what the model is told
         fault=failed,
     )
 
