@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.freeze import freeze_arguments
 from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import genai, speaking
-from pytest_agentreplay.interchange.placing import crossing, parts, seats
+from pytest_agentreplay.interchange.placing import parts, seats
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_agentreplay.core.model import HttpCall, Json, JsonObject, Outcome
     from pytest_agentreplay.interchange.placing import Seat
     from pytest_agentreplay.interchange.trace import Fault, Step, ToolRun, Trace
@@ -49,16 +51,14 @@ class Told:
 def frozen_run(trace: Trace, *, test: str = "") -> Run:
     """The run that `trace` tells of, as a snapshot of the test id `test` holds it."""
     told = Told(dict.fromkeys(trace.losses), dict.fromkeys(trace.missing))
-    steps = [step for step in crossing(trace.steps) if _can_be_written(step, told)]
-    exchanges = [
-        _exchange(step, nth, seat, told)
-        for step, nth, seat in zip(steps, _numbers(steps), seats(steps), strict=True)
-    ]
-    _asked_in_vain(trace, told)
+    numbered = zip(trace.steps, _numbers(trace.steps), strict=True)
+    kept = [(step, nth) for step, nth in numbered if _crosses(step, nth, trace, told)]
+    places = seats([step for step, _ in kept])
+    exchanges = [_exchange(step, nth, seat, told) for (step, nth), seat in zip(kept, places, strict=True)]
     return Run(_header(trace, told, test), tuple(sorted(exchanges, key=lambda exchange: exchange.start)))
 
 
-def _numbers(steps: list[Step]) -> list[int]:
+def _numbers(steps: Sequence[Step]) -> list[int]:
     """Which model call, or which call of its tool, each step is; counted from 1."""
     counts: dict[str, int] = {}
     numbers = []
@@ -69,11 +69,28 @@ def _numbers(steps: list[Step]) -> list[int]:
     return numbers
 
 
-def _can_be_written(step: Step, told: Told) -> bool:
-    if not isinstance(step, ModelCall) or step.request is not None or step.operation in SPEAKING or step.messages:
+def _crosses(step: Step, nth: int, trace: Trace, told: Told) -> bool:
+    """Whether the step went through a boundary, as far as is known, and can be written."""
+    if isinstance(step, ModelCall):
+        if step.request is not None or step.operation in SPEAKING or step.messages:
+            return True
+        told.lost(f"calls of {step.operation} are left out: what was sent is not kept")
+        return False
+    if step.executed or step.replayable != UNKNOWN:
         return True
-    told.lost(f"calls of {step.operation} are left out: what was sent is not kept")
+    result = f"result of {step.name}, call {nth}"
+    if (trace.limits or trace.fault is not None) and step.call_id in _asked_last(trace):
+        told.missing.pop(result, None)
+        told.lost(f"{step.name} was asked for last, and the run was stopped before anything is known of it")
+    else:
+        told.misses(result)
     return False
+
+
+def _asked_last(trace: Trace) -> set[str]:
+    """The ids of the tool calls that the last reply asks for."""
+    replies = [call.reply or {} for call in trace.model_calls[-1:]]
+    return {str(part.get("id")) for part in parts(replies) if part.get("type") == "tool_call"}
 
 
 def _exchange(step: Step, nth: int, seat: Seat, told: Told) -> Exchange:
@@ -108,20 +125,19 @@ def _model(call: ModelCall, nth: int, told: Told) -> tuple[HttpCall, Outcome | N
     )
     if call.response is not None:
         return request, call.response
-    if call.reply is not None:
-        reply = speaking.reply(
-            request,
-            call.reply,
-            model=call.response_model or call.model,
-            response_id=call.response_id,
-            usage=call.usage,
-            fingerprint=call.fingerprint,
-        )
-        return request, reply
-    if call.fault is None:
+    if call.fault is not None and call.reply is None:
+        return request, _refused(call.fault, call.status, told)
+    reply = call.reply and speaking.reply(
+        request,
+        call.reply,
+        model=call.response_model or call.model,
+        response_id=call.response_id,
+        usage=call.usage,
+        fingerprint=call.fingerprint,
+    )
+    if not reply:
         told.misses(f"reply of model call {nth}")
-        return request, None
-    return request, _refused(call.fault, call.status, told)
+    return request, reply or None
 
 
 def _refused(fault: Fault, status: int, told: Told) -> Outcome:
@@ -163,17 +179,6 @@ def _by_name(arguments: Json) -> JsonObject:
     if isinstance(found, dict):
         return found
     return {} if found is None or found == "" else {"": found}
-
-
-def _asked_in_vain(trace: Trace, told: Told) -> None:
-    """List the tools that a model asked for and of which nobody knows that they ran, unless the run was stopped there."""
-    calls = trace.model_calls
-    stopped = bool(trace.limits or trace.fault is not None)
-    last = {str(part.get("id")) for part in parts((calls[-1].reply or {},))} if calls else set[str]()
-    for tool in trace.tool_runs:
-        if tool.executed or tool.replayable != UNKNOWN or (stopped and tool.call_id in last):
-            continue
-        told.misses(f"result of {tool.name}, which was asked for and is not known to have run")
 
 
 def _header(trace: Trace, told: Told, test: str) -> Header:

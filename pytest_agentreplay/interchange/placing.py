@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.model import Timing
-from pytest_agentreplay.interchange.trace import ModelCall, ToolRun
+from pytest_agentreplay.interchange.trace import ToolRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -150,9 +150,7 @@ def _of(step: Step) -> tuple[str, str]:
     return step.agent, step.parent
 
 
-def _side_by_side(
-    starts: Sequence[int], finishes: Sequence[int], parents: Sequence[int | None]
-) -> Iterator[list[int]]:
+def _side_by_side(starts: Sequence[int], finishes: Sequence[int], parents: Sequence[int | None]) -> Iterator[list[int]]:
     """The outermost steps in order of start, those together that overlap, directly or through others."""
     together: list[int] = []
     until = -1
@@ -164,8 +162,3 @@ def _side_by_side(
         until = max(until, finishes[at]) if len(together) > 1 else finishes[at]
     if together:
         yield together
-
-
-def crossing(steps: Sequence[Step]) -> list[Step]:
-    """The steps that crossed a boundary: calls of models, and tools that did run."""
-    return [step for step in steps if isinstance(step, ModelCall) or step.executed]
