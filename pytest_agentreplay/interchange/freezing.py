@@ -206,7 +206,6 @@ def _case(trace: Trace, told: Told) -> JsonObject:
             "input": trace.input,
             "output": trace.output,
             "status": trace.status,
-            "fault": _fault(trace.fault),
             "faults": [_fault(fault) for fault in trace.faults],
             "limits": trace.limits,
             "grades": trace.grades,
@@ -223,7 +222,7 @@ def _case(trace: Trace, told: Told) -> JsonObject:
 
 
 def _fault(fault: Fault | None) -> Json:
-    return None if fault is None else {"class": fault.type, "text": fault.message}
+    return None if fault is None else {"type": fault.type, "message": fault.message}
 
 
 def _filled(fields: JsonObject) -> JsonObject:
