@@ -31,13 +31,16 @@ if TYPE_CHECKING:
 
 LOOP = 3
 """So many identical calls are a loop; of failing ones, one less."""
-ERROR = re.compile(r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b|\s*(?:error|exception|traceback)\b", re.IGNORECASE)
+ERROR = re.compile(
+    r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b|\s*(?:error|exception|traceback)\b", re.IGNORECASE
+)
 """How a result begins that is an error in a text, where nothing else marks it."""
 ASSERTED = re.compile(r"assert (?:'(?P<text>[^'\\]+)'|\"(?P<other>[^\"\\]+)\") (?P<without>not )?in ")
 """What pytest says of an assertion on a text."""
 FIRST_LINE = 120
 """Characters of an error's text that a check holds."""
-BAD = frozenset({"I", "F", "FAIL", "FAILED", "INCORRECT", "FALSE", "NO", "0", "0.0"})
+BAD = frozenset({"I", "F", "FAIL", "FAILED", "INCORRECT"})
+"""Grades that say in words that a run was wrong; of a number nobody knows which end is good."""
 ERROR_STATUS = 400
 
 
@@ -63,7 +66,9 @@ class Inference:
 
 def inferred(evidence: Evidence) -> Inference:
     """What looks wrong in the run that `evidence` is of."""
-    found = list(symptoms(evidence)) or [unremarkable(evidence)]
+    found = list(symptoms(evidence))
+    if not any(symptom.observed for symptom in found):
+        found.append(unremarkable(evidence, alone=not found))
     return Inference(
         _once(symptom.observed for symptom in found),
         _once(symptom.desired for symptom in found),
@@ -173,7 +178,9 @@ def broken_replies(evidence: Evidence) -> Iterator[Symptom]:
             what = "half a JSON body" if torn else "an error"
             told = f"Turn {turn.number} was answered {x.outcome.status} with {what}"
             seen = Check("error", {"class": f"HTTP {x.outcome.status}"}) if x.outcome.status >= ERROR_STATUS else None
-            wants = f"What turn {turn.number} got ({x.outcome.status}, {what}) is not taken for a result" if torn else ""
+            wants = (
+                f"What turn {turn.number} got ({x.outcome.status}, {what}) is not taken for a result" if torn else ""
+            )
             yield Symptom(told, seen, semantic=wants)
 
 
@@ -219,14 +226,13 @@ def graded(evidence: Evidence) -> Iterator[Symptom]:
             yield Symptom(f"It was graded {name}: {grade}", semantic=f"The answer deserves better than {name}: {grade}")
 
 
-def unremarkable(evidence: Evidence) -> Symptom:
-    """What is said of a run in which nothing looks wrong: only a person knows why it was kept."""
+def unremarkable(evidence: Evidence, *, alone: bool) -> Symptom:
+    """What is said of a run that shows nothing wrong by itself: only a person knows why it was kept."""
     answer = first_line(text_of(evidence.output))
-    words = "Say what is wrong with this run, and what a fixed agent shows instead"
     return Symptom(
         "Nothing in it looks wrong by itself",
         Check("output", {"contains": answer}) if answer else Check("output", {"exists": False}),
-        semantic=words,
+        semantic="Say what is wrong with this run, and what a fixed agent shows instead" if alone else "",
     )
 
 

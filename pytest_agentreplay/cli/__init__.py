@@ -183,8 +183,12 @@ def build_parser() -> argparse.ArgumentParser:
     scaffold = verb("scaffold", casework.scaffold, "Make a case of a failed run, from a trace or a snapshot.")
     scaffold.add_argument("traces", nargs="+", type=Path, metavar="FILE", help="traces, read together, or a snapshot")
     scaffold.add_argument("--from", dest="format", default="", metavar="FORMAT", help="read them as this format")
-    scaffold.add_argument("--run", dest="wanted", default="", metavar="ID", help="the run to take, where a file holds several")
-    scaffold.add_argument("--all", action="store_true", help="take every run of every file, each into a folder below DIR")
+    scaffold.add_argument(
+        "--run", dest="wanted", default="", metavar="ID", help="the run to take, where a file holds several"
+    )
+    scaffold.add_argument(
+        "--all", action="store_true", help="take every run of every file, each into a folder below DIR"
+    )
     scaffold.add_argument("--cold", action="store_true", help="keep as a cold case what was not captured")
     freeze = verb("freeze", casework.freeze, "Make a case of the failing run that a test has just had.")
     freeze.add_argument("nodeid", metavar="NODEID", help="the test, as pytest names it")

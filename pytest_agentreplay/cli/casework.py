@@ -207,7 +207,9 @@ def freeze(options: argparse.Namespace) -> int:
     folder = folder_of(options, options.nodeid.rpartition("::")[2])
     made = from_snapshot(file, told(folder, options), policy, os.environ)
     if made.run.header.outcome.get("status") == "passed":
-        complain(f"{shown(file)}: its test has passed; what is wrong with the run is for you to say in `observed`", SAME)
+        complain(
+            f"{shown(file)}: its test has passed; what is wrong with the run is for you to say in `observed`", SAME
+        )
     return put(made, options)
 
 

@@ -67,7 +67,9 @@ def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Pac
     contents = {name: files.read(folder / name, LARGEST) for name in names}
     sound(contents, shown(folder))
     policy = joined(policy, PERSONAL)
-    found = [line for name, data in contents.items() for line in places(f"{shown(folder)}/{name}", data, policy, environ)]
+    found = [
+        line for name, data in contents.items() for line in places(f"{shown(folder)}/{name}", data, policy, environ)
+    ]
     listing = {"schemaVersion": VERSION, "files": {name: digest_of(data) for name, data in sorted(contents.items())}}
     data = packed({**contents, LISTING: (json.dumps(listing, indent=2) + "\n").encode()})
     left = tuple(name for name in there if name not in names)

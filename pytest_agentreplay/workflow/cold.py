@@ -94,7 +94,9 @@ class Survey:
         """By what was asked for: how many cases, how many of them cold."""
         every = Counter(value for row in self.rows for value in row.of.get(self.by, ()))
         cold = Counter(value for row in self.cold for value in row.of.get(self.by, ()))
-        return sorted(((one, count, cold[one]) for one, count in every.items()), key=lambda row: (-row[2], -row[1], row[0]))
+        return sorted(
+            ((one, count, cold[one]) for one, count in every.items()), key=lambda row: (-row[2], -row[1], row[0])
+        )
 
     def lines(self) -> Iterator[str]:
         """The survey for people."""

@@ -157,9 +157,9 @@ def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:
 
 def given(told: Json, run: Run) -> Json:
     """The input of a case, in one of its two forms; of what nobody has told the first question."""
+    if told in (None, "", [], {}):
+        return _asked_first(run)
     match told:
-        case None | "" | [] | {}:
-            return _asked_first(run)
         case str():
             return {"messages": [{"role": "user", "content": told}]}
         case list() if all(isinstance(one, dict) for one in told):
@@ -197,7 +197,9 @@ def answers(run: Run) -> dict[str, bytes]:
     for x in top_level(run):
         if isinstance(x.call, ToolCall) and x.call.boundary == "tool" and isinstance(x.outcome, ToolReply | Failure):
             same.setdefault(canonical([x.call.name, x.call.arguments]), []).append((x.call, x.outcome))
-    told = [of_answers(every[0][0].name, [(call.arguments, outcome) for call, outcome in every]) for every in same.values()]
+    told = [
+        of_answers(every[0][0].name, [(call.arguments, outcome) for call, outcome in every]) for every in same.values()
+    ]
     return {name: text.encode() for name, text in render.fixture_files(told).items()}
 
 
