@@ -154,7 +154,8 @@ def failed_tools(evidence: Evidence) -> Iterator[Symptom]:
         told = f"{name} failed{f' {count} times' if count > 1 else ''}: {first_line(error)}"
         seen = Check("tool_failed", name)
         if not failed(call):
-            seen = Check("exchange", {"at": name, "side": "reply", "path": "$", "contains": first_line(error)})
+            part: Json = {"at": name, "side": "reply", "path": "$", "contains": first_line(error)}
+            seen = Check("exchange", part)
         blamed = argued(call, error)
         wrong: Json = {"name": name, **blamed}
         yield Symptom(told, seen, Check("tool_not_called", wrong) if blamed else None)
@@ -241,8 +242,8 @@ def argued(call: ToolCallView, error: str = "") -> JsonObject:
     plain = {name: value for name, value in _plain(call.arguments).items() if isinstance(value, str | int | float)}
     if error:
         plain = {name: value for name, value in plain.items() if len(str(value)) > 1 and str(value) in error}
-        own = {name: value for name, value in plain.items() if isinstance(value, int | float)}
-        plain = own or plain  # an error names the order that it is about, too; a number is what was wrong with it
+        numbers = {name: value for name, value in plain.items() if not isinstance(value, str)}
+        plain = numbers or plain  # an error names the order that it is about, too; a number is what was wrong with it
     return {"arguments": {show((name,)): value for name, value in plain.items()}} if plain else {}
 
 

@@ -31,7 +31,7 @@ MANY = 20
 
 
 def scaffold(options: argparse.Namespace) -> int:
-    """`agentreplay scaffold TRACE|SNAPSHOT... [--out DIR] [--from FORMAT] [--run ID | --all] [--policy P] [--force]`."""
+    """`agentreplay scaffold TRACE|SNAPSHOT... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
     from pytest_agentreplay.store.layout import SUFFIX
     from pytest_agentreplay.workflow.importing import imported
 

@@ -1,7 +1,7 @@
 """`agentreplay cold`: what the cases that cannot be replayed lack, and what to capture next.
 
-Events are alike when they show the same signature: the words of `observed` with the tools and errors in them. A field is
-worth capturing when it is missing often, and worth more where no case of the same signature can be replayed.
+Events are alike when they show the same signature: the words of `observed` with the tools and errors in them. A field
+is worth capturing when it is missing often, and worth more where no case of the same signature can be replayed.
 """
 
 from __future__ import annotations

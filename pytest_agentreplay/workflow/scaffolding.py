@@ -1,7 +1,7 @@
 """From a frozen run to a case: what it says of itself, and the files that make its folder.
 
-Pure but for the settings that it is handed: nothing is written here. What is inferred is a proposal; the person who keeps
-the case edits it, and `laying` never writes over that.
+Nothing is written here. What is inferred is a proposal; the person who keeps the case edits it, and `laying` never
+writes over that.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def given(told: Json, run: Run) -> Json:
             return {"messages": [{"role": "user", "content": told}]}
         case list() if all(isinstance(one, dict) for one in told):
             return {"messages": [_message(one) for one in told]}
-        case {"messages": list() as messages} if len(told) == 1:
+        case {"messages": list() as messages, **others} if not others:
             return {"messages": [_message(one) if isinstance(one, dict) else one for one in messages]}
         case dict():
             return {"arguments": told}
