@@ -191,8 +191,8 @@ def ended_badly(evidence: Evidence) -> Iterator[Symptom]:
         return
     yield Symptom("It ended with an error", Check("status", "error"), Check("status", "ok"))
     kind, text = evidence.errors[-1] if evidence.errors else ("", "")
-    said: JsonObject = {"class": kind, "text": first_line(text)}
-    if said := {key: value for key, value in said.items() if value}:
+    said: JsonObject = {key: value for key, value in (("class", kind), ("text", first_line(text))) if value}
+    if said:
         yield Symptom(f"It ended with {': '.join(map(str, said.values()))}", Check("error", said))
 
 
@@ -239,10 +239,11 @@ def unremarkable(evidence: Evidence, *, alone: bool) -> Symptom:
 
 def argued(call: ToolCallView, error: str = "") -> JsonObject:
     """The plain arguments of a call by their paths; of one that failed, those whose value its error names."""
-    plain = {name: value for name, value in _plain(call.arguments).items() if isinstance(value, str | int | float)}
+    given = _plain(call.arguments).items()
+    plain: JsonObject = {name: value for name, value in given if isinstance(value, str | int | float)}
     if error:
         plain = {name: value for name, value in plain.items() if len(str(value)) > 1 and str(value) in error}
-        numbers = {name: value for name, value in plain.items() if not isinstance(value, str)}
+        numbers: JsonObject = {name: value for name, value in plain.items() if not isinstance(value, str)}
         plain = numbers or plain  # an error names the order that it is about, too; a number is what was wrong with it
     return {"arguments": {show((name,)): value for name, value in plain.items()}} if plain else {}
 

@@ -48,7 +48,7 @@ PLAIN = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A bundle: bytes and digest, the files in it, those left out, and where something stands that must not be shared."""
+    """A bundle: bytes, digest, the files in it, those left out, and where something stands that must stay."""
 
     data: bytes
     digest: str

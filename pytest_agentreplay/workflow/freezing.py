@@ -56,7 +56,7 @@ def from_snapshot(file: Path, told: Told, policy: Policy, environ: Mapping[str, 
     review = Review(snapshot.run, data, policy, environ)
     run = review.run
     stated = table(run.header.kit, "case")
-    fidelity = next((one for one in FIDELITIES if one == stated.get("fidelity")), "bytes")
+    fidelity = next((one for one in FIDELITIES if one == stated.get("fidelity")), FIDELITIES[0])
     source = CaseSource(
         id=run.header.test, fidelity=fidelity, imported=told.today, losses=tuple(texts(stated.get("losses")))
     )
