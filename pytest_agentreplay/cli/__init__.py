@@ -3,7 +3,7 @@
     runs     demo show diff bisect replay accept        sealed      kit reseal recover rules
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders                                  redacting   policy redact scan
-    locking     verify lock
+    locking     verify lock             linting     lint
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -17,7 +17,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli import casework, exploring, leftovers, locking, redacting, runs, sealed, serving, sharing
+from pytest_agentreplay.cli import (
+    casework,
+    exploring,
+    leftovers,
+    linting,
+    locking,
+    redacting,
+    runs,
+    sealed,
+    serving,
+    sharing,
+)
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
 from pytest_agentreplay.core.orders import LIMIT
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError, SnapshotMissing
@@ -40,6 +51,7 @@ VERBS = """everyday
 cases
   scaffold  a case of a failed run, from another tool's trace or from a snapshot
   freeze    a case of the failing run that a test has just had
+  lint      what is wrong with case files: form, contradictions, dead fixtures, secrets
   cold      what the cases that cannot be replayed lack, and what to capture next
   bundle    a whole case as one file to share; or open one
 
@@ -145,6 +157,10 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
+    lint = verb("lint", linting.lint, "Say what is wrong with cases: form, contradictions, dead fixtures, secrets.")
+    lint.add_argument("cases", nargs="*", type=Path, metavar="CASE", help="cases, or folders of them (default: cases)")
+    lint.add_argument("--json", action="store_true", help="print plain data")
+    lint.add_argument("--schema", action="store_true", help="print the JSON Schema of case.yaml, for editors")
     kit = verb("kit", sealed.kit, "Print what a full replay needs, what of it a snapshot holds, and its grade.")
     kit.add_argument("file", type=Path)
     kit.add_argument("--json", action="store_true", help="print plain data")
@@ -205,7 +221,7 @@ def build_parser() -> argparse.ArgumentParser:
     bundle.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file; with --open the case's new folder")
     bundle.add_argument("--open", type=Path, metavar="FILE", help="open this bundle")
     bundle.add_argument("--force", action="store_true", help="write over files that are not those of the bundle")
-    for one in (recover, redact, scan, scaffold, freeze, bundle):
+    for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(
             "--policy", action="append", metavar="WHAT", help="pii, strict or a file, beside the project's"
         )
