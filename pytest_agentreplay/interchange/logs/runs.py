@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.interchange.assembling import conversations, whole
+from pytest_agentreplay.interchange.chains import links
 from pytest_agentreplay.interchange.trace import ModelCall, Trace
 
 if TYPE_CHECKING:
@@ -89,9 +90,17 @@ def _trace(rows: Sequence[Row], source: Source, losses: tuple[str, ...], missing
             metadata={name: value for row in reversed(rows) for name, value in row.metadata.items()},
             steps=steps,
             losses=losses,
-            missing=missing,
+            missing=(*missing, *_gaps(steps)),
         )
     )
+
+
+def _gaps(steps: Iterable[Step]) -> Iterable[str]:
+    """The calls that a log left out: a later request tells that they asked for tools."""
+    calls = [step for step in steps if isinstance(step, ModelCall)]
+    for number, link in enumerate(links(calls), 1):
+        if link is not None and not link.rewritten and any(part.get("type") == "tool_call" for part in link.added):
+            yield f"a call of the model before model call {number}, which tells of it"
 
 
 def _first(texts: Iterable[str]) -> str:

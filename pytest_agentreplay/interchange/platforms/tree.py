@@ -93,13 +93,13 @@ def _tells(step: Step) -> bool:
 
 
 def _once(spans: Iterable[Span], known: dict[str, Span]) -> list[Span]:
-    """The spans that are steps, each once: of a model call that was traced at several depths the deepest is it."""
+    """The spans that are steps, each once: of a model call traced at several depths the deepest that tells anything."""
     steps = [span for span in spans if span.step is not None]
     wrappers: set[str] = set()
     for span in steps:
         for above in _above(span, known):
-            if isinstance(span.step, ModelCall) and isinstance(above.step, ModelCall) and _tells(span.step):
-                wrappers.add(above.id)
+            if isinstance(span.step, ModelCall) and isinstance(above.step, ModelCall):
+                wrappers.add(above.id if _tells(span.step) or not _tells(above.step) else span.id)
             elif isinstance(span.step, ToolRun) and isinstance(above.step, ToolRun) and _same(span.step, above.step):
                 wrappers.add(span.id)
     return [span for span in steps if span.id not in wrappers]
