@@ -15,8 +15,14 @@ from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange import opening
 from pytest_agentreplay.interchange.reading import traces
 
-HERE = Path(__file__).parent / "traces" / "logs"
-SAMPLES = sorted(file for file in HERE.rglob("*.*") if file.suffix != ".md")
+HERE = Path(__file__).parent / "traces"
+INSPECT_JSON = "generated/inspect-ai/2026-11-20T13-38-07-00-00_refund_7QdpHPghAbWBgMuk5biypy.json"
+OURS = (
+    *("generated/vcrpy/*", "generated/har/*", "generated/openai/*", "generated/anthropic/*", "generated/inspect-ai/*"),
+    *("generated/openai-agents/*_list.json", "generated/openai-agents/raw_*", "generated/promptlayer/track_*"),
+    *("generated/_synthesised/[bhv]*", "public/cagent/*", "public/claude-code/*", "public/waza/*"),
+)
+SAMPLES = sorted(file for pattern in OURS for file in HERE.glob(pattern))
 ROWS = {file.name: opening.opened(file.read_bytes(), file=file.name).rows for file in SAMPLES if file.suffix != ".eval"}
 ODD = [
     None,
@@ -87,7 +93,7 @@ def test_any_value_may_stand_anywhere(name, data):
     imported("\n".join(json.dumps(row) for row in rows).encode())
 
 
-@pytest.mark.parametrize("name", ["refund.json", "openai_refund.json", "mitmproxy_openai_anthropic.har"])
+@pytest.mark.parametrize("name", [Path(INSPECT_JSON).name, "openai_refund.json", "mitmproxy_openai_anthropic.har"])
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_any_key_may_be_missing(name, data):
@@ -212,7 +218,7 @@ def test_the_parents_of_rows_may_go_in_a_ring():
 
 
 def test_references_may_not_copy_a_table_without_end():
-    log = json.loads((HERE / "inspect/refund.json").read_text("utf-8"))
+    log = json.loads((HERE / INSPECT_JSON).read_text("utf-8"))
     for event in log["samples"][0]["events"]:
         if event["event"] == "model":
             event |= {"input_refs": [[0, 6]] * 1000, "call": {**event["call"], "call_refs": [[0, 6]] * 1000}}

@@ -11,7 +11,9 @@ import pytest
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
 
-HERE = Path(__file__).parent / "traces" / "logs"
+HERE = Path(__file__).parent / "traces"
+INSPECT_JSON = "generated/inspect-ai/2026-11-20T13-38-07-00-00_refund_7QdpHPghAbWBgMuk5biypy.json"
+INSPECT_EVAL = "generated/inspect-ai/2026-11-20T13-39-35-00-00_refund_8JVSA7n8EzNvfUwpa3jCpz.eval"
 
 
 def read(*rows, name="session.jsonl"):
@@ -202,7 +204,7 @@ def test_the_error_that_stopped_an_agent_is_known_by_its_words(error, limits):
     assert trace.limits == limits
 
 
-LOG = json.loads((HERE / "inspect/refund.json").read_text("utf-8"))
+LOG = json.loads((HERE / INSPECT_JSON).read_text("utf-8"))
 
 
 def inspect(**more):
@@ -224,9 +226,7 @@ def test_the_third_request_of_inspect_holds_all_six_messages():
 
 
 def test_both_files_of_inspect_are_the_same_run():
-    (one,), (other,) = (
-        traces([(name, (HERE / "inspect" / name).read_bytes())]) for name in ("refund.json", "refund.eval")
-    )
+    (one,), (other,) = (traces([(name, (HERE / name).read_bytes())]) for name in (INSPECT_JSON, INSPECT_EVAL))
 
     assert [step.messages for step in one.model_calls] == [step.messages for step in other.model_calls]
     assert [(run.name, run.seen, run.fault) for run in one.tool_runs] == [
@@ -323,7 +323,7 @@ def test_an_archive_packed_by_zstandard_names_the_package_where_that_is_not_ther
     monkeypatch.setitem(sys.modules, "zstandard", None)
 
     with pytest.raises(TraceError, match="install the package zstandard"):
-        traces([("log.eval", (HERE / "inspect/refund.eval").read_bytes())])
+        traces([("log.eval", (HERE / INSPECT_EVAL).read_bytes())])
 
 
 def test_an_unfinished_run_of_waza_tells_of_its_error():
