@@ -13,8 +13,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic_core import to_jsonable_python
-
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.cases.case import RUN, Serving
@@ -223,6 +221,8 @@ class Attempt(Replay):
 
     def _stored(self, output: Any) -> Json:
         """An output as plain JSON, without what nobody may read; what is none is its text."""
+        from pydantic_core import to_jsonable_python
+
         try:
             plain = to_jsonable_python(output, fallback=str, inf_nan_mode="strings")
         except (ValueError, TypeError):
