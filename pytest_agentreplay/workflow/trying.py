@@ -190,10 +190,10 @@ class Attempt(Replay):
 
     def _stored(self, output: Any) -> Json:
         """An output as plain JSON, without what nobody may read; what is none is its text."""
-        from pydantic_core import to_jsonable_python
+        from pydantic_core import from_json, to_json
 
         try:
-            plain = to_jsonable_python(output, fallback=str, inf_nan_mode="strings")
+            plain = from_json(to_json(output, fallback=str, inf_nan_mode="strings"))
         except (ValueError, TypeError):
             plain = str(output)
         stored = self.redaction.outcome(ToolCall("output"), ToolReply(plain))
