@@ -51,6 +51,7 @@ class Casting(Replayer):
         self.counts: Counter[tuple[Sort, str]] = Counter()
         # What a trace tells of its order is when something was written down, not what had to wait for what.
         self.any_order = not cast.strict or cast.meaning is not None
+        self.at_once = not cast.strict
         self._meant: Queues | None = None
         self._places: Positions | None = None
         self._latest = Timing()
@@ -152,18 +153,21 @@ class Casting(Replayer):
     def _carried(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
         """What a fixture gives, in the place of a recorded exchange of the tool where there is one."""
         carrier = self._positions.of_arguments(call, self.served)
-        if isinstance(call, FrameCall):
-            # Over a connection an answer is told by the id of its question: that of a recorded one.
-            carrier = carrier or self._positions.next(call, moment, self.served)
-            question: Call | None = carrier.call if carrier is not None else None
-        else:
-            question = call
         if not isinstance(call, ToolCall):
-            spelled = self.cast.spell(question, outcome) if question is not None and self.cast.spell else None
+            carrier = carrier or self._positions.next(call, moment, self.served)
+            spelled = self._spelled(call, carrier, outcome)
             if spelled is None:
                 return self._exhausted(call, moment)
             outcome = spelled
         return replace(carrier or Exchange(call, None, -1, None, timing=self._latest), outcome=outcome)
+
+    def _spelled(self, call: Call, carrier: Exchange | None, outcome: Outcome) -> Outcome | None:
+        """Over a connection an answer is told by the id of its question: that of a recorded one."""
+        if self.cast.spell is None or (isinstance(call, FrameCall) and carrier is None):
+            return None
+        if carrier is None:
+            return self.cast.spell(call, outcome, None)
+        return self.cast.spell(carrier.call if isinstance(call, FrameCall) else call, outcome, carrier.outcome)
 
     def _exhausted(self, call: Call, moment: Moment) -> Divergence:
         return uncast.exhausted(self._standing(), call, self._lane(moment), self._positions.had(call, moment))
