@@ -9,13 +9,13 @@ from functools import cache
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.interchange.neutral import TRACES
 
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange import platforms
 from pytest_agentreplay.interchange.formats import Opened
 from pytest_agentreplay.interchange.opening import opened
 from pytest_agentreplay.interchange.trace import Trace
+from tests.interchange.neutral import TRACES
 
 FILES = sorted(
     str(path.relative_to(TRACES))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.interchange.neutral import TRACES, imported
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
+from tests.interchange.neutral import TRACES, imported
 
 AGENTS = "public/langfuse/openai-agents-2025-09-30.trace.json"
 ASKED = "What's the weather in Tokyo?"
@@ -25,9 +25,17 @@ def read(*rows):
 
 def observed(kind, name, given, told, *, at=0, attributes=None, **more):
     return {
-        **{"id": f"{name}-{at}", "traceId": "t", "type": kind, "name": name, "input": given, "output": told},
-        **{"startTime": f"2026-01-01T00:00:0{at}Z", "endTime": f"2026-01-01T00:00:0{at}.5Z", "level": "DEFAULT"},
-        **{"metadata": {"attributes": attributes or {}}, **more},
+        "id": f"{name}-{at}",
+        "traceId": "t",
+        "type": kind,
+        "name": name,
+        "input": given,
+        "output": told,
+        "startTime": f"2026-01-01T00:00:0{at}Z",
+        "endTime": f"2026-01-01T00:00:0{at}.5Z",
+        "level": "DEFAULT",
+        "metadata": {"attributes": attributes or {}},
+        **more,
     }
 
 
