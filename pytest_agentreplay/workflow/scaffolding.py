@@ -26,7 +26,7 @@ from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.errors import CaseError, Leak
 from pytest_agentreplay.interchange.freezing import frozen_run
 from pytest_agentreplay.store.layout import SLUG_LENGTH, WHOLE_NAME, slug
-from pytest_agentreplay.workflow.reviewing import redacted_by
+from pytest_agentreplay.workflow.reviewing import Review, redacted_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.fixtures import Fixture
     from pytest_agentreplay.core.model import Exchange, JsonObject
     from pytest_agentreplay.core.redaction import Redaction
-    from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.errors import TraceIncomplete
     from pytest_agentreplay.interchange.trace import Trace
     from pytest_agentreplay.workflow.importing import Import
 
 TITLE = 100
+UNKEPT = "the source is not kept: what must not be stored stands in it in a coding that hides it"
 UNWRITTEN = "its input holds characters that no text file can: they stand in the run alone"
 TOO_LARGE = "its input is more than a case file may hold: it stands in the run alone"
 PARTLY = "the trace does not hold all that a replay needs"
@@ -68,9 +68,12 @@ class Told:
 
 def from_trace(trace: Trace, found: Import, told: Told) -> Scaffold:
     """The case of an imported run. Raises Leak for one that still holds a secret."""
-    run = clean(frozen_run(trace, test=told.test), found.redaction, found.policy)
+    run, hidden = clean(frozen_run(trace, test=told.test), found)
     stated = table(run.header.kit, "case")
+    losses = tuple(texts(stated.get("losses")))
     kept = found.kept(trace)
+    if hidden or found.unkept:
+        kept, losses = {}, (*losses, UNKEPT)
     source = CaseSource(
         format=trace.source.format,
         version=trace.source.version,
@@ -78,16 +81,16 @@ def from_trace(trace: Trace, found: Import, told: Told) -> Scaffold:
         id=trace.source.id or trace.id,
         fidelity=trace.source.fidelity,
         imported=told.today,
-        losses=tuple(texts(stated.get("losses"))),
+        losses=losses,
     )
     return scaffold(run, source, told, found.redaction, kept=kept, missing=tuple(texts(stated.get("missing"))))
 
 
 def from_refusal(error: TraceIncomplete, found: Import, told: Told) -> Scaffold:
     """The cold case of sources that hold no run that could be read: what they are, and what would bring the rest."""
-    kept = found.kept(None)
+    kept = {} if found.unkept else found.kept(None)
     source = CaseSource(format="unknown", file=next(iter(kept), ""), fidelity="semantic", imported=told.today)
-    run = clean(Run(Header(told.test)), found.redaction, found.policy)
+    run, _ = clean(Run(Header(told.test)), found)
     why = found.redaction.text(str(error).removeprefix(f"{error.file}: "))
     return scaffold(run, source, told, found.redaction, kept=kept, missing=("messages of model calls",), reason=why)
 
@@ -154,13 +157,14 @@ def readable(case: Case) -> bool:
     return True
 
 
-def clean(run: Run, redaction: Redaction, policy: Policy) -> Run:
-    """The run as it may be stored: what stood in a coding that a trace file does not show is taken off now."""
-    run = replace(run, exchanges=tuple(_with_headers(x, redaction) for x in run.exchanges))
-    run = redaction.rescan(run)
-    record: JsonObject = {**redaction.record, **redacted_by(policy)}
-    kit: JsonObject = {**run.header.kit, "redactions": {name: value for name, value in record.items() if value}}
-    return replace(run, header=replace(run.header, kit=kit))
+def clean(run: Run, found: Import) -> tuple[Run, bool]:
+    """The run as it may be stored, and whether something stood in it in a coding that hides it in the trace file."""
+    run = replace(run, exchanges=tuple(_with_headers(x, found.redaction) for x in run.exchanges))
+    told: JsonObject = {**found.redaction.record, **redacted_by(found.policy)}
+    kit: JsonObject = {**run.header.kit, "redactions": {name: value for name, value in told.items() if value}}
+    run = replace(run, header=replace(run.header, kit=kit))
+    review = Review(run, codec.dumps(run).encode(), found.policy, found.environ)
+    return review.run, bool(review.found)
 
 
 def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:

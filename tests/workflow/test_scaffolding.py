@@ -287,3 +287,24 @@ def test_whatever_a_stranger_wrote_makes_a_case_that_can_be_read(text, tmp_path)
     told = any("stand in the run alone" in loss or "stands in the run alone" in loss for loss in case.source.losses)
     assert told == (answers.answer(call.name, call.arguments) is None or "\x00" in text)
     assert all(re.fullmatch(r"[a-z0-9_./-]+", name) for name in made.contents)
+
+
+def test_what_stands_in_a_coding_keeps_its_source_out_and_is_taken_off_the_run(tmp_path):
+    import base64
+
+    har = json.loads((TRACES / "generated/har/mitmproxy_openai_anthropic.har").read_text(encoding="utf-8"))
+    entry = har["log"]["entries"][2]
+    content = entry["response"]["content"]
+    said = content["text"].replace("Done!", "Done, ada.lovelace@example.org!")
+    assert said != content["text"]
+    content |= {"text": base64.b64encode(said.encode()).decode(), "encoding": "base64"}
+    har["log"]["entries"] = har["log"]["entries"][:3]
+    file = tmp_path / "traffic.har"
+    file.write_text(json.dumps(har), encoding="utf-8")
+
+    [made] = made_of(imported([file], PLAIN, {}))
+
+    assert not [name for name in made.contents if name.startswith("source-trace")]
+    assert any("not kept" in loss for loss in made.case.source.losses)
+    assert b"ada.lovelace" not in b"".join(made.contents.values())
+    assert b"redacted.invalid" in made.contents["run.snapshot.json"]
