@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.codec import foreign_yaml
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange import opening
+from pytest_agentreplay.interchange.logs import FORMATS
 from pytest_agentreplay.interchange.reading import traces
 
 HERE = Path(__file__).parent / "traces"
@@ -48,10 +49,10 @@ ODD = [
 ]
 
 
-def imported(data, name="x"):
+def imported(data, name="x", wanted=""):
     """The runs in `data`, each looked at; or the error."""
     try:
-        found = traces([(name, data)])
+        found = traces([(name, data)], wanted)
     except TraceError as refused:
         error = refused
     else:
@@ -80,6 +81,18 @@ def changed(value, path, new):
     copy = value.copy()
     copy[key] = changed(value[key], rest, new)
     return copy
+
+
+ZIP = BytesIO()
+with zipfile.ZipFile(ZIP, "w") as held:
+    held.writestr("a.txt", "nothing")
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
+def test_a_format_that_somebody_names_may_be_the_wrong_one(form):
+    others = [b"", b"[]", b"{}", b"[[]]", b'{"a": 1}', b"\x00\xff", ZIP.getvalue()]
+    for data in (*others, *(file.read_bytes() for file in SAMPLES[::3])):
+        imported(data, wanted=form.name)
 
 
 @pytest.mark.parametrize("name", ROWS)

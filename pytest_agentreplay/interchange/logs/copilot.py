@@ -34,6 +34,8 @@ def _fits(opened: Opened) -> bool:
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     del beside
     events = _in_order(tables.rows(opened))
+    if not events:
+        return []
     begun = next((obj(one["data"]) for one in events if one.get("type") == "session.start"), {})
     errors = [obj(one.get("data")) for one in events if one.get("type") == "session.error"]
     broke = Fault(string(errors[-1].get("errorType")), string(errors[-1].get("message"))) if errors else None
