@@ -22,23 +22,32 @@ from pytest_agentreplay.workflow.policies import in_force
 from pytest_agentreplay.workflow.redacting import redaction_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
-    from typing import Self
+    from typing import Self, TypeAlias
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.report.findings import Finding
 
+    MakeGate: TypeAlias = Callable[[Run, Matching], Replayer]
+
 
 class Serving:
     """Answers from `snapshot` in a `with` block. `env` are the variables that lead a process here."""
 
-    def __init__(self, snapshot: Snapshot, file: Path, root: Path, *, port: int = 0) -> None:
-        """`root` is the project of `file`; `port` 0 takes a free one. Raises OSError for one that is taken."""
+    def __init__(
+        self, snapshot: Snapshot, file: Path, root: Path, *, port: int = 0, gate: MakeGate | None = None
+    ) -> None:
+        """`root` is the project of `file`; `port` 0 takes a free one. Raises OSError for one that is taken.
+
+        `gate` makes the gate of the run that another process asks for; without one it is a `Replayer`.
+        """
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
         policy = in_force(root)
-        self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
+        asked, rules = asked_from_outside(snapshot.run), rules_of(root, policy)
+        self._replayer = Replayer(asked, rules, READER) if gate is None else gate(asked, rules)
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
         redaction.recall(tags_in(snapshot.run.header.kit))
         self._crossing = Crossing(self._replayer, redaction, root=str(root))

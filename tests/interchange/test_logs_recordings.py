@@ -3,6 +3,8 @@
 import base64
 import gzip
 import json
+import zipfile
+from io import BytesIO
 
 import httpx
 import pytest
@@ -271,6 +273,20 @@ def test_a_har_in_base64_with_times():
     assert trace.model_calls[0].request.headers == (("Content-Type", "application/json"),)
 
 
+def test_a_har_in_an_archive_with_its_bodies_beside_it():
+    held = BytesIO()
+    one = entry(came={"content": {"size": 3, "_file": "abc.json", "mimeType": "application/json"}})
+    with zipfile.ZipFile(held, "w") as file:
+        file.writestr("har.har", har(one))
+        file.writestr("abc.json", text(REPLY))
+
+    (trace,) = read(held.getvalue())
+
+    assert (trace.source.format, trace.output) == ("har", "On its way ✅")
+    with pytest.raises(TraceIncomplete, match="with content"):
+        read(har(one))
+
+
 def test_a_har_that_a_browser_unpacked_is_no_longer_to_the_byte():
     packed = [{"name": "content-encoding", "value": "br"}, {"name": "content-type", "value": "application/json"}]
 
@@ -334,6 +350,13 @@ def test_recordings_of_every_go_vcr(version):
 def test_a_length_that_is_not_that_of_the_body_tells_of_another_body():
     (trace,) = read(yaml.safe_dump({"version": 2, "interactions": [go(content_length=3)]}).encode())
 
+    assert trace.source.fidelity == "body-json"
+
+
+def test_a_reply_whose_headers_were_taken_says_its_type_again():
+    (trace,) = read(yaml.safe_dump({"version": 2, "interactions": [go(headers={})]}).encode())
+
+    assert trace.model_calls[0].response.headers == (("content-type", "application/json"),)
     assert trace.source.fidelity == "body-json"
 
 
