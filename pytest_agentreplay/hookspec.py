@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from pytest_agentreplay.core.redaction.redactors import Redactor
 
 
@@ -30,4 +33,33 @@ def pytest_agentreplay_redactors() -> dict[str, Redactor | None]:  # type: ignor
     written.
 
     None in place of a function leaves the shipped shapes of a category out: `{"jwt": None}`. No file can say that.
+    """
+
+
+@pytest.hookspec
+def pytest_agentreplay_runners() -> dict[str, Callable[..., Any]]:  # type: ignore[empty-body]
+    """Give what runs the cases, by the key that a case has under `runner`: `{"refunds": shop.cases.run_refund}`.
+
+    A runner is called with the messages of the case's input, or with its arguments by name. It runs today's agent and
+    gives the final output, or a coroutine that does. Called when a case is run, never while it is collected; a conftest
+    file counts for the cases below its folder.
+    """
+
+
+@pytest.hookspec
+def pytest_agentreplay_assertions() -> dict[str, Callable[[Any, Any], object]]:  # type: ignore[empty-body]
+    """Give words that cases may use beside the shipped ones: name -> function.
+
+    `{"polite": check}` is `- polite: ...` in a `case.yaml`: `check(wanted, evidence)` gets what stands there, as JSON,
+    and the evidence (`output`, `status`, `tool_calls`, `errors`, `seconds`, `run`). It gives True, False, a text (why
+    it does not hold), or None: cannot say, which is no pass. When it raises, nobody can say either.
+    """
+
+
+@pytest.hookspec
+def pytest_agentreplay_judge(case: Any, sentence: str, evidence: Any) -> bool | str | None:
+    """Judge one check in words, such as "The answer says that the refund was not made".
+
+    Give True, False, a text (why it does not hold), or None to leave it to the next judge. What no judge has said is
+    counted as `needs human`. Judges are asked about `desired` alone, in the order of pytest's hooks.
     """
