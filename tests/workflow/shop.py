@@ -227,7 +227,7 @@ def case(root: Path, *, fidelity="bytes", **more) -> Case:
     )
 
 
-def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fidelity="bytes", **more):
+def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fidelity="bytes", unnamed=False, **more):
     """What `runner` does on the case of `run`; nothing may really run."""
     before = [*LEDGER]
     evidence = attempt(
@@ -235,7 +235,7 @@ def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fi
         half,
         run,
         runner=runner,
-        settings=settings(),
+        settings=settings(tools=()) if unnamed else settings(),
         root=root,
         environ=os.environ,
         allow_live=allow_live,
