@@ -22,6 +22,7 @@ from pytest_agentreplay.workflow.policies import in_force
 from pytest_agentreplay.workflow.redacting import redaction_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from typing import Self
 
@@ -33,12 +34,24 @@ if TYPE_CHECKING:
 class Serving:
     """Answers from `snapshot` in a `with` block. `env` are the variables that lead a process here."""
 
-    def __init__(self, snapshot: Snapshot, file: Path, root: Path, *, port: int = 0) -> None:
-        """`root` is the project of `file`; `port` 0 takes a free one. Raises OSError for one that is taken."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        file: Path,
+        root: Path,
+        *,
+        port: int = 0,
+        gate: Callable[[Run], Replayer] | None = None,
+    ) -> None:
+        """`root` is the project of `file`; `port` 0 takes a free one. `gate` answers, else each recorded call its own.
+
+        Raises OSError for a port that is taken.
+        """
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
         policy = in_force(root)
-        self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
+        recorded = asked_from_outside(snapshot.run)
+        self._replayer = gate(recorded) if gate else Replayer(recorded, rules_of(root, policy), READER)
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
         redaction.recall(tags_in(snapshot.run.header.kit))
         self._crossing = Crossing(self._replayer, redaction, root=str(root))

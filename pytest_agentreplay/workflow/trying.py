@@ -1,0 +1,219 @@
+"""An agent of today tried on the world of a case, in this process: what it did there, as evidence.
+
+The agent meets the frozen run of the case as a test meets its snapshot, but each sort of call is served as the case
+says (`core.casting`). Nothing is written, and nothing goes live unless the command line allows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.boundaries.places import todays_places
+from pytest_agentreplay.cases.case import RUN
+from pytest_agentreplay.cases.evidence import Evidence, frozen
+from pytest_agentreplay.codec import Snapshot
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.settings.words import order_of
+from pytest_agentreplay.workflow import kit
+from pytest_agentreplay.workflow.casting import gate_of, serving_of
+from pytest_agentreplay.workflow.replaying import Replay
+from pytest_agentreplay.workflow.scene import Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_agentreplay.boundaries.serving import Serving as Order
+    from pytest_agentreplay.cases.case import Case, Half, Serving
+    from pytest_agentreplay.cases.fixtures import Fixtures
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.core.replayer import Replayer
+    from pytest_agentreplay.settings import Settings
+
+Runner: TypeAlias = Callable[..., Any]
+"""Calls an agent: with the messages of the case's input, or with its arguments by name; may give an awaitable."""
+
+ITS_OWN = (Exception, ReplayDiverged, SystemExit, asyncio.CancelledError)
+"""What an agent raises; anything else comes from whoever runs it."""
+
+
+def attempt(
+    case: Case,
+    half: Half,
+    run: Run,
+    *,
+    runner: Runner | None,
+    fixtures: Fixtures | None = None,
+    settings: Settings,
+    root: Path,
+    environ: Mapping[str, str],
+    redactors: Mapping[str, Redactor | None] | None = None,
+    allow_live: bool = False,
+) -> Evidence:
+    """What `runner` did on the frozen `run` of `case`, served as `half` says; what that run shows where nobody runs.
+
+    `fixtures` are those of the case's folder unless they are given. A refusal is in the evidence whatever the agent did
+    with the exception. Raises CaseError for what cannot be served so; who interrupts the runner (KeyboardInterrupt, the
+    outcomes of pytest) interrupts this too.
+    """
+    if runner is None:
+        return frozen(run)
+    serving = serving_of(case, half, allow_live=allow_live)
+    marks = todays_places(root) if settings.places else {}
+    place = Place(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
+    scene = Attempt(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
+    scene.open()
+    try:
+        return scene.evidence(runner, case.input)
+    finally:
+        scene.close()
+
+
+def joined(settings: Settings, case: Case) -> Settings:
+    """The settings of the project and of the case, for a replay of it."""
+    return settings._replace(
+        mode="replay",
+        replay_tools="frozen",
+        ignored=(*settings.ignored, *((path, f"{case.file} ignores it") for path in case.ignore)),
+        tolerances=(*settings.tolerances, *case.tolerance.items()),
+        order=settings.order if case.order == "auto" else order_of(case.order, case.file),
+        adopt="",
+        expect="",
+        orders=0,
+        trial=None,
+    )
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """An exception, or those of a group of them."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from leaves(one)
+    else:
+        yield error
+
+
+class Attempt(Replay):
+    """One go of an agent at a case."""
+
+    def __init__(
+        self, place: Place, settings: Settings, run: Run, case: Case, *, serving: Serving, fixtures: Fixtures | None
+    ) -> None:
+        """`serving` says how the calls are served, `fixtures` what the tools give."""
+        self.case = case
+        self.serving = serving
+        self._fixtures = fixtures
+        super().__init__(place, settings, Snapshot(run, version=""))
+        self.clock.live_inside = "live" in {serving.model, serving.other}
+
+    def answering(self, recorded: Run, matching: Matching) -> Replayer:
+        """The gate that serves each sort of call as the case says."""
+        self.casting = gate_of(self.case, self.serving, recorded, matching, fixtures=self._fixtures)
+        return self.casting
+
+    def _order(self) -> Order | None:
+        """The answers come in the recorded order only where that is known, and kept."""
+        return None if self.casting.any_order else super()._order()
+
+    def run(self) -> Run:
+        """The run of now: the calls as they were made, with what was served."""
+        return Run(Header(self.place.test), self.casting.made())
+
+    def evidence(self, runner: Runner, given: Json) -> Evidence:
+        """Have `runner` do its work on the case's input, and tell what came of it. The door is closed then."""
+        output: Any = None
+        failure: BaseException | None = None
+        began = time.perf_counter()
+        self.enter_body()
+        try:
+            output = self._play(runner, copy.deepcopy(given))
+        except BaseException as raised:
+            if not all(isinstance(one, ITS_OWN) for one in leaves(raised)):
+                raise
+            failure = raised
+        finally:
+            self.leave_body()
+        seconds = time.perf_counter() - began
+        if self.casting.parted() is None and failure is None:
+            self.casting.finish(self._body)
+        self.close()
+        own = [one for one in leaves(failure) if not isinstance(one, ReplayDiverged)] if failure is not None else []
+        seen = frozen(self.run())
+        return replace(
+            seen,
+            status="ok" if failure is None else "error",
+            output=self._stored(output),
+            errors=(*seen.errors, *map(self._named, own)),
+            seconds=seconds,
+            input=given,
+            recorded=frozen(self.snapshot.run).tool_calls,
+            divergence=self._parted(),
+            served=f"{self.serving.told} ({self.casting.told})" if self.casting.counts else self.serving.told,
+        )
+
+    def _play(self, runner: Runner, given: Json) -> Any:
+        asked = given if isinstance(given, dict) else {}
+        arguments = asked.get("arguments")
+        if "messages" in asked:
+            result = runner(asked["messages"])
+        else:
+            result = runner(**arguments) if isinstance(arguments, dict) else runner()
+        return asyncio.run(self._awaited(result)) if inspect.isawaitable(result) else result
+
+    async def _awaited(self, result: Awaitable[Any]) -> Any:
+        """What a coroutine gives, in a task that is the test's own strand."""
+        strand = self.crossing.main()
+        token = lanes.STRAND.set(strand)
+        strand.owner = lanes.runner()
+        self.crossing.strand()
+        try:
+            with self.overtime.in_task():
+                return await result
+        finally:
+            lanes.STRAND.reset(token)
+
+    def _parted(self) -> Divergence | None:
+        """Where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
+        if (divergence := self.casting.parted()) is not None:
+            return divergence
+        found = kit.unfrozen(self.casting.made(), READER, str(self.place.root), self.crossing.met)
+        unseen = [tool for tool in found if isinstance(tool, dict)]
+        if unseen:
+            names = [str(tool["tool"]) for tool in unseen]
+            paths = tuple(f"freeze it: {tool['path']} in agentreplay_tools" for tool in unseen)
+            return Divergence(
+                Kind.UNFROZEN,
+                f"tool {names[0]} ran unseen" + (f", and {len(names) - 1} more" if len(names) > 1 else ""),
+                cause="the model asked for it and a result went back, but no boundary met the call: it ran for real",
+                hints=paths,
+            )
+        if late := self.crossing.late:
+            return Divergence(Kind.LATE, f"{late[0].partition('   ')[0]} was called after the end", detail=(*late,))
+        return None
+
+    def _stored(self, output: Any) -> Json:
+        """An output as plain JSON, without what nobody may read; what is none is its text."""
+        from pydantic_core import from_json, to_json
+
+        try:
+            plain = from_json(to_json(output, fallback=str, inf_nan_mode="strings"))
+        except (ValueError, TypeError):
+            plain = str(output)
+        stored = self.redaction.outcome(ToolCall("output"), ToolReply(plain))
+        return stored.value if isinstance(stored, ToolReply) else None
+
+    def _named(self, failure: BaseException) -> tuple[str, str]:
+        kind = type(failure)
+        name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+        return name, self.redaction.text(str(failure))
