@@ -187,7 +187,9 @@ class Attempt(Replay):
         """Where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
         if (divergence := self.casting.parted()) is not None:
             return divergence
-        found = kit.unfrozen(self.casting.made(), READER, str(self.place.root), self.crossing.met)
+        # What is named in the settings cannot run unseen: an agent that answers such a request itself was mended so.
+        named = {path.rpartition(".")[2] for path, _ in self.settings.tools}
+        found = kit.unfrozen(self.casting.made(), READER, str(self.place.root), {*self.crossing.met, *named})
         unseen = [tool for tool in found if isinstance(tool, dict)]
         if unseen:
             names = [str(tool["tool"]) for tool in unseen]
