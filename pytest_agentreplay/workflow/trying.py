@@ -154,6 +154,7 @@ class Attempt(Replay):
             seen,
             status="ok" if failure is None else "error",
             output=self._stored(output),
+            tool_calls=self.view().tool_calls,  # what the model asked for and the agent refused is none
             errors=(*seen.errors, *map(self._named, own)),
             seconds=seconds,
             input=given,
@@ -187,9 +188,9 @@ class Attempt(Replay):
         """Where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
         if (divergence := self.casting.parted()) is not None:
             return divergence
-        # What is named in the settings cannot run unseen: an agent that answers such a request itself was mended so.
-        named = {path.rpartition(".")[2] for path, _ in self.settings.tools}
-        found = kit.unfrozen(self.casting.made(), READER, str(self.place.root), {*self.crossing.met, *named})
+        # A tool at which we stand was not run where it did not cross: the agent has answered for it.
+        met = self.crossing.met | {one.tool.name for one in self._met}
+        found = kit.unfrozen(self.casting.made(), READER, str(self.place.root), met)
         unseen = [tool for tool in found if isinstance(tool, dict)]
         if unseen:
             names = [str(tool["tool"]) for tool in unseen]

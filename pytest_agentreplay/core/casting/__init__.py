@@ -58,6 +58,7 @@ class Casting(Replayer):
         self._latest = Timing()
         self._forwarded: dict[int, Exchange] = {}
         self._given: list[Exchange] = []
+        self._openings: dict[int, int] = {}
         self._readings = 0
 
     def ask(self, call: Call, moment: Moment) -> Verdict:
@@ -201,12 +202,18 @@ class Casting(Replayer):
         with self._lock:
             self.counts[sort, how] += 1
             self._latest = x.timing
-            made = replace(x, call=call)
-            if not self.cast.strict:
-                start, finish = self._reading(), self._reading()
-                made = replace(made, start=start, finish=finish, lane=moment.lane, agent=moment.agent, parts=())
-            self._given.append(made)
+            self._given.append(replace(x, call=call) if self.cast.strict else self._anew(x, call, moment))
         return replace(verdict, exchange=x)
+
+    def _anew(self, x: Exchange, call: Call, moment: Moment) -> Exchange:
+        """A served exchange as one of the run of now."""
+        start, finish = self._reading(), self._reading()
+        if isinstance(call, FrameCall) and call.connection is None:
+            self._openings[x.start] = start
+        elif isinstance(call, FrameCall):
+            call = replace(call, connection=self._openings.get(call.connection or 0))
+        made = replace(x, call=call, start=start, finish=finish, parts=())
+        return replace(made, lane=moment.lane, agent=moment.agent, attempt=moment.attempt)
 
     def _forward(self, call: Call, moment: Moment) -> Forward:
         self._tickets += 1
