@@ -25,9 +25,10 @@ def claim(run: Run, word: str, wanted: Any) -> None:
         raise AssertionError("\n".join(lines))
 
 
-def said(**words: Any) -> dict[str, Any]:
-    """What was said, without what was left out."""
-    return {name: value for name, value in words.items() if value is not None and value is not UNSAID}
+def said(*, equals: object = UNSAID, **words: Any) -> dict[str, Any]:
+    """What was said, without what was left out; None is something that a value may equal."""
+    told = {name: value for name, value in words.items() if value is not None}
+    return told if equals is UNSAID else told | {"equals": equals}
 
 
 class Asserting:

@@ -11,6 +11,7 @@ leave it, so `fixed` tries a failure that cannot show itself under its own polic
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import canonical
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 CLIP = 100
 SIGNATURE = "checks of its signature "
-MEND = ("the failure is mended", "set expect: fixed in {file}")
+MEND = ("if the failure is mended", "set expect: fixed in {file}")
 
 
 class Hearing:
@@ -129,7 +130,7 @@ class Hearing:
 
     def _try(self, runner: Half, serving: Half) -> Evidence:
         assert self._attempt is not None
-        return self._attempt(runner, serving)
+        return replace(self._attempt(runner, serving), recorded=self._frozen.tool_calls)
 
     def _serving(self, half: Half) -> str:
         serving = self.case.serving.get(half)
@@ -165,15 +166,15 @@ class Hearing:
 
     def _finding(self, divergence: Divergence) -> findings.Finding:
         """The finding of a test, without the steps of one: a case is neither recorded anew nor accepted."""
-        from dataclasses import replace
-
         found = findings.of(divergence, self.case.id, {})
         return replace(found, lines=tuple(one for one in found.lines if one.what != "next" or keeps(one)))
 
     def _ways(self, half: Half) -> tuple[tuple[str, str], ...]:
         serve = f"serve: {{{half}: {{model: position, tools: arguments}}}}"
+        mended = (self._mend(),) if half == "observed" and self.case.expect == "reproduces" else ()
         return (
-            ("if the change is meant, let the case answer it", serve),
+            *mended,
+            ("the change is meant, and the case is to answer it", serve),
             ("see the frozen run", f"agentreplay show {quoted(sibling(self.case.file, 'run.snapshot.json'))}"),
         )
 
