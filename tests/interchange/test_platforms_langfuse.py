@@ -170,7 +170,7 @@ FRAMEWORKS = {
         observed("SPAN", "handle", {"args": [], "kwargs": {"question": ASKED}}, "Sunny."),
         observed("GENERATION", "OpenAI-generation", {"messages": [{"role": "user", "content": ASKED}], "tools": [SCHEMA]}, {"role": "assistant", "content": None, "tool_calls": [CALL]}, at=1, model="gpt-5", modelParameters={"temperature": 1, "top_p": 1, "frequency_penalty": 0, "max_tokens": "Infinity", "seed": 7}),
         observed("SPAN", "get_weather", {"args": [], "kwargs": {"city": "Tokyo"}}, SUNNY, at=2),
-        observed("GENERATION", "OpenAI-generation", {"messages": [*LANGCHAIN[:1], {"role": "assistant", "content": None, "tool_calls": [CALL]}, *LANGCHAIN[2:3]], "tools": [SCHEMA]}, {"role": "assistant", "content": "Sunny."}, at=3, model="gpt-5"),
+        observed("GENERATION", "OpenAI-generation", {"messages": [LANGCHAIN[0], {"role": "assistant", "content": None, "tool_calls": [CALL]}, LANGCHAIN[2]], "tools": [SCHEMA]}, {"role": "assistant", "content": "Sunny."}, at=3, model="gpt-5"),
     ],
 }  # fmt: skip
 

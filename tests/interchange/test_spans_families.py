@@ -328,3 +328,223 @@ def test_the_first_word_of_a_mixed_file_is_the_richer_family():
     found = traces([("mixed.jsonl", mixed)])
     assert {trace.source.format for trace in found} == {"otlp-openinference"}
     assert refund_facts(found[-1]) == REFUND
+
+
+def phoenix(number, name, kind, attributes, *, parent=None, **more):
+    return {
+        "name": name,
+        "context": {"trace_id": "t-1", "span_id": number},
+        "span_kind": kind,
+        "parent_id": parent,
+        "start_time": "2026-07-24T12:00:00+00:00",
+        "end_time": "2026-07-24T12:00:01+00:00",
+        "status_code": "OK",
+        "attributes": attributes,
+        **more,
+    }
+
+
+def test_spans_of_phoenix_in_lists_by_name_with_ids_of_any_form():
+    """As projects keep them for tests: made-up ids, a root of nothing but zeros, schemas for parameters."""
+    asked = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "hi",
+        "llm.tools.0.tool.json_schema": "{}",
+    }
+    calls = "llm.output_messages.0.message.tool_calls.0.tool_call"
+    told = {
+        f"{calls}.id": "c1",
+        f"{calls}.function.name": "list",
+        f"{calls}.function.arguments": "",
+        "input.value": "{}",
+        "output.value": "{}",
+    }
+    tool = {
+        "tool.name": "list",
+        "tool.id": "c1",
+        "tool.parameters.type": "object",
+        "tool.parameters.properties.x.type": "string",
+    }
+    rows = [
+        phoenix("0" * 16, "turn", "AGENT", {"input.value": "hi", "output.value": "ho", "user.id": "u@example.com"}),
+        phoenix("s02", "m", "LLM", asked | told, parent="0" * 16),
+        phoenix(
+            "s03",
+            "list",
+            "TOOL",
+            tool | {"output.value": "[1]", "output.mime_type": "application/json"},
+            parent="0" * 16,
+        ),
+    ]
+    (trace,) = traces([("by-name.json", json.dumps({"first": rows[:2], "second": rows[2:]}).encode())])
+    assert (trace.source.format, trace.id, trace.name, trace.input, trace.output) == (
+        "openinference-spans",
+        "t-1",
+        "turn",
+        "hi",
+        "ho",
+    )
+    assert [(run.call_id, run.arguments, run.result) for run in trace.tool_runs] == [("c1", {}, [1])]
+    assert (trace.model_calls[0].tools, trace.missing, trace.user) == ((), (), "u@example.com")
+
+
+def test_an_input_that_is_no_message_is_one():
+    rows = [phoenix("s1", "m", "LLM", {"input.value": "hi", "output.value": "ho", "llm.model_name": "m"})]
+    (trace,) = traces([("spans.json", json.dumps(rows).encode())])
+    assert trace.model_calls[0].messages == (text("user", "hi"),)
+    assert trace.output == "ho"
+
+
+def test_what_google_adk_keeps_under_its_own_names():
+    request = {
+        "model": "gemini-2.5-flash",
+        "config": {
+            "system_instruction": "be kind",
+            "tools": [{"function_declarations": [{"name": "look", "description": "d"}]}],
+        },
+        "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
+    }
+    asks = {"role": "model", "parts": [{"function_call": {"name": "look", "args": {"x": 1}}}]}
+    gives = {"role": "user", "parts": [{"function_response": {"name": "look", "response": {"y": 2}}}]}
+    model = {
+        "gen_ai.system": "gcp.vertex.agent",
+        "gen_ai.request.model": "gemini-2.5-flash",
+        "gcp.vertex.agent.session_id": "s-1",
+    }
+
+    def call(number, contents, told):
+        held = {
+            "llm_request": json.dumps(request | {"contents": contents}),
+            "llm_response": json.dumps({"content": told}),
+        }
+        return span(number, "call_llm", model | {f"gcp.vertex.agent.{key}": one for key, one in held.items()}, parent=1)
+
+    tool = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "look",
+        "gcp.vertex.agent.tool_call_args": '{"x": 1}',
+        "gcp.vertex.agent.tool_response": '{"y": 2}',
+    }
+    trace = one(
+        span(1, "invoke_agent", {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "desk"}),
+        call(2, request["contents"], asks),
+        span(3, "execute_tool look", tool, parent=1),
+        call(4, [*request["contents"], asks, gives], {"role": "model", "parts": [{"text": "ho"}]}),
+    )
+    first = trace.model_calls[0]
+    assert first.messages == (text("system", "be kind"), text("user", "hi"))
+    assert (first.dialect, [tool["name"] for tool in first.tools]) == ("gemini", ["look"])
+    assert [(run.arguments, run.seen, run.result) for run in trace.tool_runs] == [({"x": 1}, {"y": 2}, {"y": 2})]
+    assert (trace.output, trace.session, trace.missing) == ("ho", "s-1", ())
+
+
+def test_what_the_ai_sdk_keeps_under_its_own_names():
+    model = {
+        "gen_ai.system": "openai.chat",
+        "gen_ai.request.model": "m",
+        "ai.operationId": "ai.generateText.doGenerate",
+    }
+    user = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+    asks = {
+        "role": "assistant",
+        "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "look", "input": {"x": 1}}],
+    }
+    gives = {
+        "role": "tool",
+        "content": [
+            {
+                "type": "tool-result",
+                "toolCallId": "c1",
+                "toolName": "look",
+                "output": {"type": "json", "value": {"y": 2}},
+            }
+        ],
+    }
+    tools = {"ai.prompt.tools": [json.dumps({"type": "function", "name": "look", "inputSchema": {"type": "object"}})]}
+    calls = {"ai.response.toolCalls": json.dumps([{"toolCallId": "c1", "toolName": "look", "input": {"x": 1}}])}
+    ran = {
+        "ai.operationId": "ai.toolCall",
+        "ai.toolCall.name": "look",
+        "ai.toolCall.id": "c1",
+        "ai.toolCall.args": '{"x": 1}',
+        "ai.toolCall.result": '{"y": 2}',
+    }
+    trace = one(
+        span(
+            1,
+            "ai.generateText",
+            {
+                "ai.operationId": "ai.generateText",
+                "ai.prompt": '{"prompt": "hi"}',
+                "ai.response.text": "ho",
+                "ai.telemetry.functionId": "desk",
+            },
+        ),
+        span(
+            2,
+            "ai.generateText.doGenerate",
+            model | tools | calls | {"ai.prompt.messages": json.dumps([user])},
+            parent=1,
+        ),
+        span(3, "ai.toolCall", ran, parent=1),
+        span(
+            4,
+            "ai.generateText.doGenerate",
+            model | {"ai.prompt.messages": json.dumps([user, asks, gives]), "ai.response.text": "ho"},
+            parent=1,
+        ),
+    )
+    assert (trace.name, trace.input, trace.output, trace.missing) == ("desk", "hi", "ho", ())
+    assert [(run.call_id, run.arguments, run.seen) for run in trace.tool_runs] == [("c1", {"x": 1}, {"y": 2})]
+    assert trace.model_calls[0].tools[0]["parameters"] == {"type": "object"}
+    assert len(trace.model_calls) == 2
+
+
+def test_a_tool_that_calls_itself_through_an_agent_is_two_runs():
+    def tool(number, parent):
+        held = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "ask",
+            "gen_ai.tool.call.arguments": f'{{"n": {number}}}',
+        }
+        return span(number, "execute_tool ask", held, parent=parent, endTimeUnixNano=str((20 - number) * SECOND))
+
+    def agent(number, parent=0):
+        held = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": f"a{number}"}
+        return span(number, "invoke_agent", held, parent=parent, endTimeUnixNano=str((20 - number) * SECOND))
+
+    trace = one(tool(4, 3), tool(2, 1), agent(3, 2), agent(1))
+    assert [(run.arguments, run.agent) for run in trace.tool_runs] == [({"n": 2}, "a1"), ({"n": 4}, "a3")]
+
+
+def test_spans_that_began_at_once_come_in_the_order_of_their_ends():
+    """Clocks of whole milliseconds: the model's call and the tool that it asked for begin at one time."""
+    at = {"startTimeUnixNano": str(5 * SECOND)}
+    root = span(1, "agent", {"gen_ai.operation.name": "invoke_agent"}, endTimeUnixNano=str(9 * SECOND))
+    call = chat(2, [text("user", "hi")], ASKS, parent=1, **at, endTimeUnixNano=str(5 * SECOND))
+    ran = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look", "gen_ai.tool.call.result": "2"}
+    trace = one(span(3, "execute_tool look", ran, parent=1, **at, endTimeUnixNano=str(6 * SECOND)), call, root)
+    assert [type(step).__name__ for step in trace.steps] == ["ModelCall", "ToolRun"]
+    assert trace.tool_runs[0].call_id == "c1"
+
+
+def test_spans_that_stand_around_each_other_in_a_ring_come_to_an_end():
+    rows = [
+        span(number, "step", {"openinference.span.kind": "CHAIN"}, parent=number % 300 + 1) for number in range(1, 301)
+    ]
+    trace = one(*rows, chat(400, [text("user", "hi")], text("assistant", "ho"), parent=7))
+    assert (trace.output, trace.model_calls[0].agent) == ("ho", "")
+
+
+def test_a_chain_of_thousands_of_spans_is_passed_once():
+    rows = [
+        span(number, "step", {"openinference.span.kind": "CHAIN"}, parent=number - 1) for number in range(1, 10_001)
+    ]
+    held = {
+        "openinference.span.kind": "TOOL",
+        "tool.name": "t",
+        "input.value": "{}",
+        "input.mime_type": "application/json",
+    }
+    trace = one(*rows, span(3_001, "t", held, parent=3_000))
+    assert [run.name for run in trace.tool_runs] == ["t"]

@@ -126,7 +126,7 @@ def _agent(span: Span, known: dict[str, Span]) -> str:
 
 
 def _ordered(spans: list[Span]) -> list[Span]:
-    """The spans in order of their start, of two that began at once the shorter; where any has no start, as they stand."""
+    """The spans in order of their start, of two at once the shorter first; where any has no start, as they stand."""
     if any(span.started is None for span in spans):
         return spans
     return sorted(spans, key=lambda span: (span.started or 0, span.ended or span.started or 0))

@@ -91,7 +91,8 @@ def model_call(span: Span) -> ModelCall:
 def tools(found: Json) -> tuple[JsonObject, ...]:
     """Tool definitions, a list or each in a text of its own."""
     read = [obj(genai.parsed(one)) for one in arr(found)]
-    return genai.tools([{name: genai.parsed(value) for name, value in one.items()} for one in read])
+    defined = genai.tools([{name: genai.parsed(value) for name, value in one.items()} for one in read])
+    return tuple(tool for tool in defined if tool["name"])
 
 
 def tool_run(span: Span) -> ToolRun:
@@ -112,7 +113,8 @@ def ends(span: Span) -> tuple[Json, Json]:
     """The text with which an agent was asked, and that of its answer."""
     asked = content.messages(tree(span.attributes, "gen_ai.input.messages"))
     told = content.reply(tree(span.attributes, "gen_ai.output.messages"))
-    return _only_text(asked[-1:]), _only_text([told] if told else [])
+    final = genai.parsed(at(span.attributes, "final_result"))
+    return _only_text(asked[-1:]), _only_text([told] if told else []) or final
 
 
 def _whole(found: Json) -> Json:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string
+from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, string
+from pytest_agentreplay.interchange.platforms import faults, finals, langchain
 from pytest_agentreplay.interchange.spans import content
 from pytest_agentreplay.interchange.spans.dotted import at, text, tree
 from pytest_agentreplay.interchange.spans.family import Family, placed
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.spans.family import Kind
     from pytest_agentreplay.interchange.spans.span import Span
 
-_KINDS: dict[str, Kind] = {"LLM": "model", "TOOL": "tool", "AGENT": "agent", "CHAIN": "agent"}
+_KINDS: dict[str, Kind] = {"LLM": "model", "TOOL": "tool", "AGENT": "agent", "CHAIN": "chain"}
+_NO_PARAMETER = {"model", "model_name", "messages", "tools", "stream", "_type"}
 _USAGE = {
     "input_tokens": "llm.token_count.prompt",
     "output_tokens": "llm.token_count.completion",
@@ -63,20 +65,27 @@ def tool_run(span: Span) -> ToolRun:
     """The execution of a tool."""
     held = span.attributes
     given = _value(held, "input")
-    arguments = given if isinstance(given, dict) else tree(held, "tool.parameters")
+    arguments = given if isinstance(given, dict) else _given(tree(held, "tool.parameters"))
     result = _value(held, "output")
+    said = langchain.fields(result) if langchain.kind(result) == "tool" else {}
+    failed = faults.fault(finals.told(result)) if said.get("status") == "error" else None
     return ToolRun(
         name=text(held, "tool.name", "tool_call.function.name") or span.name,
-        call_id=text(held, "tool_call.id", "tool.id"),
+        call_id=text(held, "tool_call.id", "tool.id") or string(said.get("tool_call_id")),
         arguments=given if arguments is None else arguments,
-        result=UNKNOWN if result is None else result,
-        **placed(span),
+        result=UNKNOWN if result is None else finals.told(result) if said else result,
+        **placed(span) | {"fault": span.fault or failed},
     )
+
+
+def _given(found: Json) -> Json:
+    """The parameters of a tool's span, unless they are the schema of them: instrumentations differ."""
+    return None if isinstance(found, dict) and "properties" in found else found
 
 
 def ends(span: Span) -> tuple[Json, Json]:
     """What went into the agent and came out, as its span says."""
-    return _value(span.attributes, "input"), _value(span.attributes, "output")
+    return finals.given(_value(span.attributes, "input")), finals.final(_value(span.attributes, "output"))
 
 
 def _value(held: JsonObject, which: str) -> Json:
@@ -96,14 +105,16 @@ def _spread(span: Span) -> ModelCall:
     spoken = dialect(provider)
     given = obj(tree(held, "llm.invocation_parameters"))
     reason = text(held, "llm.finish_reason")
+    asked = [_message(one) for one in _listed(held, "llm.input_messages", "message")]
+    told = [_message(one) for one in _listed(held, "llm.output_messages", "message")]
     return ModelCall(
         provider=provider,
         dialect=spoken,
         model=text(held, "llm.request.model_name") or string(given.get("model")) or text(held, "llm.model_name"),
-        parameters=parameters(spoken, rest(given, "model", "messages", "tools", "stream")),
-        messages=content.messages([_message(one) for one in _listed(held, "llm.input_messages", "message")]),
+        parameters=parameters(spoken, {name: given[name] for name in given if name not in _NO_PARAMETER}),
+        messages=content.messages([*asked] if asked else _plainly(_value(held, "input"))),
         tools=tools([one.get("json_schema") for one in _listed(held, "llm.tools", "tool")]),
-        reply=content.reply([_message(one) for one in _listed(held, "llm.output_messages", "message")], reason),
+        reply=content.reply([*told] if told else _plainly(_value(held, "output"), role="assistant"), reason),
         response_model=text(held, "llm.model_name"),
         response_id=string(obj(tree(held, "output.value")).get("id")),
         finish_reasons=(reason,) if reason else (),
@@ -111,6 +122,14 @@ def _spread(span: Span) -> ModelCall:
         stream=given.get("stream") is True,
         **placed(span),
     )
+
+
+def _plainly(found: Json, role: str = "user") -> Json:
+    """What the span has as its whole input or output, where no messages stand apart."""
+    messages = obj(found).get("messages", found)
+    if isinstance(messages, str):
+        return {"role": role, "content": messages}
+    return messages if objects(messages) and all("role" in one for one in objects(messages)) else None
 
 
 def _listed(held: JsonObject, name: str, inner: str) -> list[JsonObject]:
