@@ -29,6 +29,9 @@ FULLEST = 16_000_000
 """Brackets and commas in a file: about a gigabyte when they are lists, objects and values."""
 
 _ZSTANDARD = 93
+_GZIP = b"\x1f\x8b"
+_LAYERS = 4
+_PIECE = 1 << 16
 
 
 def opened(data: bytes, *, file: str) -> Opened:
@@ -115,17 +118,34 @@ def _text(data: bytes) -> str | None:
 
 
 def _unpacked(data: bytes, file: str) -> bytes:
-    """`data` without gzip, however often it was packed, up to LARGEST bytes."""
-    while data.startswith(b"\x1f\x8b"):
+    """`data` without gzip, also where it was packed again, up to LARGEST bytes."""
+    for _ in range(_LAYERS):
+        if not data.startswith(_GZIP):
+            return data
+        data = _gunzipped(data, file)
+    raise TraceError(f"is packed more than {_LAYERS - 1} times", file=file)
+
+
+def _gunzipped(data: bytes, file: str) -> bytes:
+    """The files that were packed and then put one behind the other: log shippers append so."""
+    parts: list[bytes] = []
+    size = at = files = 0
+    while data.startswith(_GZIP, at) and (files := files + 1) <= MEMBERS:
         unpacking = zlib.decompressobj(wbits=31)
-        try:
-            data = unpacking.decompress(data, LARGEST + 1)
-        except zlib.error as error:
-            raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
-        _bounded(len(data), file)
+        while at < len(data) and not unpacking.eof:
+            piece = data[at : at + _PIECE]  # what is left of a piece is copied for each file
+            try:
+                parts.append(unpacking.decompress(piece, LARGEST + 1 - size))
+            except zlib.error as error:
+                raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
+            size += len(parts[-1])
+            _bounded(size, file)
+            at += len(piece) - len(unpacking.unused_data)
         if not unpacking.eof:
             raise TraceError("the gzip file ends too early", file=file)
-    return data
+    if files > MEMBERS:
+        raise TraceError(f"more than {MEMBERS:,} files in one are not read", file=file)
+    return b"".join(parts)
 
 
 def _members(data: bytes, file: str) -> dict[str, bytes]:

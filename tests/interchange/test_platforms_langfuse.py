@@ -131,7 +131,7 @@ def adk(contents):
 FRAMEWORKS = {
     "pydantic-ai": [
         observed("AGENT", "invoke_agent weather", None, None, attributes={"gen_ai.agent.name": "weather", "gen_ai.operation.name": "invoke_agent"}),
-        observed("GENERATION", "chat gpt-5", PARTS[:1], PARTS[1:2], at=1, attributes=CHAT),
+        observed("GENERATION", "chat gpt-5", PARTS[:1], PARTS[1:2], at=1, attributes=CHAT | {"model_request_parameters": json.dumps({"function_tools": [{"name": "get_weather", "parameters_json_schema": {}}]})}),
         observed("SPAN", "execute_tool get_weather", {"city": "Tokyo"}, SUNNY, at=2, attributes=TOOL | {"gen_ai.operation.name": "execute_tool"}),
         observed("GENERATION", "chat gpt-5", PARTS[:3], PARTS[3:], at=3, attributes=CHAT),
     ],
@@ -193,6 +193,8 @@ def test_a_framework_is_read_by_what_it_leaves(name, texts):
     assert first.messages[-1] == {"role": "user", "parts": [{"type": "text", "content": ASKED}]}
     assert [part["type"] for part in first.reply["parts"]] == ["tool_call"]
     assert first.model in {"gpt-5", "gemini-2.5-flash"}
+    told = name in {"pydantic-ai", "adk", "adk in attributes", "ai sdk", "langgraph", "the OpenAI wrapper"}
+    assert [tool["name"] for tool in first.tools] == ["get_weather"] * told
     assert last.reply["parts"] == [{"type": "text", "content": "Sunny."}]
     assert trace.output == "Sunny."
     assert trace.missing == ()

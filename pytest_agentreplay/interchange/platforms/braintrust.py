@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.trace import ModelCall
 
 _LOST = (
-    "Braintrust keeps of a reply its choices and its usage",
-    "Braintrust drops the model that answered, the response id and the fingerprint",
+    (
+        "Braintrust keeps of a reply its choices and its usage: the model that answered, the response id and the "
+        "fingerprint are lost"
+    ),
 )
 _NOT_SENT = frozenset({"model", "provider", "tools", "tool_call_id", "span_origin", "instrumentation"})
 _LISTS = ("events", "rows", "data", "body")
@@ -34,7 +36,7 @@ _HINT = (
 
 
 def _fits(opened: Opened) -> bool:
-    return bool(_rows(opened.rows))
+    return bool(_rows(opened.rows[:SNIFFED]))
 
 
 def _rows(rows: Iterable[Json]) -> list[JsonObject]:
@@ -75,8 +77,9 @@ def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
+    del beside
     runs: dict[str, list[JsonObject]] = {}
-    for row in _rows([*opened.rows, *(row for one in beside for row in one.rows)]):
+    for row in _rows(opened.rows):
         runs.setdefault(string(row.get("root_span_id")), []).append(row)
     for known, held in runs.items():
         held.sort(key=_order)

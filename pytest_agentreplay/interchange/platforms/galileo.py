@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _HINT = (
 
 
 def _fits(opened: Opened) -> bool:
-    return any(True for _ in _traces(opened.rows))
+    return any(True for _ in _traces(opened.rows[:SNIFFED]))
 
 
 def _traces(rows: Iterable[Json]) -> Iterator[JsonObject]:
@@ -52,8 +52,8 @@ def _traces(rows: Iterable[Json]) -> Iterator[JsonObject]:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    rows = [*opened.rows, *(row for one in beside for row in one.rows)]
-    for number, told in enumerate(_traces(rows), 1):
+    del beside
+    for number, told in enumerate(_traces(opened.rows), 1):
         yield _trace(told, string(told.get("id")) or f"trace {number}", opened.file)
 
 

@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import faults, finals, langfuse_observations, langfuse_rows
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, run
 from pytest_agentreplay.interchange.trace import Source, Trace
 
 if TYPE_CHECKING:
@@ -33,11 +33,12 @@ _IDS = "it names its observations by id alone: get it with GET /api/public/trace
 
 
 def _fits(opened: Opened) -> bool:
-    return langfuse_rows.fits(opened.rows)
+    return langfuse_rows.fits(opened.rows[:SNIFFED])
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    traces, observations = langfuse_rows.read([*opened.rows, *(row for one in beside for row in one.rows)])
+    del beside
+    traces, observations = langfuse_rows.read(opened.rows)
     held: dict[str, list[JsonObject]] = {known: [] for known in traces}
     only = next(iter(traces)) if len(traces) == 1 else ""
     for one in observations.values():

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.loose import obj, objects, string
 from pytest_agentreplay.interchange.logs.moments import moment
@@ -117,7 +118,7 @@ def _model_call(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is:
     ours = (("gen_ai.input.messages", asked), ("gen_ai.output.messages", answer))
     otel = OtelSpan(id="", attributes={**{name: one for name, one in ours if isinstance(one, list)}, **held})
     if conventions.kind(otel) == "model" and openinference.kind(otel) == "":
-        own = _of_responses(conventions.model_call(otel), held)
+        own = _with_tools(_of_responses(conventions.model_call(otel), held), held)
         return _filled(
             replace(own, parameters=own.parameters | shown.parameters, usage=shown.usage or own.usage), shown
         )
@@ -134,6 +135,13 @@ def _of_responses(call: ModelCall, held: JsonObject) -> ModelCall:
     before = string(held.get("gen_ai.conversation.id"))
     kept: JsonObject = {"previous_response_id": before} if before.startswith("resp_") else {}
     return replace(call, dialect="openai_responses", parameters=call.parameters | kept)
+
+
+def _with_tools(call: ModelCall, held: JsonObject) -> ModelCall:
+    """A call of Pydantic AI with the tools that its parameters name."""
+    given = objects(obj(parsed(held.get("model_request_parameters"))).get("function_tools"))
+    named: list[Json] = [{**one, "parameters": one.get("parameters_json_schema")} for one in given]
+    return call if call.tools else replace(call, tools=genai.tools(named))
 
 
 def _filled(first: ModelCall, second: ModelCall) -> ModelCall:

@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _HINT = (
 
 
 def _fits(opened: Opened) -> bool:
-    return any(_is_trace(trace) for row in opened.rows for trace in _traces(row))
+    return any(_is_trace(trace) for row in opened.rows[:SNIFFED] for trace in _traces(row))
 
 
 def _is_trace(trace: JsonObject) -> bool:
@@ -65,9 +65,9 @@ def _traces(row: Json) -> list[JsonObject]:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    rows = [*opened.rows, *(row for one in beside for row in one.rows)]
+    del beside
     seen: set[str] = set()
-    for trace in (one for row in rows for one in _traces(row) if _is_trace(one)):
+    for trace in (one for row in opened.rows for one in _traces(row) if _is_trace(one)):
         info = obj(trace["info"])
         known = string(info.get("trace_id")) or string(info.get("request_id"))
         if known not in seen:

@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _HINT = (
 
 
 def _fits(opened: Opened) -> bool:
-    traces, spans = _rows(opened.rows)
+    traces, spans = _rows(opened.rows[:SNIFFED])
     return any(_is_span(one) for one in spans.values()) or (
         "downloaded_at" in obj(opened.rows[:1] and opened.rows[0]) and bool(traces)
     )
@@ -72,7 +72,7 @@ def _rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonOb
         if isinstance(row, list):
             waiting += [(one, path) for one in reversed(row)]
         elif isinstance(told.get("body"), dict | list):
-            path = string(told.get("path"))
+            path = string(told.get("path")) or string(told.get("url"))
             update = path.rpartition("/")[2] if told.get("method") == "PATCH" else ""
             body = obj(told["body"]) | {"id": update} if update and isinstance(told["body"], dict) else told["body"]
             waiting.append((body, path))
@@ -101,7 +101,8 @@ def _filled(known: JsonObject, later: JsonObject) -> JsonObject:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    traces, spans = _rows([*opened.rows, *(row for one in beside for row in one.rows)])
+    del beside
+    traces, spans = _rows(opened.rows)
     runs: dict[str, list[JsonObject]] = {known: [] for known in traces}
     for span in spans.values():
         runs.setdefault(string(span.get("trace_id")), []).append(span)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.interchange.trace import Step, Trace
 
+SNIFFED = 500
+"""How many rows are looked at to know a format: what a file is stands near its beginning."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
@@ -63,7 +66,7 @@ def run(trace: Trace, spans: Sequence[Span], *, hint: str, untold: bool = False,
             ended=_last(trace.ended, (span.ended for span in spans)),
         )
     )
-    return replace(made, limits=made.limits or faults.limits(made.fault, *(step.fault for step in made.steps)))
+    return replace(made, limits=faults.limits(made.fault))
 
 
 def _recognised(spans: Sequence[Span]) -> list[Span]:

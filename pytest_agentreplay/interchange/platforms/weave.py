@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _MARKS = ("weave:///", "weave-trace-internal:///")
 _CHAINS = ("langchain.Llm.", "langchain.ChatModel.", "litellm.", "google.genai.", "vertexai.", "bedrock")
 _CLIENTS = (*_CHAINS, "openai.", "anthropic.", "mistralai.", "groq.", "cohere.", "cerebras.")
 _ENDS = ("completions.create", "completions.parse", "messages.create", "responses.create", "responses.parse", ".chat")
-_BATCHES = ("batch", "calls", "body", "req", "start", "end", "data")
+_BATCHES = ("batch", "calls", "body", "req", "start", "end", "complete", "call", "data")
 _HINT = (
     "trace the client (weave.init() before it is made) and the tools (@weave.op), with content capture on; "
     "export the calls with /calls/stream_query and their inputs and outputs"
@@ -40,7 +40,7 @@ _REFERENCES = (
 
 
 def _fits(opened: Opened) -> bool:
-    return bool(_calls(opened.rows))
+    return bool(_calls(opened.rows[:SNIFFED]))
 
 
 def _calls(rows: Iterable[Json]) -> list[JsonObject]:
@@ -62,8 +62,9 @@ def _calls(rows: Iterable[Json]) -> list[JsonObject]:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
+    del beside
     runs: dict[str, list[JsonObject]] = {}
-    for call in _calls([*opened.rows, *(row for one in beside for row in one.rows)]):
+    for call in _calls(opened.rows):
         runs.setdefault(string(call.get("trace_id")), []).append(call)
     for known, held in runs.items():
         held.sort(key=lambda call: moment(call.get("started_at")) or 0)
