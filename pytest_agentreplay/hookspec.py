@@ -37,6 +37,16 @@ def pytest_agentreplay_redactors() -> dict[str, Redactor | None]:  # type: ignor
 
 
 @pytest.hookspec
+def pytest_agentreplay_runners() -> dict[str, Callable[..., Any]]:  # type: ignore[empty-body]
+    """Give what runs the cases, by the key that a case has under `runner`: `{"refunds": shop.cases.run_refund}`.
+
+    A runner is called with the messages of the case's input, or with its arguments by name. It runs today's agent and
+    gives the final output, or a coroutine that does. Called when a case is run, never while it is collected; a conftest
+    file counts for the cases below its folder.
+    """
+
+
+@pytest.hookspec
 def pytest_agentreplay_assertions() -> dict[str, Callable[[Any, Any], object]]:  # type: ignore[empty-body]
     """Give words that cases may use beside the shipped ones: name -> function.
 

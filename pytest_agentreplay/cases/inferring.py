@@ -130,7 +130,10 @@ def repeated(evidence: Evidence) -> Iterator[Symptom]:
 
 
 def failed_tools(evidence: Evidence) -> Iterator[Symptom]:
-    """Each tool that failed, and the arguments that its error speaks of."""
+    """Each tool that failed, and the arguments that its error speaks of.
+
+    Where the answer hides the failure it is the answer that has to change: whether the tool is asked again is open.
+    """
     for name, count in Counter(call.name for call in evidence.tool_calls if went_wrong(call)).items():
         call = next(call for call in evidence.tool_calls if went_wrong(call) and call.name == name)
         error = text_of(call.result)  # type: ignore[arg-type]
@@ -139,7 +142,7 @@ def failed_tools(evidence: Evidence) -> Iterator[Symptom]:
         if not failed(call):
             part: Json = {"at": name, "side": "reply", "path": "$", "contains": first_line(error)}
             seen = Check("exchange", part)
-        blamed = argued(call, error)
+        blamed = argued(call, error) if not claim(text_of(evidence.output), name) else {}
         wrong: Json = {"name": name, **blamed}
         yield Symptom(told, seen, Check("tool_not_called", wrong) if blamed else None)
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, complain, say, say_data
+from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
 from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
 
@@ -30,7 +30,7 @@ def lint(options: argparse.Namespace) -> int:
     chosen, _ = chosen_policy(options.policy)
     every = [linted(folder, chosen, os.environ) for folder in dict.fromkeys(cases_in(paths))]
     if missing := [path for path in options.cases if not os.path.lexists(path)]:
-        return complain(f"there is no {shown(missing[0])}", DIVERGED)
+        return complain(f"there is no {shown(missing[0])}", USAGE)
     if not every:
         return complain(f"there is no case.yaml below {', '.join(map(shown, paths))}", NOTHING)
     if options.json:

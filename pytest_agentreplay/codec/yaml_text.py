@@ -23,7 +23,7 @@ SENTENCE = 40
 """A text in a list that is longer has a line of its own."""
 LONGEST_KEY = 500
 """Readers of YAML look so far for the colon, and a bit further."""
-_PLAIN = re.compile(r"[A-Za-z_$/][\w $./()+*=<>@%;!?'-]*(?<! )", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z_$/][\w $./()+'-]*(?<! )", re.ASCII)
 _TAKEN = re.compile(r"(?:true|false|null|yes|no|on|off|y|n|~)", re.IGNORECASE)
 """What readers of other versions of YAML take for something else than text."""
 _BREAKS = re.compile("[\x85\u2028\u2029\ufeff]")
@@ -129,13 +129,13 @@ def _fits(value: Json, used: int) -> bool:
     items = value.values() if isinstance(value, dict) else value
     if isinstance(value, list) and any(isinstance(it, str) and len(it) > SENTENCE for it in items):
         return False
-    flat = all(not isinstance(it, dict | list) or _flat(it) for it in items)
+    flat = all(_flat(it) if isinstance(it, dict | list) else _block(it, 0) is None for it in items)
     return flat and used + len(inline(value)) <= WIDTH
 
 
 def _flat(value: dict[str, Json] | list[Json]) -> bool:
     items = value.values() if isinstance(value, dict) else value
-    return not any(isinstance(it, dict | list) and it for it in items)
+    return not any((isinstance(it, dict | list) and it) or _block(it, 0) is not None for it in items)
 
 
 def _block(value: Json, indent: int) -> list[str] | None:

@@ -139,17 +139,22 @@ def write_beside(path: Path, text: str | bytes, token: str) -> None:
     mode = mode_to_keep(path)
     temporary = path.parent / f"{token}-{secrets.token_hex(4)}.tmp"
     try:
-        handle = os.open(taken(temporary), os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
-        try:
-            write_all(handle, data)
-            os.fsync(handle)  # one that fails is not asked again: the system may have dropped what it could not write
-        finally:
-            os.close(handle)
+        write_new(temporary, data, mode)
         insist(lambda: os.replace(taken(temporary), taken(path)))
     except BaseException:
         remove(temporary)
         raise
     sync_folder(path)
+
+
+def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a file that is not there yet, and flush it to the disk. Raises OSError."""
+    handle = os.open(taken(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
+    try:
+        write_all(handle, data)
+        os.fsync(handle)  # one that fails is not asked again: the system may have dropped what it could not write
+    finally:
+        os.close(handle)
 
 
 def sha256_of(path: Path) -> str | None:
@@ -306,7 +311,9 @@ def make_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
         try:
             for path, data in zip(made, contents.values(), strict=True):
                 os.makedirs(taken(path.parent), exist_ok=True)
-                write_beside(path, data, TEMPORARY)
+                write_new(path, data)
+            for path in {one.parent: one for one in made}.values():
+                sync_folder(path)
             os.replace(taken(beside), taken(folder))
         except BaseException:
             for path in made:

@@ -24,30 +24,34 @@ from pytest_agentreplay.workflow.redacting import redaction_for
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from typing import Self, TypeAlias
+    from typing import Self
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.report.findings import Finding
-
-    MakeGate: TypeAlias = Callable[[Run, Matching], Replayer]
 
 
 class Serving:
     """Answers from `snapshot` in a `with` block. `env` are the variables that lead a process here."""
 
     def __init__(
-        self, snapshot: Snapshot, file: Path, root: Path, *, port: int = 0, gate: MakeGate | None = None
+        self,
+        snapshot: Snapshot,
+        file: Path,
+        root: Path,
+        *,
+        port: int = 0,
+        gate: Callable[[Run], Replayer] | None = None,
     ) -> None:
-        """`root` is the project of `file`; `port` 0 takes a free one. Raises OSError for one that is taken.
+        """`root` is the project of `file`; `port` 0 takes a free one. `gate` answers, else each recorded call its own.
 
-        `gate` makes the gate of the run that another process asks for; without one it is a `Replayer`.
+        Raises OSError for a port that is taken.
         """
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
         policy = in_force(root)
-        asked, rules = asked_from_outside(snapshot.run), rules_of(root, policy)
-        self._replayer = Replayer(asked, rules, READER) if gate is None else gate(asked, rules)
+        recorded = asked_from_outside(snapshot.run)
+        self._replayer = gate(recorded) if gate else Replayer(recorded, rules_of(root, policy), READER)
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
         redaction.recall(tags_in(snapshot.run.header.kit))
         self._crossing = Crossing(self._replayer, redaction, root=str(root))

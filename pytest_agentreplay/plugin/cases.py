@@ -1,0 +1,110 @@
+"""Cases, as pytest sees them: who tries them, what their reports carry, and which of them nobody would see."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.cases.case import FILE
+from pytest_agentreplay.collect import CaseFile
+from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.plugin.keys import BASE, redaction_of, redactors_of
+from pytest_agentreplay.workflow import cases
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from pytest_agentreplay.cases.case import Case
+    from pytest_agentreplay.cases.evidence import Evidence
+    from pytest_agentreplay.workflow.hearing import Court
+
+FOLDER = "cases"
+MOST = 200  # entries of cases/ that are looked at for one that is a case
+
+
+def collected(path: Path, parent: pytest.Collector) -> CaseFile | None:
+    """The collector of a case.yaml; None for a file of that name that is somebody else's, as far as one can see."""
+    return CaseFile.of(parent, path, court_of) if ours(path) else None
+
+
+def ours(path: Path) -> bool:
+    """Whether a case.yaml is one of ours: it lies below a folder `cases`, or its first lines name our form."""
+    return FOLDER in path.parts[:-1] or cases.names_our_form(path)
+
+
+def court_of(item: pytest.Item) -> Court:
+    """What it takes to try the case of `item`: the session's settings, and what the hooks above its folder give."""
+    from pytest_agentreplay.workflow.hearing import Court
+    from pytest_agentreplay.workflow.runners import Runners
+
+    config = item.config
+    return Court(
+        root=config.rootpath,
+        settings=config.stash[BASE],
+        runners=Runners(config.stash[BASE].runners, item.ihook.pytest_agentreplay_runners()),
+        environ=os.environ,
+        redactors=redactors_of(config),
+        words=words_of(item),
+        judges=(judge_of(item),),
+    )
+
+
+def words_of(item: pytest.Item) -> dict[str, Callable[[Any, Any], object]]:
+    """The words that hooks add to the vocabulary of cases. Raises SettingsError for what is none."""
+    found: dict[str, Callable[[Any, Any], object]] = {}
+    for rows in item.ihook.pytest_agentreplay_assertions():
+        if not isinstance(rows, dict) or not all(isinstance(word, str) and callable(rows[word]) for word in rows):
+            raise SettingsError('pytest_agentreplay_assertions gives a dict of functions by word: {"polite": check}')
+        found |= rows
+    return found
+
+
+def judge_of(item: pytest.Item) -> Callable[[Case, str, Evidence], object]:
+    """Asks the hooks about a check in words: the first answer counts."""
+
+    def judge(case: Case, sentence: str, evidence: Evidence) -> object:
+        return next(iter(item.ihook.pytest_agentreplay_judge(case=case, sentence=sentence, evidence=evidence)), None)
+
+    return judge
+
+
+def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
+    """Give the report of a case its verdict as plain data, and show nothing in it that is a secret."""
+    from pytest_agentreplay.plugin import hiding
+
+    hide = redaction_of(item.config)
+    verdict = getattr(item, "verdict", None)
+    if report.when == "call" and verdict is not None:
+        report.__dict__["agentreplay_case"] = hide.hide_tree(verdict.plain())  # plain data crosses xdist
+    hiding.hide_report(report, hide.hide)
+    return report
+
+
+def hidden(config: pytest.Config) -> list[str]:
+    """A line for cases that lie in `cases/` and that this session does not come by, because of its ini file."""
+    folder = config.rootpath / FOLDER
+    here = config.invocation_params.dir
+    if config.args_source not in {config.ArgsSource.TESTPATHS, config.ArgsSource.INVOCATION_DIR}:
+        return []
+    walked = [(here / arg.partition("::")[0]).resolve() for arg in config.args]
+    resolved, why = folder.resolve(), ""
+    if any(place.is_relative_to(resolved) for place in walked):
+        return []
+    if not any(resolved.is_relative_to(place) for place in walked):
+        why = "testpaths does not name it" if config.args_source is config.ArgsSource.TESTPATHS else ""
+    elif skip := next((row for row in config.getini("norecursedirs") if fnmatch.fnmatch(FOLDER, row)), ""):
+        why = f"norecursedirs names it ({skip})"
+    if not why or not holds_case(folder):
+        return []
+    return [f"agentreplay: WARNING: the cases in {FOLDER}/ are not run: {why}; add it, or run: pytest {FOLDER}"]
+
+
+def holds_case(folder: Path) -> bool:
+    """Whether a case lies in `folder`."""
+    with os.scandir(folder) as entries:
+        return any((Path(entry.path) / FILE).is_file() for entry in islice(entries, MOST))
