@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.core.shell import quoted
-from pytest_agentreplay.errors import AgentReplayError, CaseError
+from pytest_agentreplay.errors import AgentReplayError, SettingsError
 from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
 
@@ -146,7 +146,7 @@ def told(folder: Path, options: argparse.Namespace) -> Told:
     root = root_above(Path.cwd())
     whole = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type
     if not re.fullmatch(ID, whole.name):
-        raise CaseError("the folder of a case is named with letters, digits, . _ and -, at most 100", file=shown(whole))
+        raise SettingsError(f"{shown(whole)}: a case's folder is named with letters, digits, . _ and -, at most 100")
     place = whole.relative_to(root).as_posix() if whole.is_relative_to(root) else whole.name
     today = day_of(whole) or f"{datetime.now(UTC):%Y-%m-%d}"
     return Told(folder=whole, test=f"{place}/case.yaml::observed", today=today, runner=options.runner or "")
