@@ -72,7 +72,7 @@ def test_a_good_case_has_nothing_wrong(folder, capsys):
         ("observed:", "titel: x\nobserved:", "unreadable", "did you mean title?"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_rule(folder, capsys, old, new, rule, told):
+def test_what_is_wrong_is_told_with_its_rule(folder, capsys, old, new, rule, told):  # noqa: PLR0917
     (folder / "case.yaml").write_text(CASE.replace(old, new), "utf-8")
     code, found = rules(capsys)
     assert code == 1

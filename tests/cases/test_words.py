@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from recorded import ask, loop, refund, run, say
 
 from pytest_agentreplay.cases import form_checks
-from pytest_agentreplay.cases.evidence import Evidence, frozen
+from pytest_agentreplay.cases.evidence import Evidence, frozen, meets_tools
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cases.words import WORDS, hold
@@ -275,6 +275,9 @@ def test_tools_that_no_boundary_met_are_those_that_the_model_asked_for():
     )
     (call,) = evidence.tool_calls
     assert (call.name, call.arguments, call.result, call.turn) == ("look", {"q": 1}, {"user_id": 7}, 1)
+    assert frozen(evidence.run, asked=False).tool_calls == ()
+    assert meets_tools(refund())
+    assert not meets_tools(evidence.run)
 
 
 def test_an_error_in_an_object_is_a_failed_call():
