@@ -76,7 +76,8 @@ def tools(items: Iterable[Json]) -> tuple[JsonObject, ...]:
         if declared := objects(inner.get("functionDeclarations", inner.get("function_declarations"))):
             found += tools(declared)
             continue
-        schema = inner.get("parameters", inner.get("input_schema", obj(inner.get("inputSchema")).get("json")))
+        named = (inner[name] for name in ("parameters", "parametersJsonSchema", "input_schema") if name in inner)
+        schema = next(named, obj(inner.get("inputSchema")).get("json"))
         name, about = string(inner.get("name")), string(inner.get("description"))
         found.append({**_OPEN_FUNCTION, "name": name, "description": about, "parameters": schema})
     return tuple(found)
@@ -139,10 +140,14 @@ def _results(found: JsonObject) -> list[Json]:
         for block in objects(found.get("content"))
         if block.get("is_error") is True or obj(block.get("toolResult")).get("status") == "error"
     }
+    # Gemini may have no ids: the results of one tool in one message are told apart by their places alone.
+    parts: list[Json] = [*objects(found.get("parts"))]
+    pieces: list[Json] = [{**found, "parts": [part]} for part in parts] or [found]
     return [
         {"type": "tool_call_response", "id": known, "response": _plain(result)}
         | ({"is_error": True} if known in failed else {})
-        for known, result in messages.tool_results(found).items()
+        for piece in pieces
+        for known, result in messages.tool_results(piece).items()
     ]
 
 

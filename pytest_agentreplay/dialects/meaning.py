@@ -92,14 +92,15 @@ class ByMeaning:
 def said(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
     """What a call says to a model, the same for all dialects; `without` names what is left out of it.
 
-    That is "model", "dated" (what the name of a model says of its date), "tools", a field of all tools, or "is_error".
-    Thoughts are left out always: they are the model's own, and most traces lose them.
+    That is "model", "dated" (what the name of a model says of its date), "tools", or a field of all tools. Left out
+    always are thoughts, which are the model's own and lost in most traces, and the mark of a failed result, for which
+    most APIs have no place.
     """
     tools = [_tool(tool, without) for tool in genai.tools(reading.tools)]
     return {
         "model": "" if "model" in without else _DATE.sub("" if "dated" in without else r"\g<0>", reading.model),
         "tools": [] if "tools" in without else tools,
-        "said": _said(reading, without),
+        "said": _said(reading),
     }
 
 
@@ -137,7 +138,6 @@ def _lost(run: Run) -> frozenset[str]:
         "tools": bool(tools) or not (used or any(function_of(x.call, READER) for x in run.exchanges)),
         "description": any(tool.get("description") for tool in tools),
         "parameters": any(_schema(tool.get("parameters")) for tool in tools),
-        "is_error": any(part.get("is_error") for part in parts),
     }
     return frozenset(name for name, told in tells.items() if not told)
 
@@ -163,7 +163,7 @@ def _lower(kind: Json) -> Json:
     return kind.lower() if isinstance(kind, str) else _schema(kind)
 
 
-def _said(reading: CallReading, without: Collection[str]) -> list[Json]:
+def _said(reading: CallReading) -> list[Json]:
     """What is said, in order, each with who says it; calls of tools are numbered, results name the number.
 
     Neighbouring texts of one speaker are one text.
@@ -186,8 +186,7 @@ def _said(reading: CallReading, without: Collection[str]) -> list[Json]:
                 case "tool_call_response":
                     number = _whose(part, calls, answered)
                     answered.add(number)
-                    failed = "is_error" not in without and part.get("is_error") is True
-                    found.append({"result": number, "is": _result(part, reading.dialect), "failed": failed})
+                    found.append({"result": number, "is": _result(part, reading.dialect)})
                 case "generic":
                     found.append([role, _block(part.get("block"))])
     return found

@@ -48,7 +48,8 @@ class Format:
     """One format of one tool: `name` is what `--from` takes ("langsmith-runs"), `title` what people are told.
 
     `fits` says whether a file is of this format, and never raises. `rank` orders the formats: where several fit, the
-    lowest wins; two of one rank are ambiguous.
+    lowest wins; two of one rank are ambiguous. Files that are given together, whose formats have the same word in
+    `together`, are read as one: the first by rank is `opened`, the others stand `beside` it.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Format:
     rank: float
     fits: Callable[[Opened], bool]
     read: Read
+    together: str = ""
 
 
 def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Format:
@@ -65,10 +67,10 @@ def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Forma
         if (named := next((one for one in known if one.name == wanted), None)) is not None:
             return named
         raise TraceUnknown(f"there is no format {wanted!r}; {_listed(known)}", file=opened.file)
-    fitting = [one for one in known if one.fits(opened)]
-    if not fitting:
+    found = next((one for one in known if one.fits(opened)), None)
+    if found is None:
         raise TraceUnknown(f"no format fits what it holds; name it with --from: {_listed(known)}", file=opened.file)
-    first = [one for one in fitting if one.rank == fitting[0].rank]
+    first = [found, *(one for one in known if one is not found and one.rank == found.rank and one.fits(opened))]
     if len(first) > 1:
         raise TraceUnknown(f"several formats fit; name one with --from: {_listed(first)}", file=opened.file)
     return first[0]

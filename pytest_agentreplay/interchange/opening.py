@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import zipfile
 import zlib
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.codec import strict_yaml
+from pytest_agentreplay.codec import bounds, foreign_yaml
 from pytest_agentreplay.errors import TraceError, TraceUnknown
 from pytest_agentreplay.interchange.formats import Opened
 
@@ -23,6 +25,13 @@ LARGEST = 256 << 20
 """Bytes of a file when it is unpacked."""
 MEMBERS = 10_000
 DEEPEST = 200
+FULLEST = 16_000_000
+"""Brackets and commas in a file: about a gigabyte when they are lists, objects and values."""
+
+_ZSTANDARD = 93
+_GZIP = b"\x1f\x8b"
+_LAYERS = 4
+_PIECE = 1 << 16
 
 
 def opened(data: bytes, *, file: str) -> Opened:
@@ -33,11 +42,14 @@ def opened(data: bytes, *, file: str) -> Opened:
     text = _text(data)
     if text is None:
         return Opened(file, data)
+    # The lines between may be no JSON: here only how much there is can be counted, and not how deep.
+    if why := bounds.exceeded(data, deepest=len(data), fullest=FULLEST):
+        raise TraceError(f"holds {why}", file=file)
     rows, junk = rows_of(text)
     if rows is None:
-        rows = _yaml(data, file)
-    if rows is None:
-        raise TraceUnknown("is neither JSON, JSON Lines nor YAML, nor an archive", file=file)
+        rows = [_yaml(text, file)]
+    if _deeper(rows, DEEPEST):
+        raise TraceError(f"is nested deeper than {DEEPEST}", file=file)
     return Opened(file, data, tuple(rows), None, junk)
 
 
@@ -86,6 +98,18 @@ def _following(text: str) -> list[Json]:
     return rows
 
 
+def _deeper(level: list[Json], most: int) -> bool:
+    """Whether values hold each other in more than `most` levels."""
+    for _ in range(most):
+        held = (
+            value.values() if isinstance(value, dict) else value for value in level if isinstance(value, dict | list)
+        )
+        level = list(chain.from_iterable(held))
+        if not level:
+            return False
+    return True
+
+
 def _text(data: bytes) -> str | None:
     try:
         return data.decode("utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig")
@@ -94,17 +118,34 @@ def _text(data: bytes) -> str | None:
 
 
 def _unpacked(data: bytes, file: str) -> bytes:
-    """`data` without gzip, however often it was packed, up to LARGEST bytes."""
-    while data.startswith(b"\x1f\x8b"):
+    """`data` without gzip, also where it was packed again, up to LARGEST bytes."""
+    for _ in range(_LAYERS):
+        if not data.startswith(_GZIP):
+            return data
+        data = _gunzipped(data, file)
+    raise TraceError(f"is packed more than {_LAYERS - 1} times", file=file)
+
+
+def _gunzipped(data: bytes, file: str) -> bytes:
+    """The files that were packed and then put one behind the other: log shippers append so."""
+    parts: list[bytes] = []
+    size = at = files = 0
+    while data.startswith(_GZIP, at) and (files := files + 1) <= MEMBERS:
         unpacking = zlib.decompressobj(wbits=31)
-        try:
-            data = unpacking.decompress(data, LARGEST + 1)
-        except zlib.error as error:
-            raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
-        _bounded(len(data), file)
+        while at < len(data) and not unpacking.eof:
+            piece = data[at : at + _PIECE]  # what is left of a piece is copied for each file
+            try:
+                parts.append(unpacking.decompress(piece, LARGEST + 1 - size))
+            except zlib.error as error:
+                raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
+            size += len(parts[-1])
+            _bounded(size, file)
+            at += len(piece) - len(unpacking.unused_data)
         if not unpacking.eof:
             raise TraceError("the gzip file ends too early", file=file)
-    return data
+    if files > MEMBERS:
+        raise TraceError(f"more than {MEMBERS:,} files in one are not read", file=file)
+    return b"".join(parts)
 
 
 def _members(data: bytes, file: str) -> dict[str, bytes]:
@@ -114,14 +155,33 @@ def _members(data: bytes, file: str) -> dict[str, bytes]:
             if len(listed) > MEMBERS:
                 raise TraceError(f"an archive of more than {MEMBERS:,} files is not read", file=file)
             _bounded(sum(info.file_size for info in listed), file)
-            return {info.filename: _member(archive, info) for info in listed}
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, OSError, EOFError) as error:
+            return {info.filename: _member(archive, info, file) for info in listed}
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, zlib.error, OSError, EOFError) as error:
         raise TraceError(f"is no archive that can be unpacked: {error}", file=file) from None
 
 
-def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> bytes:
+    """The bytes of a member; never more than was said, whatever is inside."""
+    if info.compress_type == _ZSTANDARD and sys.version_info < (3, 14):
+        return _zstandard(archive, info, file)
     with archive.open(info) as member:
-        return member.read(info.file_size)  # never more than was said, whatever is inside
+        return member.read(info.file_size)
+
+
+def _zstandard(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> bytes:
+    """A member that `zipfile` learned to unpack in Python 3.14 only; its packed bytes are taken as if stored."""
+    try:
+        from zstandard import ZstdDecompressor, ZstdError
+    except ImportError:
+        msg = "is packed by zstandard: install the package zstandard, or use Python 3.14"
+        raise TraceError(msg, file=file) from None
+    size, info.file_size, info.compress_type = info.file_size, info.compress_size, zipfile.ZIP_STORED
+    info.CRC = None  # type: ignore[assignment]  # it is that of the unpacked bytes
+    with archive.open(info) as packed:
+        try:
+            return ZstdDecompressor(max_window_size=LARGEST).stream_reader(packed).read(size)
+        except ZstdError as error:
+            raise zipfile.BadZipFile(str(error)) from None
 
 
 def _bounded(size: int, file: str) -> None:
@@ -129,10 +189,13 @@ def _bounded(size: int, file: str) -> None:
         raise TraceError(f"more than {LARGEST:,} bytes are not read", file=file)
 
 
-def _yaml(data: bytes, file: str) -> list[Json] | None:
-    """The document of a YAML file; None for a bare text, which almost anything is, and for what is no YAML."""
-    try:
-        value = strict_yaml.load(data, file=file, error=TraceError).value
-    except TraceError:
-        return None
-    return [value] if isinstance(value, dict | list) else None
+def _yaml(text: str, file: str) -> Json:
+    """The document of a YAML file; a bare text, which almost anything is, is none."""
+    value = foreign_yaml.load(text, file=file, error=_neither)
+    if not isinstance(value, dict | list):
+        raise _neither("is a bare text", file=file)
+    return value
+
+
+def _neither(message: str, *, file: str, place: str = "") -> TraceUnknown:
+    return TraceUnknown(f"is neither JSON nor JSON Lines nor an archive; as YAML it {message}", file=file, place=place)

@@ -154,7 +154,6 @@ class Attempt(Replay):
             seen,
             status="ok" if failure is None else "error",
             output=self._stored(output),
-            tool_calls=self.view().tool_calls,  # what the model asked for and the agent refused is none
             errors=(*seen.errors, *map(self._named, own)),
             seconds=seconds,
             input=given,

@@ -239,6 +239,7 @@ SPELLINGS = {
         lambda b: b["messages"][1]["content"].insert(0, {"type": "thinking", "thinking": "Hm.", "signature": "x"}),
     ),
     "a bare content": ("gemini", lambda b: b.update(system_instruction=b.pop("systemInstruction"))),
+    "the mark of a failed result": ("anthropic", lambda b: b["messages"][2]["content"][0].update(is_error=True)),
     "parameters": ("openai_chat", lambda b: b.update(temperature=0.5)),
     "a stream": ("openai_chat", lambda b: b.update(stream=True)),
 }
@@ -264,7 +265,6 @@ CHANGES = {
         "anthropic",
         lambda b: b["messages"][2]["content"].insert(1, {"type": "text", "text": "x"}),
     ),
-    "a failed result": ("anthropic", lambda b: b["messages"][2]["content"][0].update(is_error=True)),
     "a number for a text": ("anthropic", lambda b: b["messages"][1]["content"][1]["input"].update(deep="true")),
     "an argument more": ("gemini", lambda b: b["contents"][1]["parts"][1]["functionCall"]["args"].update(user="u-7")),
     "a parameter more": (

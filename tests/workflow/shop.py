@@ -230,7 +230,7 @@ def case(root: Path, *, fidelity="bytes", **more) -> Case:
     )
 
 
-def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fidelity="bytes", unnamed=False, **more):
+def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fidelity="bytes", tools=None, **more):
     """What `runner` does on the case of `run`; nothing may really run."""
     before = [*LEDGER]
     evidence = attempt(
@@ -238,7 +238,7 @@ def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fi
         half,
         run,
         runner=runner,
-        settings=settings(tools=()) if unnamed else settings(),
+        settings=settings() if tools is None else settings(tools=tools),
         root=root,
         environ=os.environ,
         allow_live=allow_live,

@@ -191,7 +191,7 @@ def test_a_tool_that_nobody_has_named_is_told(frozen, tmp_path, monkeypatch):
         return "gone"
 
     monkeypatch.setitem(Shop.call.__globals__["TOOLS"], "lookup_order", lookup_order)
-    evidence = tried(tmp_path, frozen(CLIENTS["chat"]), agent(CLIENTS["chat"]), half="desired", unnamed=True)
+    evidence = tried(tmp_path, frozen(CLIENTS["chat"]), agent(CLIENTS["chat"]), half="desired", tools=())
     assert (evidence.divergence.kind, ran) == (Kind.UNFROZEN, ["A-17"])
     assert "agentreplay_tools" in evidence.divergence.hints[0]
 

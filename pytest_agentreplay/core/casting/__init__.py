@@ -30,6 +30,8 @@ from pytest_agentreplay.core.turns import function_of, home
 from pytest_agentreplay.errors import CaseError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Moment, Verdict
     from pytest_agentreplay.core.matching import Matching
@@ -158,14 +160,14 @@ class Casting(Replayer):
             try:
                 given = next(filter(None, (fixtures.answer(tool.name, said) for said in said_as(tool))), None)
             except CaseError as error:  # raised, it would be the agent's to tell
-                return uncast.unmatched(self._standing(), call, self._lane(moment), (str(error),)), ""
+                return self._unmatched(call, moment, (str(error),)), ""
             if given is not None:
                 return self._carried(call, moment, given[0]), WRITTEN if given[1] else RECORDED
         found = self._positions.of_arguments(call, self.served)
         if found is not None:
             return found, RECORDED
         advice = fixtures.advice(tool.name, said_as(tool)[-1]) if fixtures is not None else ()
-        return uncast.unmatched(self._standing(), call, self._lane(moment), advice), ""
+        return self._unmatched(call, moment, advice), ""
 
     def _carried(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
         """What a fixture gives, in the place of a recorded exchange of the tool where there is one."""
@@ -185,6 +187,10 @@ class Casting(Replayer):
         if carrier is None:
             return self.cast.spell(call, outcome, None)
         return self.cast.spell(carrier.call if isinstance(call, FrameCall) else call, outcome, carrier.outcome)
+
+    def _unmatched(self, call: Call, moment: Moment, advice: Iterable[str]) -> Divergence:
+        bare = (replace(call, arguments=said_as(call)[-1]),) if isinstance(call, ToolCall) and call.defaults else ()
+        return uncast.unmatched(self._standing(), (call, *bare), self._lane(moment), advice)
 
     def _exhausted(self, call: Call, moment: Moment) -> Divergence:
         return uncast.exhausted(self._standing(), call, self._lane(moment), self._positions.had(call, moment))
@@ -218,18 +224,10 @@ class Casting(Replayer):
     def _forward(self, call: Call, moment: Moment) -> Forward:
         self._tickets += 1
         self.counts[sort_of(call, self._reader), "live"] += 1
-        parent = self._forwarded.get(-1 if moment.parent is None else moment.parent)
-        self._forwarded[self._tickets] = Exchange(
-            call,
-            None,
-            self._reading(),
-            None,
-            moment.lane,
-            moment.attempt,
-            parent=None if parent is None else parent.start,
-            timing=Timing(moment.at),
-            agent=moment.agent,
-        )
+        outer = self._forwarded.get(-1 if moment.parent is None else moment.parent)
+        x = Exchange(call, None, self._reading(), None, moment.lane, moment.attempt, agent=moment.agent)
+        parent = None if outer is None else outer.start
+        self._forwarded[self._tickets] = replace(x, parent=parent, timing=Timing(moment.at))
         return Forward(self._tickets)
 
     def _lane(self, moment: Moment) -> str:

@@ -1,0 +1,97 @@
+"""Attributes of the Langfuse SDK: `langfuse.observation.*`, each value a text of JSON, and `langfuse.trace.*`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.dialects import genai
+from pytest_agentreplay.dialects.loose import counts, obj, rest
+from pytest_agentreplay.interchange.platforms import bodies, finals
+from pytest_agentreplay.interchange.spans.dotted import at, text, tree
+from pytest_agentreplay.interchange.spans.family import Family, placed
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.spans.family import Kind
+    from pytest_agentreplay.interchange.spans.span import Span
+
+_KINDS: dict[str, Kind] = {
+    "generation": "model",
+    "tool": "tool",
+    "agent": "agent",
+    "chain": "agent",
+    "span": "agent",
+    "embedding": "other",
+    "retriever": "other",
+    "evaluator": "other",
+    "guardrail": "other",
+    "event": "other",
+}
+_AT = "langfuse.observation"
+_USAGE = {
+    "input_tokens": ("prompt_tokens", "input", "input_tokens"),
+    "output_tokens": ("completion_tokens", "output", "output_tokens"),
+    "cache_read.input_tokens": ("input_cached_tokens", "cache_read_input_tokens"),
+    "reasoning.output_tokens": ("output_reasoning_tokens",),
+}
+
+
+def kind(span: Span) -> Kind:
+    """By the type of the observation."""
+    told = text(span.attributes, f"{_AT}.type").lower()
+    return _KINDS.get(told, "other") if told else ""
+
+
+def model_call(span: Span) -> ModelCall:
+    """A generation: its input is a list of messages, the arguments of a call, or a text."""
+    held = span.attributes
+    model, usage = text(held, f"{_AT}.model.name"), _usage(obj(tree(held, f"{_AT}.usage_details")))
+    given = rest(obj(tree(held, f"{_AT}.model.parameters")), "model")
+    asked, told = tree(held, f"{_AT}.input"), tree(held, f"{_AT}.output")
+    spoken: dict[str, Any] = {"provider": "openai", "dialect": "openai_chat"} if span.name.startswith("OpenAI-") else {}
+    read = bodies.model_call(asked, told, parameters=given, usage=usage, response_model=model, **spoken, **placed(span))
+    return replace(read, model=read.model or model)
+
+
+def tool_run(span: Span) -> ToolRun:
+    """The execution of a tool."""
+    held = span.attributes
+    result = at(held, f"{_AT}.output")
+    known = tree(held, f"{_AT}.metadata.tool_call_id")
+    return ToolRun(
+        name=span.name,
+        call_id=known if isinstance(known, str) else "",
+        arguments=tree(held, f"{_AT}.input"),
+        result=UNKNOWN if result is None else genai.parsed(result),
+        **placed(span),
+    )
+
+
+def ends(span: Span) -> tuple[Json, Json]:
+    """What went into the observation and came out; the trace's own word wins."""
+    held = span.attributes
+    asked, told = (
+        tree(held, "langfuse.trace.input", f"{_AT}.input"),
+        tree(held, "langfuse.trace.output", f"{_AT}.output"),
+    )
+    return finals.given(asked), finals.final(told)
+
+
+def _usage(usage: JsonObject) -> dict[str, int]:
+    details = {
+        "input_cached_tokens": obj(usage.get("prompt_tokens_details")).get("cached_tokens"),
+        "output_reasoning_tokens": obj(usage.get("completion_tokens_details")).get("reasoning_tokens"),
+    }
+    known = {**details, **usage}
+    return counts((name, next((known[w] for w in words if w in known), None)) for name, words in _USAGE.items())
+
+
+LANGFUSE = Family(
+    *("langfuse", kind, model_call, tool_run, ends),
+    losses=(
+        "the name of the model is that of the reply; response id, fingerprint and finish reason are not recorded",
+        "parameters hold defaults that were never sent (top_p, frequency_penalty, presence_penalty, service_tier)",
+    ),
+)
