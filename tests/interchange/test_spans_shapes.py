@@ -290,6 +290,12 @@ def test_model_calls_without_anything_around_them_are_one_run(name):
     assert (trace.input, trace.output) == (REFUND["input"], REFUND["output"])
 
 
+def test_lines_that_are_no_json_are_counted():
+    (trace,) = traces([(GENAI, b"starting up\n" + read(GENAI) + b'{"resourceSpans": [{"scope')])
+    assert refund_facts(trace) == NO_TAGS
+    assert trace.losses[-1] == "2 lines of the file are no JSON"
+
+
 def test_protobuf_is_refused_with_the_way_to_json():
     body = b"\n\xb5\x93\x01\n" + b"\x8f\x01\n\x1d\n\x0cservice.name\x12\r\n\x0bacme-agents" + bytes(range(128, 256))
     with pytest.raises(TraceError, match="OTEL_EXPORTER_OTLP_PROTOCOL=http/json"):

@@ -10,6 +10,7 @@ router, runs, merging, capturing  spans -> traces, or which setting brings what 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ def _otlp(name: str, title: str, rank: float) -> Format:
 
 
 def _read_otlp(name: str, opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
-    return router.read(name, opened, beside)
+    return _told(router.read(name, opened, beside), opened)
 
 
 def _listed(name: str, title: str, rank: float, fits: Callable[[Opened], bool]) -> Format:
@@ -39,11 +40,17 @@ def _listed(name: str, title: str, rank: float, fits: Callable[[Opened], bool]) 
 
 
 def _read_listed(name: str, opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
-    return listed.read(name, opened, beside)
+    return _told(listed.read(name, opened, beside), opened)
 
 
 def _read_insights(opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
-    return insights.read("appinsights", opened, beside)
+    return _told(insights.read("appinsights", opened, beside), opened)
+
+
+def _told(found: Iterable[Trace], opened: Opened) -> Iterable[Trace]:
+    """The runs, with what of the file could not be read."""
+    lost = (f"{opened.junk} lines of the file are no JSON",) if opened.junk else ()
+    return [replace(run, losses=(*run.losses, *lost)) for run in found]
 
 
 FORMATS: tuple[Format, ...] = (

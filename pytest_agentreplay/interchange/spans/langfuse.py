@@ -21,8 +21,8 @@ _KINDS: dict[str, Kind] = {
     "generation": "model",
     "tool": "tool",
     "agent": "agent",
-    "chain": "agent",
-    "span": "agent",
+    "chain": "chain",
+    "span": "chain",
     "embedding": "other",
     "retriever": "other",
     "evaluator": "other",
@@ -72,11 +72,8 @@ def tool_run(span: Span) -> ToolRun:
 def ends(span: Span) -> tuple[Json, Json]:
     """What went into the observation and came out; the trace's own word wins."""
     held = span.attributes
-    asked, told = (
-        tree(held, "langfuse.trace.input", f"{_AT}.input"),
-        tree(held, "langfuse.trace.output", f"{_AT}.output"),
-    )
-    return finals.given(asked), finals.final(told)
+    asked = tree(held, "langfuse.trace.input", f"{_AT}.input")
+    return finals.given(asked), finals.final(tree(held, "langfuse.trace.output", f"{_AT}.output"))
 
 
 def _usage(usage: JsonObject) -> dict[str, int]:

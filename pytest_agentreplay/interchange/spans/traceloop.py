@@ -11,13 +11,12 @@ from pytest_agentreplay.interchange.platforms import finals
 from pytest_agentreplay.interchange.spans import genai
 from pytest_agentreplay.interchange.spans.dotted import at, text
 from pytest_agentreplay.interchange.spans.family import Family, placed
-from pytest_agentreplay.interchange.trace import UNKNOWN, ToolRun
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.spans.family import Kind
     from pytest_agentreplay.interchange.spans.span import Span
-    from pytest_agentreplay.interchange.trace import ModelCall
+    from pytest_agentreplay.interchange.trace import ToolRun
 
 _KINDS: dict[str, Kind] = {"tool": "tool", "agent": "agent", "workflow": "agent", "task": "chain"}
 _OLD = ("gen_ai.prompt.", "gen_ai.completion.", "llm.request.", "llm.usage.")
@@ -32,11 +31,6 @@ def kind(span: Span) -> Kind:
     return genai.kind(span) if ours else ""
 
 
-def model_call(span: Span) -> ModelCall:
-    """A model call: the conventions' attributes, or the older ones that are spread over many names."""
-    return genai.model_call(span)
-
-
 def tool_run(span: Span) -> ToolRun:
     """The execution of a tool: the arguments that were given by name, or those that the model asked with."""
     held = span.attributes
@@ -49,7 +43,7 @@ def tool_run(span: Span) -> ToolRun:
         known,
         name=text(held, "traceloop.entity.name", "gen_ai.tool.name") or span.name.removesuffix(".tool"),
         arguments=_arguments(given) if given else known.arguments,
-        result=_result(result) if result is not None else known.result if span.fault is None else UNKNOWN,
+        result=known.result if result is None else _result(result),
         **placed(span),
     )
 
@@ -86,7 +80,7 @@ def _result(told: Json) -> Json:
 
 
 OPENLLMETRY = Family(
-    *("openllmetry", kind, model_call, tool_run, ends),
+    *("openllmetry", kind, genai.model_call, tool_run, ends),
     losses=(
         "seed, response_format, tool_choice and headers are not recorded",
         "records of tools have no id: they are joined to the model's calls by name, arguments and order",
