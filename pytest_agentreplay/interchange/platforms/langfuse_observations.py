@@ -87,7 +87,7 @@ def _kind(told: JsonObject, held: JsonObject, *, as_is: bool) -> str:
         return "model"
     if kind == "TOOL" or langfuse_tools.told(told, held, langfuse_rows.value(told, "output", as_is=as_is)):
         return "tool"
-    if kind == "AGENT" or own == "agent":
+    if kind == "AGENT" or own == "agent" or _AGENT_NAME.match(name):
         return "agent"
     return "model" if kind == "GENERATION" else "" if kind in {"SPAN", "CHAIN"} else kind
 
