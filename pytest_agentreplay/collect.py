@@ -16,6 +16,7 @@ import pytest
 
 from pytest_agentreplay.cases import form
 from pytest_agentreplay.errors import AgentReplayError, CaseError
+from pytest_agentreplay.report.escape import line
 from pytest_agentreplay.workflow import cases
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.workflow.hearing import Court
 
 MARKER = "agentreplay_case"
+MOST_LABELS = 50
 BROKEN = "case"
 COLD = "cold"
 
@@ -52,7 +54,7 @@ class CaseFile(pytest.File):
             return
         names = [COLD] if head.expect == "cold" else list(head.halves)
         for name in names or [BROKEN]:
-            yield CaseItem.of(self, name, title=head.id, labels=head.labels)
+            yield CaseItem.of(self, name, title=line(head.id), labels=head.labels[:MOST_LABELS])
 
 
 class CaseItem(pytest.Item):

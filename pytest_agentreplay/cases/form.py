@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import form_model
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 HALVES: tuple[Half, Half] = ("observed", "desired")
 MOST_TOLD = 8
+MOST_LOOKED_AT = 100
+"""Complaints of one kind; nobody reads more, and a stranger's file may hold a thousand times that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,8 @@ class Reading:
         if not isinstance(value, dict):
             raise self._error([((), NO_CASE)])
         self._check_version(value)
-        complaints = [*self._of_the_model(value), *self._of_the_words(value), *self._of_the_whole(value)]
+        kinds = (self._of_the_model(value), self._of_the_words(value), self._of_the_whole(value))
+        complaints = [one for kind in kinds for one in islice(kind, MOST_LOOKED_AT)]
         if complaints:
             raise self._error(complaints)
         case = made(value, self._file, folder)
@@ -135,7 +139,7 @@ class Reading:
         try:
             form_model.model().model_validate({k: v for k, v in value.items() if not k.startswith(form_model.EXTRA)})
         except ValidationError as wrong:
-            for one in wrong.errors(include_url=False):
+            for one in islice(wrong.errors(include_url=False), MOST_LOOKED_AT):
                 path = plain_path(one["loc"])
                 if one["type"] != "extra_forbidden":
                     yield path[:-1] if one["type"] == "missing" else path, said_of(one, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def unknown(path: tuple[str | int, ...], known: Sequence[str]) -> str:
 
 def known_at(path: tuple[str | int, ...]) -> list[str]:
     """The keys that may stand where `path` leads, as the schema has them."""
-    whole = form_model.schema()
+    whole = _schema()
     here: list[dict[str, Any]] = [whole]
     for part in path[:-1]:
         step = "items" if isinstance(part, int) else str(part)
@@ -87,6 +88,11 @@ def known_at(path: tuple[str | int, ...]) -> list[str]:
             if (found := one.get("items") if step == "items" else _named(one, step)) is not None
         ]
     return [key for node in here for one in _variants(node, whole) for key in one.get("properties", {})]
+
+
+@functools.cache
+def _schema() -> dict[str, Any]:
+    return form_model.schema()
 
 
 def _named(node: dict[str, Any], name: str) -> dict[str, Any] | None:

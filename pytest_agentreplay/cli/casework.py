@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.core.shell import quoted
-from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.errors import AgentReplayError, SettingsError
 from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
 
@@ -138,11 +139,14 @@ def of_refusal(found: Import, options: argparse.Namespace) -> Scaffold:
 
 def told(folder: Path, options: argparse.Namespace) -> Told:
     """What the command line says of a case; the day on which it was made stays that of the first time."""
+    from pytest_agentreplay.cases.form_model import ID
     from pytest_agentreplay.workflow.laying import day_of
     from pytest_agentreplay.workflow.scaffolding import Told
 
     root = root_above(Path.cwd())
     whole = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type
+    if not re.fullmatch(ID, whole.name):
+        raise SettingsError(f"{shown(whole)}: a case's folder is named with letters, digits, . _ and -, at most 100")
     place = whole.relative_to(root).as_posix() if whole.is_relative_to(root) else whole.name
     today = day_of(whole) or f"{datetime.now(UTC):%Y-%m-%d}"
     return Told(folder=whole, test=f"{place}/case.yaml::observed", today=today, runner=options.runner or "")
@@ -150,17 +154,17 @@ def told(folder: Path, options: argparse.Namespace) -> Told:
 
 def folder_of(options: argparse.Namespace, name: str) -> Path:
     """Where the one case goes: as was said, else below `cases/` by its name."""
-    from pytest_agentreplay.workflow.scaffolding import file_name
+    from pytest_agentreplay.workflow.scaffolding import folder_name
 
     out: Path | None = options.out
-    return out if out is not None else root_above(Path.cwd()) / CASES / file_name(name or "case")
+    return out if out is not None else root_above(Path.cwd()) / CASES / folder_name(name or "case")
 
 
 def named(options: argparse.Namespace, name: str, identity: str) -> Path:
     """Where one case of many goes: below the folder that was said, by name and identity, so that none meets another."""
-    from pytest_agentreplay.store.layout import hashed
+    from pytest_agentreplay.workflow.scaffolding import folder_name
 
-    return (options.out or root_above(Path.cwd()) / CASES) / hashed(name or "case", identity, 50)
+    return (options.out or root_above(Path.cwd()) / CASES) / folder_name(name, identity)
 
 
 def put(made: Scaffold, options: argparse.Namespace, *, quiet: bool = False) -> int:

@@ -29,12 +29,13 @@ MOST = 200  # entries of cases/ that are looked at for one that is a case
 
 def collected(path: Path, parent: pytest.Collector) -> CaseFile | None:
     """The collector of a case.yaml; None for a file of that name that is somebody else's, as far as one can see."""
-    return CaseFile.of(parent, path, court_of) if ours(path) else None
+    return CaseFile.of(parent, path, court_of) if ours(path, parent.config.rootpath) else None
 
 
-def ours(path: Path) -> bool:
+def ours(path: Path, root: Path) -> bool:
     """Whether a case.yaml is one of ours: it lies below a folder `cases`, or its first lines name our form."""
-    return FOLDER in path.parts[:-1] or cases.names_our_form(path)
+    within = path.relative_to(root) if path.is_relative_to(root) else path
+    return FOLDER in within.parts[:-1] or cases.names_our_form(path)
 
 
 def court_of(item: pytest.Item) -> Court:

@@ -6,6 +6,7 @@ robust, never proven; what needs a person is counted, never passed over.
 
 from __future__ import annotations
 
+import json
 import textwrap
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -72,7 +73,8 @@ class Verdict:
 
     def plain(self) -> dict[str, Any]:
         """The verdict as JSON takes it: it crosses xdist with a report."""
-        return asdict(self)
+        told: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return told
 
 
 def text(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> str:

@@ -15,6 +15,7 @@ from pytest_agentreplay.store.projects import ini_value
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.reviewing import Review
 from pytest_agentreplay.workflow.scaffolding import scaffold
+from pytest_agentreplay.workflow.sealing import CUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,4 +62,5 @@ def from_snapshot(file: Path, told: Told, policy: Policy, environ: Mapping[str, 
         id=run.header.test, fidelity=fidelity, imported=told.today, losses=tuple(texts(stated.get("losses")))
     )
     run = replace(run, header=replace(run.header, test=told.test))
-    return scaffold(run, source, told, review.redaction, missing=tuple(texts(stated.get("missing"))))
+    missing = (*texts(stated.get("missing")), *texts(run.header.kit.get(CUT)))
+    return scaffold(run, source, told, review.redaction, missing=missing)

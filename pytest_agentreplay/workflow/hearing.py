@@ -14,7 +14,7 @@ from pytest_agentreplay.errors import CaseError
 from pytest_agentreplay.workflow import cases
 from pytest_agentreplay.workflow.accept import accepted_rules
 from pytest_agentreplay.workflow.casting import gate_of, serving_of
-from pytest_agentreplay.workflow.serving import Serving
+from pytest_agentreplay.workflow.serving import Serving, asked_from_outside
 from pytest_agentreplay.workflow.trying import attempt, joined
 from pytest_agentreplay.workflow.verdicts import Hearing
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.case import Case, Half
     from pytest_agentreplay.cases.judging import Evidence, Judgement
-    from pytest_agentreplay.core.casting import Casting
     from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.report.verdict import Verdict
@@ -76,14 +75,11 @@ class Court(NamedTuple):
         def attempt(_: Half, half: Half) -> Evidence:
             served = serving_of(case, half, allow_live=self.allow_live)
             if served.told not in tried:
-                gates: list[Casting] = []
-
-                def gate(recorded: Run) -> Casting:
-                    gates.append(gate_of(case, served, recorded, self.matching(case)))
-                    return gates[0]
-
+                if "live" in {served.model, served.other}:
+                    raise CaseError("only a runner of this process is served live: take --runner", file=case.file)
+                gate = gate_of(case, served, asked_from_outside(snapshot.run), self.matching(case))
                 serving = Serving(snapshot, case.folder / RUN, self.root, gate=gate)
-                tried[served.told] = command.run(case, gates[0], serving, served.told)
+                tried[served.told] = command.run(case, gate, serving, served.told)
             return tried[served.told]
 
         return Hearing(case, evidence.frozen(snapshot.run), self.judged(case), attempt, everywhere=True)

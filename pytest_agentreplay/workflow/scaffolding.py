@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.cases import form, render
+from pytest_agentreplay.cases import form, form_model, render
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN, Case, CaseSource
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.fixtures import of_answers, one
@@ -25,7 +25,7 @@ from pytest_agentreplay.core.redaction.headers import kept_in_reply
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.errors import CaseError, Leak
 from pytest_agentreplay.interchange.freezing import frozen_run
-from pytest_agentreplay.store.layout import SLUG_LENGTH, WHOLE_NAME, slug
+from pytest_agentreplay.store.layout import RESERVED, hashed
 from pytest_agentreplay.workflow.reviewing import Review, redacted_by
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.workflow.importing import Import
 
 TITLE = 100
+LONGEST = 60
 UNKEPT = "the source is not kept: what must not be stored stands in it in a coding that hides it"
 UNWRITTEN = "its input holds characters that no text file can: they stand in the run alone"
 TOO_LARGE = "its input is more than a case file may hold: it stands in the run alone"
@@ -205,7 +206,12 @@ def _can_be_read(fixture: Fixture) -> bool:
     return True
 
 
-def file_name(name: str, length: int = SLUG_LENGTH - 10) -> str:
-    """A name that every system takes, for a file or a folder; one that had to change has a short hash."""
-    plain_name = re.fullmatch(r"[a-z0-9][a-z0-9_]*(?:-[a-z_][a-z0-9_]*)*", name) is not None
-    return slug(name, name, length, whole=plain_name or WHOLE_NAME.fullmatch(name) is not None)
+def folder_name(name: str, identity: str = "") -> str:
+    """A name for a case's folder that every system and a case's id take; with a short hash of what had to change.
+
+    With `identity` the hash is always there, and of that: so none of many cases meets another.
+    """
+    plain_name = re.fullmatch(form_model.ID, name) and name.islower() and not name.endswith(".")
+    if not identity and plain_name and len(name) <= LONGEST and not RESERVED.match(name):
+        return name
+    return hashed(f"case-{name}" if RESERVED.match(name) else name or "case", identity or name, LONGEST).lstrip("_.-")

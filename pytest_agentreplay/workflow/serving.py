@@ -22,7 +22,6 @@ from pytest_agentreplay.workflow.policies import in_force
 from pytest_agentreplay.workflow.redacting import redaction_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
     from typing import Self
 
@@ -41,17 +40,16 @@ class Serving:
         root: Path,
         *,
         port: int = 0,
-        gate: Callable[[Run], Replayer] | None = None,
+        gate: Replayer | None = None,
     ) -> None:
-        """`root` is the project of `file`; `port` 0 takes a free one. `gate` answers, else each recorded call its own.
+        """`root` is the project of `file`; `port` 0 takes a free one. `gate` answers where it is given.
 
         Raises OSError for a port that is taken.
         """
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
         policy = in_force(root)
-        recorded = asked_from_outside(snapshot.run)
-        self._replayer = gate(recorded) if gate else Replayer(recorded, rules_of(root, policy), READER)
+        self._replayer = gate or Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
         redaction.recall(tags_in(snapshot.run.header.kit))
         self._crossing = Crossing(self._replayer, redaction, root=str(root))

@@ -338,3 +338,19 @@ def test_a_title_of_a_stranger_becomes_a_line():
 def test_what_no_text_can_hold_is_refused():
     with pytest.raises(CaseError, match="input cannot be written"):
         render.case_text(replace(read(HEAD), input={"arguments": {"a": "\ud800"}}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"key{n}: 1\n" for n in range(40_000)),
+        "source: {" + ", ".join(f"x{n}: 1" for n in range(40_000)) + "}\n",
+        "observed:\n" + "".join(f"- wor{n}: 1\n" for n in range(30_000)),
+        "observed:\n- {" + ", ".join(f"wor{n}: 1" for n in range(40_000)) + "}\n",
+        "observed:\n" + "- output: {matches: '(a+)+b'}\n" * 20_000,
+        "tolerance: {" + ", ".join(f"x{n}: 1" for n in range(40_000)) + "}\n",
+    ],
+    ids=["keys", "nested", "words", "one check", "patterns", "tolerances"],
+)
+def test_a_file_full_of_mistakes_is_refused_as_shortly_as_any(text):
+    assert len(refused(HEAD + text)) < 4000

@@ -337,3 +337,9 @@ def test_a_bar_goes_with_many_files_on_a_terminal_alone(capsys, monkeypatch, pro
             for _ in range(total):
                 step()
         assert ("reading" in stream.getvalue()) == there
+
+
+def test_a_folder_that_no_case_can_have_is_refused_before_anything_is_written(capsys):
+    assert typed("scaffold", REFUND, "--out", "cases/My Case") == 2
+    assert "letters, digits" in capsys.readouterr().err
+    assert not Path("cases").exists()

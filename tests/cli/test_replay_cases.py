@@ -255,3 +255,10 @@ def test_the_shipped_schema_is_the_models():
 
     shipped = json.loads((Path(result.__file__).parent / result.SCHEMA).read_text(encoding="utf-8"))
     assert shipped == json.loads(json.dumps(result.schema()))
+
+
+def test_a_command_line_of_windows_is_split_as_people_type_it_there():
+    from pytest_agentreplay.workflow.child import windows_words
+
+    typed = r'"C:\Program Files\node.exe" agent.js --name="a b" C:\x\y'
+    assert windows_words(typed) == [r"C:\Program Files\node.exe", "agent.js", "--name=a b", r"C:\x\y"]

@@ -423,3 +423,32 @@ def test_secrets_of_the_environment_are_not_shown(docket):
         )
     assert "[[redacted:" in done.stdout
     assert docket.project.environ["MODEL_API_KEY"] not in done.stdout + done.stderr
+
+
+def test_a_frozen_run_that_was_edited_is_no_evidence_on_ci(docket):
+    run = docket.case().with_name("run.snapshot.json")
+    run.write_text(
+        run.read_text(encoding="utf-8").replace("Here is your refund", "Here is your new refund"), encoding="utf-8"
+    )
+    done = docket.pytest("-rA", CI="1", COLUMNS="200")
+    assert "run.snapshot.json: was edited after it was sealed" in outcomes(done)["observed"][1]
+
+
+def test_what_leads_out_of_a_case_s_folder_is_not_followed(docket):
+    run = docket.case().with_name("run.snapshot.json")
+    run.unlink()
+    run.symlink_to(docket.recorded)
+    assert "is not a plain file" in outcomes(docket.pytest("-rA", COLUMNS="200"))["observed"][1]
+    docket.clear()
+    elsewhere = docket.root / "elsewhere"
+    docket.case()
+    os.replace(docket.root / "cases/refund", elsewhere)
+    (docket.root / "cases/refund").symlink_to(elsewhere)
+    assert "behind a link" in outcomes(docket.pytest("-rA", COLUMNS="200"))["observed"][1]
+
+
+def test_nothing_of_a_case_acts_on_the_terminal(docket):
+    docket.case(edit=lambda text: text.replace("id: refund", 'id: "\\e[31mred"'))
+    done = docket.pytest("-rA")
+    assert "\x1b" not in done.stdout
+    assert done.returncode == 1, "and it is no id"

@@ -19,7 +19,7 @@ from pytest_agentreplay.cases.linting import lint
 from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.interchange import reading
 from pytest_agentreplay.workflow.importing import imported
-from pytest_agentreplay.workflow.scaffolding import Told, file_name, from_refusal, from_trace
+from pytest_agentreplay.workflow.scaffolding import Told, folder_name, from_refusal, from_trace
 
 TRACES = Path(__file__).parents[1] / "interchange" / "traces"
 FILES = sorted(
@@ -233,14 +233,16 @@ def test_an_input_has_one_of_two_forms(told, case):
     assert given(told, Run(Header(""))) == case
 
 
-@pytest.mark.parametrize("name", ["con", "CON.json", "a/b", "a:b", "über", "x" * 200, "Refund Agent", "..", ""])
+@pytest.mark.parametrize(
+    "name", ["con", "CON.json", "a/b", "a:b", "über", "x" * 200, "Refund Agent", "..", "", "_x", "end."]
+)
 def test_names_are_safe_on_every_system(name):
-    made = file_name(name)
-
-    assert re.fullmatch(r"[a-z0-9_][a-z0-9_.-]*[a-z0-9_]", made)
-    assert len(made) <= 60
-    assert made.split(".")[0] not in {"con", "nul"}
-    assert file_name("refund-agent") == "refund-agent"
+    for made in (folder_name(name), folder_name(name, "langfuse t-1")):
+        assert re.fullmatch(r"[a-z0-9][a-z0-9_.-]*[a-z0-9_]", made)
+        assert len(made) <= 60
+        assert made.split(".")[0] not in {"con", "nul"}
+    assert folder_name("refund-agent") == "refund-agent"
+    assert folder_name("refund", "one") != folder_name("refund", "two")
 
 
 ODD = [
