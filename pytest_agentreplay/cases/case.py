@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Half: TypeAlias = Literal["observed", "desired"]
 """What went wrong, true of the frozen run; what a fixed agent must show."""
+HALVES: tuple[Half, Half] = ("observed", "desired")
 Expect: TypeAlias = Literal["reproduces", "fixed", "cold"]
 Service: TypeAlias = Literal["strict", "position", "arguments", "live"]
 """How a boundary is served: to the same call only; the next of that lane and kind; by declared arguments; for real."""

@@ -2,6 +2,7 @@
 
     form_model, form_checks   the keys and their types, and the JSON Schema that is made of them
     words.wanting             what a word of the vocabulary cannot want
+    form_making               the case of a file that holds no mistake
     form_telling              what people are told
 
 A case is data. Nothing of it is run, opened or looked up when it is read. Unknown keys are errors, but for those that
@@ -16,7 +17,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import form_model
-from pytest_agentreplay.cases.case import DEFAULT_SERVING, Case, CaseSource, Check, Serving
+from pytest_agentreplay.cases.case import HALVES, Check
+from pytest_agentreplay.cases.form_making import keys, made
 from pytest_agentreplay.cases.form_telling import known_at, plain_path, said_of, shown, unknown
 from pytest_agentreplay.cases.words import WORDS, no_word, wanting
 from pytest_agentreplay.codec import strict_yaml
@@ -28,11 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-    from pytest_agentreplay.cases.case import Half
+    from pytest_agentreplay.cases.case import Case, Half
     from pytest_agentreplay.codec.strict_yaml import Document
     from pytest_agentreplay.core.selector import Place
 
-HALVES: tuple[Half, Half] = ("observed", "desired")
 MOST_TOLD = 8
 MOST_LOOKED_AT = 100
 """Complaints of one kind; nobody reads more, and a stranger's file may hold a thousand times that."""
@@ -175,11 +176,11 @@ class Reading:
                 ("expect",) if cold is None else ("cold",),
                 "expect: cold and cold: {reason, missing} stand together, or neither does",
             )
-        if (file := _text(_keys(value.get("source")).get("file"))) in {".", ".."}:
+        if (file := _text(keys(value.get("source")).get("file"))) in {".", ".."}:
             yield ("source", "file"), f"{file} is no file of the folder"
-        for at, path in enumerate(_items(_keys(value.get("matching")).get("ignore"))):
+        for at, path in enumerate(_items(keys(value.get("matching")).get("ignore"))):
             yield from _refused(("matching", "ignore", at), compile_path, path)
-        for place, how in _keys(value.get("tolerance")).items():
+        for place, how in keys(value.get("tolerance")).items():
             if isinstance(how, str | int | float) and not isinstance(how, bool):
                 yield from _refused(("tolerance", place), tolerance.parse, place, str(how))
 
@@ -231,45 +232,5 @@ def _order(place: str) -> tuple[int, ...]:
     return tuple(map(int, place.split(":"))) if place else ()
 
 
-def _keys(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def made(value: dict[str, Any], file: str, folder: Path) -> Case:
-    """The case of a file that holds no mistake, without its checks."""
-    source, matching, cold = (_keys(value.get(key)) for key in ("source", "matching", "cold"))
-    fields = {
-        name: source[name] for name in ("format", "version", "file", "id", "fidelity", "imported") if name in source
-    }
-    runner = value.get("runner")
-    return Case(
-        file=file,
-        folder=folder,
-        id=value["id"],
-        title=value.get("title", ""),
-        source=CaseSource(**fields, losses=tuple(source.get("losses", ()))),
-        input=value.get("input"),
-        runners={half: it for half in HALVES if isinstance(it := _keys(runner).get(half, runner), str)},
-        semantic=tuple(value.get("semantic", ())),
-        expect=value.get("expect", "reproduces"),
-        serving={half: serving(half, _keys(value.get("serve")).get(half)) for half in HALVES},
-        ignore=tuple(matching.get("ignore", ())),
-        order=matching.get("order", "auto"),
-        tolerance={place: str(how) for place, how in _keys(value.get("tolerance")).items()},
-        labels=tuple(value.get("labels", ())),
-        links=tuple(value.get("links", ())),
-        missing=tuple(cold.get("missing", ())),
-        reason=cold.get("reason", ""),
-        extras={key: it for key, it in value.items() if key.startswith(form_model.EXTRA)},
-    )
-
-
-def serving(half: Half, said: Any) -> Serving:
-    """How a half is served: as it says, a word for all of it or for each kind, else as that half is."""
-    if isinstance(said, str):
-        return Serving(said, said, said)  # type: ignore[arg-type]  # the model knows the words
-    return replace(DEFAULT_SERVING[half], **_keys(said))

@@ -10,8 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import form_model
-from pytest_agentreplay.cases.case import DEFAULT_SERVING, FIXTURES, Case
-from pytest_agentreplay.cases.form import HALVES
+from pytest_agentreplay.cases.case import DEFAULT_SERVING, FIXTURES, HALVES, Case
 from pytest_agentreplay.codec.yaml_text import dumped
 from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.errors import CaseError, visible

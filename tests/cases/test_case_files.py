@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay import cases
 from pytest_agentreplay.cases import form, form_model, render
-from pytest_agentreplay.cases.case import Case, CaseSource, Check, Serving
+from pytest_agentreplay.cases.case import HALVES, Case, CaseSource, Check, Serving
 from pytest_agentreplay.errors import CaseError
 
 HEAD = 'schemaVersion: "1.0"\nid: lost-order\n'
@@ -267,7 +267,7 @@ def test_a_quick_look_loads_no_model():
 
 
 def without_places(case):
-    bare = {half: tuple(replace(check, place="") for check in case.checks(half)) for half in form.HALVES}
+    bare = {half: tuple(replace(check, place="") for check in case.checks(half)) for half in HALVES}
     return replace(case, places={}, **bare)
 
 
@@ -310,12 +310,12 @@ CASES = st.builds(
     id=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True),
     title=LINES | st.just(""),
     input=st.none() | st.fixed_dictionaries({"arguments": st.dictionaries(LINES, LINES | st.booleans(), max_size=3)}),
-    runners=st.dictionaries(st.sampled_from(form.HALVES), LINES),
+    runners=st.dictionaries(st.sampled_from(HALVES), LINES),
     observed=CHECKS,
     desired=CHECKS,
     semantic=st.lists(LINES, max_size=3).map(tuple),
     expect=st.sampled_from(["reproduces", "fixed"]),
-    serving=st.fixed_dictionaries(dict.fromkeys(form.HALVES, st.builds(Serving, SERVED, SERVED, SERVED))),
+    serving=st.fixed_dictionaries(dict.fromkeys(HALVES, st.builds(Serving, SERVED, SERVED, SERVED))),
     ignore=st.lists(st.sampled_from(["$.now", "$..id"]), max_size=2).map(tuple),
     labels=st.lists(LINES, max_size=3).map(tuple),
     extras=st.dictionaries(LINES.map(lambda text: f"x-{text}"), LINES | st.integers(), max_size=2),

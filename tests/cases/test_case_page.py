@@ -10,6 +10,7 @@ import yaml
 from recorded import refund
 
 from pytest_agentreplay.cases import fixture_form, fixtures, form, form_model
+from pytest_agentreplay.cases.case import HALVES
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.words import WORDS
@@ -37,7 +38,7 @@ def test_every_example_is_read(title, text):
         return
     whole = text if "schemaVersion" in text else HEAD + text
     case = form.read(whole.encode(), file="case.yaml", folder=Path("some"))
-    for half in form.HALVES:
+    for half in HALVES:
         for result in judge(case, half, EVIDENCE).results:
             assert result.held in {True, False, None}
 

@@ -233,6 +233,7 @@ def test_a_number_is_not_told_by_a_longer_one():
 TEXTS = st.text(alphabet="aB1 -.@\u2011\u00a0", max_size=12)
 
 
+@settings(deadline=None)
 @given(TEXTS, TEXTS)
 def test_what_was_taken_out_is_not_there(text, value):
     for form in forms(value):
