@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.case import FILE
@@ -16,6 +14,7 @@ from pytest_agentreplay.workflow import cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import pytest
 
@@ -107,5 +106,6 @@ def hidden(config: pytest.Config) -> list[str]:
 
 def holds_case(folder: Path) -> bool:
     """Whether a case lies in `folder`."""
-    with os.scandir(folder) as entries:
-        return any((Path(entry.path) / FILE).is_file() for entry in islice(entries, MOST))
+    from pytest_agentreplay.store import files
+
+    return any((folder / name / FILE).is_file() for name in files.names_in(folder)[:MOST])

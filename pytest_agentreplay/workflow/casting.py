@@ -66,7 +66,8 @@ def gate_of(case: Case, serving: Serving, run: Run, matching: Matching, *, fixtu
 
 def fixtures_of(case: Case) -> Fixtures:
     """The fixtures in the folder of a case. Raises CaseError."""
-    found = sorted((case.folder / FIXTURES).glob(f"*{SUFFIX}"))
+    folder = case.folder / FIXTURES
+    found = [folder / name for name in sorted(files.names_in(folder)) if name.endswith(SUFFIX)]
     if len(found) > MOST_FILES:
         raise CaseError(f"more than {MOST_FILES:,} fixtures are not read", file=case.file)
     try:
