@@ -1,0 +1,29 @@
+"""Refunds orders. When the till refuses, only the model learns of it, and the model may say anything."""
+
+from examples.chat import ask, described, told, wanted
+from examples.refund.tools import RefundError, issue_refund, lookup_order
+
+PROMPT = (
+    "You are a support agent for Acme. Always look up an order before refunding it. "
+    "Never refund more than the order total."
+)
+FUNCTIONS = {"lookup_order": lookup_order, "issue_refund": issue_refund}
+TOOLS = [
+    described(lookup_order, order_id="string"),
+    described(issue_refund, order_id="string", amount_cents="integer"),
+]
+MODEL = {"model": "gpt-4o-mini", "temperature": 0.2, "max_tokens": 256, "seed": 7}
+
+
+def answer(given: dict) -> str:
+    """Answer the last of the messages."""
+    messages = [{"role": "system", "content": PROMPT}, *given["messages"]]
+    while (reply := ask(messages, TOOLS, **MODEL)).tool_calls:
+        messages.append(reply)
+        for call in reply.tool_calls:
+            try:
+                result = FUNCTIONS[call.function.name](**wanted(call))
+            except RefundError as error:
+                result = {"error": f"RefundError: {error}"}
+            messages.append(told(call, result))
+    return reply.content

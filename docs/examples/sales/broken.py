@@ -1,0 +1,17 @@
+"""Tells how the day goes. Between midnight and one it still is yesterday in UTC."""
+
+from datetime import datetime, timezone
+
+from examples.chat import ask, told
+from examples.sales.tools import PROMPT, TOOLS, sales_on
+
+
+def answer(given: dict) -> str:
+    """Answer the last of the messages."""
+    messages = [{"role": "system", "content": PROMPT}, *given["messages"]]
+    while (reply := ask(messages, TOOLS)).tool_calls:
+        messages.append(reply)
+        for call in reply.tool_calls:
+            today = datetime.now(timezone.utc).date()
+            messages.append(told(call, sales_on(today.isoformat())))
+    return reply.content
