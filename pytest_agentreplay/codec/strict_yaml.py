@@ -111,7 +111,7 @@ class Reading:
 
     def _value(self, event: Any, events: Iterator[Any], path: Place) -> Json:
         self._check(event, path)
-        self._places.setdefault(path, place_at(event))
+        self._note(path, event)
         match type(event).__name__:
             case "MappingStartEvent":
                 return self._mapping(events, path)
@@ -136,9 +136,13 @@ class Reading:
                 raise self._refused("a key is missing", event)
             if key in found:
                 raise self._refused(f"the key {key!r:.60} stands here twice", event)
-            self._places[(*path, key)] = place_at(event)
+            self._note((*path, key), event)
             found[key] = self._value(next(events), events, (*path, key))
         return found
+
+    def _note(self, path: Place, event: Any) -> None:
+        """Keep where a key or an item stands; of an entry that is where its key stands, which comes first."""
+        self._places.setdefault(path, place_at(event))
 
     def _check(self, event: Any, path: Place) -> None:
         if type(event).__name__ == "AliasEvent":

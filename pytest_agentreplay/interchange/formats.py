@@ -48,7 +48,8 @@ class Format:
     """One format of one tool: `name` is what `--from` takes ("langsmith-runs"), `title` what people are told.
 
     `fits` says whether a file is of this format, and never raises. `rank` orders the formats: where several fit, the
-    lowest wins; two of one rank are ambiguous.
+    lowest wins; two of one rank are ambiguous. Files that are given together, whose formats have the same word in
+    `together`, are read as one: the first by rank is `opened`, the others stand `beside` it.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Format:
     rank: float
     fits: Callable[[Opened], bool]
     read: Read
+    together: str = ""
 
 
 def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Format:

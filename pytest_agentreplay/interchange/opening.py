@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import zipfile
 import zlib
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.codec import strict_yaml
+from pytest_agentreplay.codec import foreign_yaml
 from pytest_agentreplay.errors import TraceError, TraceUnknown
 from pytest_agentreplay.interchange.formats import Opened
 
@@ -23,6 +24,8 @@ LARGEST = 256 << 20
 """Bytes of a file when it is unpacked."""
 MEMBERS = 10_000
 DEEPEST = 200
+
+_ZSTANDARD = 93
 
 
 def opened(data: bytes, *, file: str) -> Opened:
@@ -35,9 +38,7 @@ def opened(data: bytes, *, file: str) -> Opened:
         return Opened(file, data)
     rows, junk = rows_of(text)
     if rows is None:
-        rows = _yaml(data, file)
-    if rows is None:
-        raise TraceUnknown("is neither JSON, JSON Lines nor YAML, nor an archive", file=file)
+        rows = [_yaml(text, file)]
     return Opened(file, data, tuple(rows), None, junk)
 
 
@@ -114,14 +115,33 @@ def _members(data: bytes, file: str) -> dict[str, bytes]:
             if len(listed) > MEMBERS:
                 raise TraceError(f"an archive of more than {MEMBERS:,} files is not read", file=file)
             _bounded(sum(info.file_size for info in listed), file)
-            return {info.filename: _member(archive, info) for info in listed}
+            return {info.filename: _member(archive, info, file) for info in listed}
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, OSError, EOFError) as error:
         raise TraceError(f"is no archive that can be unpacked: {error}", file=file) from None
 
 
-def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> bytes:
+    """The bytes of a member; never more than was said, whatever is inside."""
+    if info.compress_type == _ZSTANDARD and sys.version_info < (3, 14):
+        return _zstandard(archive, info, file)
     with archive.open(info) as member:
-        return member.read(info.file_size)  # never more than was said, whatever is inside
+        return member.read(info.file_size)
+
+
+def _zstandard(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> bytes:
+    """A member that `zipfile` learned to unpack in Python 3.14 only; its packed bytes are taken as if stored."""
+    try:
+        from zstandard import ZstdDecompressor, ZstdError
+    except ImportError:
+        msg = "is packed by zstandard: install the package zstandard, or use Python 3.14"
+        raise TraceError(msg, file=file) from None
+    size, info.file_size, info.compress_type = info.file_size, info.compress_size, zipfile.ZIP_STORED
+    info.CRC = None  # type: ignore[assignment]  # it is that of the unpacked bytes
+    with archive.open(info) as packed:
+        try:
+            return ZstdDecompressor(max_window_size=LARGEST).stream_reader(packed).read(size)
+        except ZstdError as error:
+            raise zipfile.BadZipFile(str(error)) from None
 
 
 def _bounded(size: int, file: str) -> None:
@@ -129,10 +149,13 @@ def _bounded(size: int, file: str) -> None:
         raise TraceError(f"more than {LARGEST:,} bytes are not read", file=file)
 
 
-def _yaml(data: bytes, file: str) -> list[Json] | None:
-    """The document of a YAML file; None for a bare text, which almost anything is, and for what is no YAML."""
-    try:
-        value = strict_yaml.load(data, file=file, error=TraceError).value
-    except TraceError:
-        return None
-    return [value] if isinstance(value, dict | list) else None
+def _yaml(text: str, file: str) -> Json:
+    """The document of a YAML file; a bare text, which almost anything is, is none."""
+    value = foreign_yaml.load(text, file=file, error=_neither)
+    if not isinstance(value, dict | list):
+        raise _neither("is a bare text", file=file)
+    return value
+
+
+def _neither(message: str, *, file: str, place: str = "") -> TraceUnknown:
+    return TraceUnknown(f"is neither JSON nor JSON Lines nor an archive; as YAML it {message}", file=file, place=place)

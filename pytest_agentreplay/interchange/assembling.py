@@ -1,0 +1,198 @@
+"""A whole run from its steps: what no record of a tool says, the request that follows it does.
+
+The reply of a model is the authority for what the assistant said; the request after it for what the tools gave and the
+user said. A result is joined to its call by id, and where the API has none by name and order. Nothing is invented: a
+call of a tool that nobody answered stays without a result, and is named among what is missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.dialects import genai
+from pytest_agentreplay.dialects.loose import arr, objects, string
+from pytest_agentreplay.interchange.chains import links, parts
+from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, ToolRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.chains import Link
+    from pytest_agentreplay.interchange.trace import Step, Trace
+
+
+def whole(trace: Trace) -> Trace:
+    """The trace with all that its steps tell of each other: results, arguments, input, output, losses, missing."""
+    steps, missing = assembled(trace.steps)
+    calls = [step for step in steps if isinstance(step, ModelCall)]
+    return replace(
+        trace,
+        steps=steps,
+        input=_input(calls) if trace.input is None else trace.input,
+        output=_output(calls) if trace.output is None else trace.output,
+        losses=(*trace.losses, *rewritten(steps)),
+        missing=(*trace.missing, *missing),
+    )
+
+
+def assembled(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+    """The steps with what each tool was asked and gave as far as any of them says, and what none of them says.
+
+    A call of a tool without a record of its own comes after the reply that asked for it. `steps` are in order.
+    """
+    calls = [(at, step) for at, step in enumerate(steps) if isinstance(step, ModelCall)]
+    joined = links([call for _, call in calls])
+    answers = _Answers([call for _, call in calls], joined)
+    records = _Records(steps)
+    filled: dict[int, ToolRun] = {}
+    unseen: dict[int, list[ToolRun]] = {}
+    for number, (at, call) in enumerate(calls):
+        for asked, answer in zip(_requests(call), answers.of(number), strict=True):
+            record = records.take(asked, after=at)
+            if record is not None:
+                filled[record] = _told(_asked(steps[record], asked), answer)
+            else:
+                unseen.setdefault(at, []).append(_told(_unrecorded(call, asked), answer))
+    whole: list[Step] = []
+    for at, step in enumerate(steps):
+        whole += [filled.get(at, step), *unseen.get(at, ())]
+    return tuple(whole), tuple(_missing(whole))
+
+
+def rewritten(steps: Iterable[Step]) -> tuple[str, ...]:
+    """Sentences on the calls that resend a history which is not what was said."""
+    calls = [step for step in steps if isinstance(step, ModelCall)]
+    return tuple(
+        f"model call {number} resends another history than what was said before it; both are kept"
+        for number, link in enumerate(links(calls), 1)
+        if link is not None and link.rewritten
+    )
+
+
+def conversations(calls: Sequence[ModelCall]) -> tuple[tuple[ModelCall, ...], ...]:
+    """The calls of a log by run: each goes on from the one before it, in the order in which the runs begin."""
+    roots: list[int] = []
+    for index, link in enumerate(links(calls)):
+        roots.append(index if link is None else roots[link.before])
+    found: dict[int, list[ModelCall]] = {}
+    for root, call in zip(roots, calls, strict=True):
+        found.setdefault(root, []).append(call)
+    return tuple(tuple(run) for run in found.values())
+
+
+def _requests(call: ModelCall) -> list[JsonObject]:
+    """The tool calls that a reply asks for."""
+    return [part for _, part in parts([call.reply or {}]) if part.get("type") == "tool_call"]
+
+
+class _Answers:
+    """What the model was told of each tool call that it asked for."""
+
+    def __init__(self, calls: Sequence[ModelCall], joined: Sequence[Link | None]) -> None:
+        self._requests = [_requests(call) for call in calls]
+        self._found: dict[tuple[int, int], JsonObject] = {}
+        for link in joined:
+            if link is not None:
+                self._take(link.before, (part for part in link.added if part.get("type") == "tool_call_response"))
+
+    def of(self, number: int) -> list[JsonObject | None]:
+        """One answer, or None, for each tool call of the reply to call `number`."""
+        return [self._found.get((number, at)) for at in range(len(self._requests[number]))]
+
+    def _take(self, number: int, responses: Iterable[JsonObject]) -> None:
+        for response in responses:
+            known = string(response.get("id"))
+            names = {string(response.get("name")), known} - {""}
+            free = [at for at in range(len(self._requests[number])) if (number, at) not in self._found]
+            asked = self._requests[number]
+            fitting = [at for at in free if known and string(asked[at].get("id")) == known]
+            fitting = fitting or [at for at in free if string(asked[at].get("name")) in names]
+            fitting = fitting or ([] if names else free)
+            if fitting:
+                self._found[number, fitting[0]] = response
+
+
+class _Records:
+    """The records of tools that ran; each belongs to one tool call at most."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._free = {at: step for at, step in enumerate(steps) if isinstance(step, ToolRun)}
+
+    def take(self, asked: JsonObject, *, after: int) -> int | None:
+        """Where the record of a tool call stands: by id, else by name and arguments, else by name and order."""
+        known, name = string(asked.get("id")), asked.get("name")
+        arguments = canonical(genai.parsed(asked.get("arguments")))
+        later = [(at, run) for at, run in self._free.items() if at > after]
+        found = [at for at, run in later if known and run.call_id == known]
+        named = [(at, run) for at, run in later if run.name == name and not (run.call_id and known)]
+        found = found or [at for at, run in named if canonical(run.arguments) == arguments]
+        found = found or [at for at, _ in named]
+        if not found:
+            return None
+        del self._free[found[0]]
+        return found[0]
+
+
+def _asked(step: Step, asked: JsonObject) -> ToolRun:
+    assert isinstance(step, ToolRun)
+    arguments = genai.parsed(asked.get("arguments")) if step.arguments is None else step.arguments
+    return replace(step, call_id=step.call_id or string(asked.get("id")), arguments=arguments)
+
+
+def _unrecorded(call: ModelCall, asked: JsonObject) -> ToolRun:
+    return ToolRun(
+        name=string(asked.get("name")),
+        call_id=string(asked.get("id")),
+        arguments=genai.parsed(asked.get("arguments")),
+        executed=False,
+        parent=call.parent,
+        agent=call.agent,
+    )
+
+
+def _told(run: ToolRun, answer: JsonObject | None) -> ToolRun:
+    """The run with what the model was told of it. Whoever is told a result has had it made."""
+    if answer is None:
+        return run
+    seen = genai.parsed(answer.get("response")) if run.seen == UNKNOWN else run.seen
+    fault = run.fault
+    if fault is None and answer.get("is_error") is True:
+        fault = Fault(message=seen if isinstance(seen, str) else canonical(seen))
+    return replace(run, seen=seen, fault=fault, executed=True)
+
+
+def _missing(steps: Iterable[Step]) -> Iterable[str]:
+    counted: Counter[str] = Counter()
+    for step in steps:
+        name = step.name if isinstance(step, ToolRun) else ""
+        counted[name] += 1
+        if isinstance(step, ToolRun):
+            if step.replayable == UNKNOWN and step.fault is None:
+                yield f"result of {name}, call {counted[name]}"
+        elif not step.messages:
+            yield f"messages of model call {counted[name]}"
+        elif step.reply is None and step.fault is None:
+            yield f"reply of model call {counted[name]}"
+
+
+def _input(calls: Sequence[ModelCall]) -> Json:
+    """What the first call was asked: the text where it is one, else its messages without instructions."""
+    if not calls:
+        return None
+    told = [message for message in calls[0].messages if message.get("role") != "system"]
+    spoken = arr(told[0].get("parts")) if len(told) == 1 else []
+    if len(spoken) == 1 and (text := objects(spoken)) and text[0].get("type") == "text":
+        return text[0].get("content")
+    return list(told) or None
+
+
+def _output(calls: Sequence[ModelCall]) -> Json:
+    """What the last reply says, unless it asks for more."""
+    if not calls or _requests(calls[-1]):
+        return None
+    texts = [string(part.get("content")) for _, part in parts([calls[-1].reply or {}]) if part.get("type") == "text"]
+    return "\n".join(texts) or None

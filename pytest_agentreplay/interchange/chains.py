@@ -1,0 +1,136 @@
+"""Which model call goes on from which: every request of an agent says again what was said before it.
+
+A call goes on from the one whose messages and reply begin its own, the longest such beginning counts. Where a program
+has changed its history no beginning fits, and the ids of tool calls tell; where the provider keeps the history, the id
+of the response does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.dialects import genai
+from pytest_agentreplay.dialects.loose import objects, string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.interchange.trace import ModelCall
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A call goes on from the call number `before`; `added` are the parts that it says beyond that one's request.
+
+    `rewritten` says that the history is not what was asked and answered.
+    """
+
+    before: int
+    added: tuple[JsonObject, ...]
+    rewritten: bool = False
+
+
+def links(calls: Sequence[ModelCall]) -> list[Link | None]:
+    """For each call the one that it goes on from; None where a conversation begins."""
+    known = _Known(calls)
+    return [known.add(index) for index in range(len(calls))]
+
+
+def parts(messages: Iterable[JsonObject]) -> list[tuple[str, JsonObject]]:
+    """What messages say, part by part with its role; thoughts are no part of it, few APIs take them back."""
+    return [
+        (string(message.get("role")), part)
+        for message in messages
+        for part in objects(message.get("parts"))
+        if part.get("type") != "reasoning"
+    ]
+
+
+class _Known:
+    """The calls so far, by the ways in which a later one can be known to go on from them."""
+
+    def __init__(self, calls: Sequence[ModelCall]) -> None:
+        self.calls = calls
+        self.ends: dict[int, list[tuple[int, bool]]] = defaultdict(list)
+        """What was said up to here -> the calls that end so, and whether their reply is part of it."""
+        self.minted: dict[tuple[str, str], int] = {}
+        self.responses: dict[str, int] = {}
+        self.taken: set[int] = set()
+
+    def add(self, index: int) -> Link | None:
+        """The link of the next call, which is known from now on."""
+        call = self.calls[index]
+        spoken = parts(call.messages)
+        said = [(role, part) for role, part in spoken if role != "system"]
+        system = canonical([part for role, part in spoken if role == "system"])
+        keys = [_key(role, part) for role, part in said]
+        trails = [list(accumulate(keys, _mixed, initial=hash(seed))) for seed in ((call.dialect, system), call.dialect)]
+        said_parts = [part for _, part in said]
+        link = self._kept_elsewhere(call, said_parts)
+        link = link or next((found for trail in trails if (found := self._longest(trail, said_parts))), None)
+        link = link or self._by_tool_calls(call, said_parts)
+        if link is not None:
+            self.taken.add(link.before)
+        self._register(index, trails)
+        return link
+
+    def _register(self, index: int, trails: list[list[int]]) -> None:
+        call = self.calls[index]
+        answered = parts([call.reply]) if call.reply is not None else []
+        for trail in trails:
+            self.ends[trail[-1]].append((index, False))
+            if answered:
+                end = list(accumulate((_key("assistant", part) for _, part in answered), _mixed, initial=trail[-1]))[-1]
+                self.ends[end].append((index, True))
+        for _, part in answered:
+            if part.get("type") == "tool_call" and string(part.get("id")):
+                self.minted[call.dialect, string(part["id"])] = index
+        if call.response_id:
+            self.responses[call.response_id] = index
+
+    def _longest(self, trail: list[int], said: list[JsonObject]) -> Link | None:
+        for length in range(len(said), 0, -1):
+            found = [
+                (before, answered)
+                for before, answered in self.ends.get(trail[length], ())
+                # The same request again is another run, unless it is tried again after a failure.
+                if answered or length < len(said) or self.calls[before].reply is None
+            ]
+            if found:
+                before, answered = next((one for one in reversed(found) if one[0] not in self.taken), found[-1])
+                rewritten = not answered and self.calls[before].reply is not None
+                return Link(before, tuple(said[length:]), rewritten)
+        return None
+
+    def _kept_elsewhere(self, call: ModelCall, said: list[JsonObject]) -> Link | None:
+        before = self.responses.get(string(call.parameters.get("previous_response_id")))
+        return Link(before, tuple(said)) if before is not None else None
+
+    def _by_tool_calls(self, call: ModelCall, said: list[JsonObject]) -> Link | None:
+        for at in range(len(said) - 1, -1, -1):
+            before = self.minted.get((call.dialect, string(said[at].get("id"))))
+            if before is not None and said[at].get("type") in {"tool_call", "tool_call_response"}:
+                own = [part for part in said if self.minted.get((call.dialect, string(part.get("id")))) == before]
+                return Link(before, tuple(own), rewritten=True)
+        return None
+
+
+def _mixed(before: int, key: int) -> int:
+    return hash((before, key))
+
+
+def _key(role: str, part: JsonObject) -> int:
+    """One number for all ways to write the same part."""
+    kind = part.get("type")
+    if kind == "text":
+        return hash((role == "assistant", string(part.get("content"))))
+    if kind == "tool_call":
+        return hash((string(part.get("id")), part.get("name"), canonical(genai.parsed(part.get("arguments")))))
+    if kind == "tool_call_response":
+        return hash((string(part.get("id")), canonical(genai.parsed(part.get("response")))))
+    return hash(canonical(part))

@@ -1,0 +1,72 @@
+"""The traces in files, whatever wrote them: open, choose, read. The one way in for everybody who imports.
+
+Formats of other packages stand under the entry point `agentreplay.formats`. One that cannot be loaded is told in a
+warning and left out: a broken package keeps nobody from reading the files of another.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.errors import TraceError
+from pytest_agentreplay.interchange import logs, platforms, spans
+from pytest_agentreplay.interchange.formats import Format, choose
+from pytest_agentreplay.interchange.opening import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import Trace
+
+GROUP = "agentreplay.formats"
+OURS: tuple[Format, ...] = (*spans.FORMATS, *platforms.FORMATS, *logs.FORMATS)
+
+
+def traces(files: Sequence[tuple[str, bytes]], wanted: str = "") -> list[Trace]:
+    """Every run in `files` (name as shown, bytes), in order; `wanted` names a format, "" takes the one that fits.
+
+    Files whose formats belong together (the logs of some spans) are read as one. Raises TraceError.
+    """
+    known = formats()
+    together: dict[object, list[tuple[Format, Opened]]] = {}
+    for number, (file, data) in enumerate(files):
+        held = opened(data, file=file)
+        chosen = choose(held, known, wanted)
+        together.setdefault(chosen.together or number, []).append((chosen, held))
+    return [trace for group in together.values() for trace in _read(group)]
+
+
+def formats() -> tuple[Format, ...]:
+    """Ours, and those of other packages whose name is none of ours."""
+    taken = {one.name for one in OURS}
+    return (*OURS, *(one for one in _others() if one.name not in taken))
+
+
+def _read(group: list[tuple[Format, Opened]]) -> Iterable[Trace]:
+    (chosen, first), *rest = sorted(group, key=lambda one: one[0].rank)
+    found = list(chosen.read(first, tuple(held for _, held in rest)))
+    if not found:
+        raise TraceError(f"holds no run ({chosen.title})", file=first.file)
+    for trace in found:
+        yield trace if trace.source.file else replace(trace, source=replace(trace.source, file=first.file))
+
+
+@cache
+def _others() -> tuple[Format, ...]:
+    found = []
+    for entry in entry_points(group=GROUP):
+        try:
+            one = entry.load()
+        except Exception as error:
+            warnings.warn(f"the trace format {entry.name} cannot be loaded: {error!r}", stacklevel=2)
+            continue
+        if isinstance(one, Format):
+            found.append(one)
+        else:
+            warnings.warn(f"the trace format {entry.name} is no Format but {type(one).__name__}", stacklevel=2)
+    return tuple(found)

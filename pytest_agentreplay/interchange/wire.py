@@ -1,0 +1,128 @@
+"""A call of a model as it was on the wire, read into the neutral fields.
+
+Whoever holds the bytes gives them to `model_call`; whoever holds the whole JSON, but not the bytes, to `json_call`. Of
+the headers those are kept that a snapshot keeps: what carries a credential ends here, in a URL too.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.core.redaction import headers as header_rules
+from pytest_agentreplay.core.redaction.urls import redact_url
+from pytest_agentreplay.dialects import READER, genai
+from pytest_agentreplay.interchange.trace import Fault, ModelCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.model import Headers, Json
+
+ADDRESSES = {
+    "openai_chat": "https://api.openai.com/v1/chat/completions",
+    "openai_responses": "https://api.openai.com/v1/responses",
+    "openai_embeddings": "https://api.openai.com/v1/embeddings",
+    "anthropic": "https://api.anthropic.com/v1/messages",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta/models/{model}:{verb}",
+    "bedrock": "https://bedrock-runtime.us-east-1.amazonaws.com/model/{model}/{verb}",
+    "ollama_chat": "http://localhost:11434/api/chat",
+    "ollama_generate": "http://localhost:11434/api/generate",
+    "cohere": "https://api.cohere.com/v2/chat",
+}
+"""Where a dialect is spoken when its source does not say where it was."""
+
+MODEL_KINDS = frozenset({"model", "embeddings", "rerank"})
+JSON: Headers = (("content-type", "application/json"),)
+
+_VERBS = {"gemini": ("generateContent", "streamGenerateContent"), "bedrock": ("converse", "converse-stream")}
+_HIDDEN = "[[redacted:key:1]]"
+
+
+def model_call(request: HttpCall, response: HttpReply | Failure | None, **facts: Any) -> ModelCall:
+    """The call with all that its bytes say; `facts` are further fields of `ModelCall`, and win over what was read."""
+    request, response = _kept_request(request), _kept_reply(response)
+    asked, told = READER.read_call(request), READER.read_reply(request, response)
+    answered = isinstance(response, HttpReply) and bool(told.text or told.tool_uses or not told.error)
+    read = ModelCall(
+        provider=asked.provider,
+        dialect=asked.dialect if asked.kind in MODEL_KINDS else "",
+        operation=asked.operation or "chat",
+        model=asked.model,
+        parameters=asked.parameters,
+        messages=genai.conversation(asked),
+        tools=genai.tools(asked.tools),
+        reply=genai.reply(told) if answered else None,
+        response_model=told.model,
+        response_id=told.response_id,
+        fingerprint=told.fingerprint,
+        finish_reasons=told.finish_reasons,
+        usage=told.usage,
+        fault=_fault(response, told.error),
+        status=response.status if isinstance(response, HttpReply) else 0,
+        stream=asked.stream,
+        request=request,
+        response=response,
+    )
+    return replace(read, **facts)
+
+
+def json_call(where: str, body: Json, reply_body: Json, *, status: int = 200, **facts: Any) -> ModelCall:
+    """The call whose request and reply were these JSON values, at the URL or in the dialect `where`.
+
+    No reply came where `reply_body` is None. A reply that is a list holds the events of a stream.
+    """
+    if "://" not in where:
+        told = body if isinstance(body, dict) else {}
+        where = address(where, model=str(told.get("model", "")), stream=told.get("stream") is True)
+    reply = None if reply_body is None else HttpReply(status, headers=JSON, body=Body(compact(reply_body)))
+    return model_call(HttpCall("POST", where, JSON, Body(compact(body))), reply, **facts)
+
+
+def address(dialect: str, *, model: str = "", stream: bool = False) -> str:
+    """The usual URL of a dialect; "" for one that has none."""
+    verb = _VERBS.get(dialect, ("", ""))[stream]
+    return ADDRESSES.get(dialect, "").format(model=quote(model, safe=""), verb=verb)
+
+
+def kind(request: HttpCall) -> str:
+    """What a request is to a run: one of `MODEL_KINDS`, "tool" (over MCP), "mcp", or "http" for all else."""
+    return READER.read_call(request).kind
+
+
+def compact(value: Json) -> bytes:
+    """JSON as clients write it."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # half a character stands in it
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def kept(headers: Iterable[tuple[str, str]], *, reply: bool = False) -> Headers:
+    """The headers that a snapshot keeps, too."""
+    if reply:
+        return tuple((name, value) for name, value in headers if header_rules.kept_in_reply(name.lower(), frozenset()))
+    return tuple((name, value) for name, value in headers if header_rules.use(name.lower(), frozenset()) == "keep")
+
+
+def _kept_request(request: HttpCall) -> HttpCall:
+    url = redact_url(request.url, lambda *_: _HIDDEN)
+    return replace(request, url=url, headers=kept(request.headers))
+
+
+def _kept_reply(response: HttpReply | Failure | None) -> HttpReply | Failure | None:
+    if not isinstance(response, HttpReply):
+        return response
+    cuts = response.cuts or ((len(response.body),) if len(response.body) else ())
+    return replace(response, headers=kept(response.headers, reply=True), cuts=cuts)
+
+
+def _fault(response: HttpReply | Failure | None, error: str) -> Fault | None:
+    if isinstance(response, Failure):
+        return Fault(response.type, response.message)
+    if not error:
+        return None
+    return Fault(f"HTTP {response.status}" if response is not None and response.status >= 400 else "", error)

@@ -1,0 +1,98 @@
+"""The refund run, as every system tells it: three model calls, two tools, an error, and an answer that hides it.
+
+`refund_facts` is what a trace says of it in plain values, `REFUND` what is true. A source that cannot carry a fact has
+another value for its name; the tables of the tests hold these, and nothing else may differ:
+
+    assert refund_facts(trace) == REFUND | {"fingerprints": {""}}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_agentreplay.interchange.trace import ModelCall, Trace
+
+SYSTEM = "You are a support agent for Acme. Always look up an order before refunding it. Never refund more than the order total."
+ASKED = "Please refund order A-1001, it arrived broken."
+ORDER = {"order_id": "A-1001", "status": "delivered", "total_cents": 4599, "customer": "Zoë Müller"}
+REFUSED = {"error": "RefundError: amount 45990 exceeds order total 4599 for A-1001"}
+DONE = "Done! I have refunded $459.90 to Zoë Müller for order A-1001. ✅"
+LOOK_UP = {"order_id": "A-1001"}
+PAY = {"order_id": "A-1001", "amount_cents": 45990}
+KNOBS = ("temperature", "max_tokens", "seed")
+
+REFUND: dict[str, Any] = {
+    "name": "refund-agent",
+    "user": "u-7",
+    "session": "conv-42",
+    "tenant": "acme",
+    "tags": ("prod",),
+    "input": ASKED,
+    "output": DONE,
+    "model": {"gpt-4o-mini"},
+    "response_model": {"gpt-4o-mini-2024-07-18"},
+    "knobs": [{"temperature": 0.2, "max_tokens": 256, "seed": 7}] * 3,
+    "usage": [(120, 21), (160, 22), (200, 23)],
+    "finish": ["tool_calls", "tool_calls", "stop"],
+    "fingerprints": {"fp_44709d6fcb"},
+    "response_ids": True,
+    "tool_names": [["lookup_order", "issue_refund"]] * 3,
+    "asked": [
+        [("system", SYSTEM), ("user", ASKED)],
+        [("lookup_order", LOOK_UP), ("result", ORDER)],
+        [("issue_refund", PAY), ("result", REFUSED)],
+    ],
+    "replied": [[("lookup_order", LOOK_UP)], [("issue_refund", PAY)], [("assistant", DONE)]],
+    "tools": [("lookup_order", LOOK_UP, "call_stub_00"), ("issue_refund", PAY, "call_stub_10")],
+    "executed": [True, True],
+    "seen": [ORDER, REFUSED],
+    "faults": [None, "amount 45990 exceeds order total 4599 for A-1001"],
+    "order": ["model", "lookup_order", "model", "issue_refund", "model"],
+    "missing": (),
+}
+
+
+def refund_facts(trace: Trace) -> dict[str, Any]:
+    """What `trace` says of the run, under the names of `REFUND`."""
+    calls = trace.model_calls
+    before = [0, *(len(_said(call.messages)) for call in calls)]
+    return {
+        **{name: getattr(trace, name) for name in ("name", "user", "session", "tenant", "tags", "input", "output")},
+        "model": {call.model for call in calls},
+        "response_model": {call.response_model for call in calls},
+        "knobs": [{name: call.parameters[name] for name in KNOBS if name in call.parameters} for call in calls],
+        "usage": [(call.usage.get("input_tokens"), call.usage.get("output_tokens")) for call in calls],
+        "finish": [next(iter(call.finish_reasons), "") for call in calls],
+        "fingerprints": {call.fingerprint for call in calls},
+        "response_ids": len({call.response_id for call in calls} - {""}) == len(calls),
+        "tool_names": [[tool["name"] for tool in call.tools] for call in calls],
+        "asked": [_said(call.messages)[start:] for call, start in zip(calls, before, strict=False)],
+        "replied": [_said([call.reply]) if call.reply else [] for call in calls],
+        "tools": [(run.name, run.arguments, run.call_id) for run in trace.tool_runs],
+        "executed": [run.executed for run in trace.tool_runs],
+        "seen": [run.seen for run in trace.tool_runs],
+        "faults": [_last_line(run.fault.message) if run.fault else None for run in trace.tool_runs],
+        "order": ["model" if isinstance(step, ModelCall) else step.name for step in trace.steps],
+        "missing": trace.missing,
+    }
+
+
+def _said(messages) -> list[tuple[str, Any]]:
+    return [_part(message["role"], part) for message in messages for part in message["parts"]]
+
+
+def _part(role: str, part: dict[str, Any]) -> tuple[str, Any]:
+    match part["type"]:
+        case "text":
+            return role, part["content"]
+        case "tool_call":
+            return part["name"], part["arguments"]
+        case "tool_call_response":
+            return "result", part["response"]
+        case kind:
+            return kind, part
+
+
+def _last_line(text: str) -> str:
+    """The message of an error without its class, whatever traceback stands before it."""
+    return text.strip().rpartition("\n")[2].rpartition("RefundError: ")[2]
