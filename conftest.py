@@ -19,6 +19,8 @@ settings.load_profile("house")
 
 UNMARKED = ["main", "lowest"]
 """Where a module without a mark runs: it needs no more than the plugin."""
+ONE_IS_ENOUGH = {"codec", "core", "docs", "hostile", "interchange", "ordering", "report", "store"}
+"""Rooms of `tests` that touch no library whose releases differ: their modules without a mark run in main alone."""
 ENVIRONMENTS = sorted(file.stem for file in Path(__file__).parent.glob("tests/envs/*.txt"))
 
 
@@ -37,15 +39,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def environments_of(module: Path) -> list[str]:
     """The names in the `pytest.mark.env(...)` of a module, read without running it."""
     source = module.read_text(encoding="utf-8")
+    unmarked = ["main"] if module.parent.name in ONE_IS_ENOUGH else UNMARKED
     if "pytest.mark.env(" not in source:
-        return UNMARKED
+        return unmarked
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.env":
             names = [ast.literal_eval(name) for name in node.args]
             if unknown := sorted({*names} - {*ENVIRONMENTS}):
                 raise pytest.UsageError(f"{module}: tests/envs has no {', '.join(unknown)}.txt")
             return names
-    return UNMARKED
+    return unmarked
 
 
 @pytest.hookimpl(wrapper=True)

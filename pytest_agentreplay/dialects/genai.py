@@ -44,10 +44,11 @@ def message(item: Json) -> JsonObject:
     calls: list[Json] = [call(use) for use in messages.tool_uses(found)]
     results = _results(found)
     role = string(found.get("role"))
-    role = _ROLES.get(role, role) or ("tool" if results else "assistant" if calls else "user")
+    told = role in messages.TELLERS or string(found.get("type")).endswith("_call_output")
+    role = _ROLES.get(role, role) or ("tool" if told else "assistant" if calls or "summary" in found else "user")
     if results and role == "user":
         role = "tool"
-    said = [] if role == "tool" else _said(found)
+    said = [] if told else _said(found)
     return {"role": role, "parts": [*said, *calls, *results]}
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import ToolUse
 
 _ROLES = {"model": "assistant"}
-_TELLERS = frozenset({"tool", "function"})
+TELLERS = frozenset({"tool", "function"})
+"""The roles whose content is the result of a tool."""
 _CALLS = ("tool_call_id", "tool_name", "name")
 _TOOLS = frozenset(
     {"functionCall", "function_call", "functionResponse", "function_response", "toolUse", "toolResult", "cachePoint"}
@@ -35,7 +36,7 @@ def say(message: Json) -> str:
     uses, results = tool_uses(found), tool_results(found)
     role = _ROLES.get(string(found.get("role")), string(found.get("role")))
     role = role or ("assistant" if uses else "user" if "parts" in found else string(found.get("type")) or "message")
-    lines = [] if results and role in _TELLERS else _said(role, found)
+    lines = [] if results and role in TELLERS else _said(role, found)
     if string(found.get("refusal")):
         lines.append(f"{role} refuses: {found['refusal']}")
     lines += [f"{role} calls {use.name}({_plain(use.arguments)})" for use in uses]
@@ -59,7 +60,7 @@ def tool_results(message: Json) -> dict[str, Json]:
     """The tool results that a message carries, as sent, by the id of the tool call; where it has none, by its name."""
     found = obj(message)
     results: dict[str, Json] = {}
-    if string(found.get("role")) in _TELLERS:
+    if string(found.get("role")) in TELLERS:
         known = next((string(found[name]) for name in _CALLS if string(found.get(name))), "")
         results |= {known: found.get("content")} if known else {}
     if string(found.get("type")).endswith("_call_output"):
