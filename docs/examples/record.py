@@ -34,7 +34,7 @@ def said(body: dict | None, _number: int) -> object:
 
 SCRIPTS = {
     "Where is my order": [
-        Ask("lookup_order", {"name": "J. Müller"}),
+        Ask("lookup_orders", {"name": "J. Müller"}),
         "Your order A-1001 is on its way to Lindenweg 4 in Köln.",
     ],
     "reset the router": [Ask("search", {"query": "reset router"})] * 5,

@@ -1,7 +1,7 @@
 """Tells customers where their order is, and picks a stranger's: three customers have that name."""
 
 from examples.chat import ask, told, wanted
-from examples.orders.tools import PROMPT, TOOLS, lookup_order
+from examples.orders.tools import PROMPT, TOOLS, lookup_orders
 
 
 def answer(given: dict) -> str:
@@ -11,5 +11,5 @@ def answer(given: dict) -> str:
     while (reply := ask(messages, TOOLS)).tool_calls:
         messages.append(reply)
         for call in reply.tool_calls:
-            messages.append(told(call, lookup_order(**wanted(call))))
+            messages.append(told(call, lookup_orders(**wanted(call))))
     return reply.content

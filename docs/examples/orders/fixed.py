@@ -3,7 +3,7 @@
 import re
 
 from examples.chat import ask, told, wanted
-from examples.orders.tools import PROMPT, TOOLS, lookup_order
+from examples.orders.tools import PROMPT, TOOLS, lookup_orders
 
 
 def answer(given: dict) -> str:
@@ -14,7 +14,7 @@ def answer(given: dict) -> str:
     while (reply := ask(messages, TOOLS)).tool_calls:
         messages.append(reply)
         for call in reply.tool_calls:
-            orders = lookup_order(**wanted(call), user_id=asked["user_id"])
+            orders = lookup_orders(**wanted(call), user_id=asked["user_id"])
             own |= {order["order_id"]: order for order in orders}
             messages.append(told(call, orders))
     if {*re.findall(r"A-\d+", reply.content)} <= {*own}:

@@ -9,10 +9,10 @@ ORDERS = [
 ]
 
 
-def lookup_order(name: str, user_id: str | None = None) -> list[dict]:
+def lookup_orders(name: str, user_id: str | None = None) -> list[dict]:
     """Find orders by the customer's name."""
     return [order for order in ORDERS if order["name"] == name and user_id in {None, order["user_id"]}]
 
 
 PROMPT = "You help the customers of a bookshop. Look their order up, then say in one sentence where it is."
-TOOLS = [described(lookup_order, name="string")]
+TOOLS = [described(lookup_orders, name="string")]
