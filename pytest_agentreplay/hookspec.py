@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from pytest_agentreplay.core.redaction.redactors import Redactor
 
 
@@ -30,4 +33,14 @@ def pytest_agentreplay_redactors() -> dict[str, Redactor | None]:  # type: ignor
     written.
 
     None in place of a function leaves the shipped shapes of a category out: `{"jwt": None}`. No file can say that.
+    """
+
+
+@pytest.hookspec
+def pytest_agentreplay_runners() -> dict[str, Callable[..., Any]]:  # type: ignore[empty-body]
+    """Give what runs the cases, by the key that a case has under `runner`: `{"refunds": shop.cases.run_refund}`.
+
+    A runner takes the case's input as it stands in `case.yaml`, runs today's agent, and gives its final output; it may
+    be a coroutine function. Called once a case is run, never while it is collected; a conftest file counts for the
+    cases below its folder.
     """

@@ -233,7 +233,7 @@ class Layer:
         arguments = self._arguments.named((*values, *star), keywords)
         frozen = freeze_arguments(arguments, codecs=known(redirection.codecs))
         tool = redirection.tool
-        call = ToolCall(tool.name, frozen, tool.boundary, tool.facts)
+        call = ToolCall(tool.name, frozen, tool.boundary, tool.facts, self._arguments.defaults(arguments))
         passage = crossing.enter(call, reads=tool.effects == "read")
         entered = entering(crossing, passage, redirection.results, awaitable=self.seam.awaitable)
         if not passage.open:

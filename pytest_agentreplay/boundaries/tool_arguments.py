@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -12,11 +15,12 @@ _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 class Arguments:
     """How calls of one function are named: through its wrappers where they show its signature, else by its own."""
 
-    __slots__ = ("_receives", "_signatures")
+    __slots__ = ("_defaults", "_receives", "_signatures")
 
     def __init__(self, function: FunctionType, *, bound: bool) -> None:
         """Read the signatures once. `bound` says that the first argument is `self` or `cls` whatever its name."""
         self._signatures = _signatures(function)
+        self._defaults = defaults_of(self._signatures[0])
         self._receives = bound or _receives(function, self._signatures[0])
 
     def named(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
@@ -36,6 +40,20 @@ class Arguments:
             if (parameter.kind in _COLLECTING and not found[name]) or (received and parameter.kind not in _COLLECTING):
                 del found[name]
         return found
+
+    def defaults(self, named: Mapping[str, Any]) -> frozenset[str]:
+        """Which of the named arguments are what the function takes where nobody gives them."""
+        return defaulted(named, self._defaults)
+
+
+def defaults_of(signature: inspect.Signature) -> dict[str, Any]:
+    """The parameters that need not be given, with what they are then."""
+    return {name: it.default for name, it in signature.parameters.items() if it.default is not it.empty}
+
+
+def defaulted(named: Mapping[str, Any], defaults: Mapping[str, Any]) -> frozenset[str]:
+    """The arguments that are their defaults: the very objects, since asking a stranger's value may do anything."""
+    return frozenset(name for name, value in named.items() if name in defaults and value is defaults[name])
 
 
 def _signatures(function: FunctionType) -> tuple[inspect.Signature, ...]:

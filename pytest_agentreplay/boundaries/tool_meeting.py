@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import lanes, library_values
 from pytest_agentreplay.boundaries.tool import said_of
+from pytest_agentreplay.boundaries.tool_arguments import defaulted, defaults_of
 from pytest_agentreplay.boundaries.tool_replaying import Replaying
 from pytest_agentreplay.boundaries.tool_results import ANNOTATED, Results
 from pytest_agentreplay.boundaries.tool_verifying import entering
@@ -120,7 +121,8 @@ def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Reco
     codecs = library_values.known((*tool.codecs, *crossing.codecs))
     results = Results(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
     reads = said is not None and said.tool.effects == "read"
-    passage = crossing.enter(ToolCall(tool.name, freeze_arguments(arguments, codecs=codecs)), reads=reads)
+    call = ToolCall(tool.name, freeze_arguments(arguments, codecs=codecs), defaults=_defaults(tool.function, arguments))
+    passage = crossing.enter(call, reads=reads)
     if passage.open:
         running[passage.ticket] = tool.key
         if said is not None:
@@ -139,6 +141,14 @@ def _annotated(function: Callable[..., Any]) -> list[Callable[..., Any]]:
     if not hasattr(function, "__qualname__"):
         function = type(function).__call__  # an object that can be called
     return [function]
+
+
+def _defaults(function: Callable[..., Any], arguments: Mapping[str, Any]) -> frozenset[str]:
+    """Which arguments are their defaults; none where the function does not tell."""
+    try:
+        return defaulted(arguments, defaults_of(inspect.signature(function)))
+    except (TypeError, ValueError):
+        return frozenset()
 
 
 def parameters(function: Callable[..., Any]) -> set[str]:

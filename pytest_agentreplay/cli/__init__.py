@@ -1,9 +1,9 @@
 """Door 2: the command line, glue only. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
-    runs     demo show diff bisect replay accept        sealed      kit reseal recover rules
+    runs     demo show diff bisect accept               sealed      kit reseal recover rules
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders                                  redacting   policy redact scan
-    locking     verify lock
+    locking     verify lock                             replaying   replay
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -17,10 +17,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli import exploring, leftovers, locking, redacting, runs, sealed, serving
+from pytest_agentreplay.cli import exploring, leftovers, locking, redacting, replaying, runs, sealed, serving
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
 from pytest_agentreplay.core.orders import LIMIT
-from pytest_agentreplay.errors import AgentReplayError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError, SnapshotMissing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ VERBS = """everyday
   show      print a snapshot as a readable transcript
   diff      every place where two snapshots part
   bisect    the first divergent turn between two snapshots
-  replay    run the test that a snapshot belongs to, offline
+  replay    run the test that a snapshot belongs to, offline; or replay cases
   orders    replay a test in other orders of its answers, until one changes something
   serve     answer any process, in whatever language, from a snapshot
   accept    take a pending run, changed requests, or one rule for all snapshots
@@ -59,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] in (["serve"], ["orders"]) and "--" in words:  # argparse wants flags before the file, people do not
         cut = words.index("--")
         words, command = words[:cut], words[cut + 1 :]
+    if words[:1] == ["replay"]:
+        words, command = replaying.split(words)
     options = build_parser().parse_args(words)
     if command:
         options.command = command
@@ -67,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except SnapshotMissing as error:
         return complain(error, USAGE)
-    except SnapshotError as error:
+    except (CaseError, SnapshotError) as error:
         return complain(error, DAMAGED)
     except AgentReplayError as error:
         return complain(error, CANNOT if options.verb in {"demo", "orders", "replay", "serve"} else USAGE)
@@ -89,6 +91,13 @@ def script() -> NoReturn:
 def number(text: str) -> int:
     """A whole number of at least 1. Raises ValueError."""
     if (value := int(text)) < 1:
+        raise ValueError
+    return value
+
+
+def seconds(text: str) -> float:
+    """A time of more than 0 seconds. Raises ValueError."""
+    if not 0 < (value := float(text)) < 1_000_000:
         raise ValueError
     return value
 
@@ -119,9 +128,14 @@ def build_parser() -> argparse.ArgumentParser:
         two.add_argument(first, type=Path)
         two.add_argument(second, type=Path)
         two.add_argument("--json", action="store_true", help="print plain data")
-    replay = verb("replay", runs.replay, "Run the test that a snapshot belongs to, offline.")
-    replay.add_argument("file", type=Path)
-    replay.add_argument("words", nargs=argparse.REMAINDER, metavar="PYTEST-ARGUMENTS", help="handed to pytest")
+    replay = verb("replay", replaying.replay, "Run the test that a snapshot belongs to, offline; or replay cases.")
+    replay.set_defaults(command=[])
+    replay.add_argument("--runner", metavar="KEY", help="the runner of both halves of a case, whatever the case names")
+    replay.add_argument("--runner-cmd", metavar="CMD", help='or a command: "python agent.py"')
+    replay.add_argument("--timeout", type=seconds, default=replaying.LIMIT, metavar="S", help="seconds that it may take")
+    replay.add_argument("--live", action="store_true", help="let cases that say so ask the real model")
+    replay.add_argument("--json", action="store_true", help="print plain data of cases")
+    replay.add_argument("file", nargs="+", type=Path, metavar="FILE", help="a snapshot, or cases: their folders")
     orders = verb("orders", exploring.orders, "Replay a test in other orders of its answers, to find a race.")
     orders.add_argument("--limit", type=number, default=LIMIT, metavar="N", help=f"try at most N (default: {LIMIT})")
     orders.add_argument("--seed", type=int, default=0, metavar="N", help="draw others, where there are more than that")

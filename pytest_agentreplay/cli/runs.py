@@ -87,11 +87,6 @@ def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: b
     return DIVERGED if told else SAME
 
 
-def replay(options: argparse.Namespace) -> int:
-    """`agentreplay replay FILE`."""
-    return run_test(options.file, "--agentreplay-mode=model", *options.words)
-
-
 def run_test(file: Path, *words: str) -> int:
     """Run the test that the snapshot `file` belongs to, in its project, with `words`; gives our exit code."""
     from pytest_agentreplay.core.shell import typed

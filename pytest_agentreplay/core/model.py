@@ -92,12 +92,14 @@ class ToolCall:
 
     `arguments` are frozen values, by parameter name (see `core.freeze`). `facts` is what people said of a model or a
     retrieval and no argument shows: "version", "provider", "parameters", "embedding_model". They are part of the call.
+    `defaults` names the arguments that are what the function takes where nobody gives them; they are no part of it.
     """
 
     name: str
     arguments: JsonObject = field(default_factory=dict)
     boundary: Literal["tool", "model", "retrieval"] = "tool"
     facts: JsonObject = field(default_factory=dict)
+    defaults: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __repr__(self) -> str:
         return f"ToolCall({self.boundary}, {len(self.arguments)} arguments)"

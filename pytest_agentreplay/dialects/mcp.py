@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canon import NotJson, canonical, parse
+from pytest_agentreplay.core.model import Body, Failure, Frame, FrameCall, FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.dialects.loose import obj, objects, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.model import Call, Json, JsonObject, Outcome
 
 _METHODS = frozenset({"initialize", "ping", "logging", "completion", "tools", "resources", "prompts", "roots"})
 _METHODS_OF_SERVERS = frozenset({"sampling", "elicitation", "notifications", "tasks", "server"})
@@ -99,3 +100,24 @@ def read_answer(message: Json) -> ReplyReading:
     given = body.get("structuredContent", body.get("content", result))
     failed = body.get("isError") is True
     return ReplyReading(text=text, result=given, error=(text or "the tool failed") if failed else "")
+
+
+def spelled(call: Call, outcome: Outcome) -> Outcome | None:
+    """What a tool gave as the answer to `call`, which asks for it over MCP; None for what cannot be told so."""
+    if isinstance(call, ToolCall) or not isinstance(outcome, ToolReply | Failure):
+        return None
+    asked = parse(call.body.data)
+    if isinstance(asked, NotJson) or methods(asked) != ("tools/call",):
+        return None
+    failed = isinstance(outcome, Failure)
+    given: Json = outcome.message if isinstance(outcome, Failure) else outcome.value
+    text: Json = given if isinstance(given, str) else canonical(given)
+    result: JsonObject = {"content": [{"type": "text", "text": text}], "isError": failed}
+    if isinstance(given, dict):
+        result["structuredContent"] = given
+    message: JsonObject = {"jsonrpc": "2.0", "id": obj(asked).get("id"), "result": result}
+    data = canonical(message).encode("utf-8", "surrogatepass")
+    if isinstance(call, FrameCall):
+        return FramesReply.of([Frame(data)])
+    headers = (("content-type", "application/json"), ("content-length", str(len(data))))
+    return HttpReply(200, "OK", headers=headers, body=Body(data), cuts=(len(data),))

@@ -3,7 +3,7 @@
     keys         what is kept on pytest's config and items      scenes       the scene of one test, begun and ended
     names        names that other plugins have as well          recordings   the proof of each new recording
     session      what is told when the session is over         orders       a test in other orders of answers
-    closing      the sandbox of the session, where asked for
+    closing      the sandbox of the session, where asked for    cases    cases as items, and in reports
 
 A test that does not ask for the plugin costs a look-up per hook; `scenes` and `recordings`, and whatever else is ours,
 wait for one that does.
@@ -45,6 +45,7 @@ from pytest_agentreplay.plugin.session import CLOSING, LINES, SessionLines
 if TYPE_CHECKING:
     from collections.abc import Generator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from pytest_agentreplay.workflow.handle import AgentReplay
 
@@ -55,6 +56,7 @@ MARKER = (
     "agentreplay(mode=None, tools=None, expect=None, ...): record this test's model and tool calls, or replay them; "
     "see the settings page for every keyword"
 )
+CASE = "agentreplay_case: a half of a case, as case.yaml has it"
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -94,6 +96,7 @@ def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager
 def pytest_configure(config: pytest.Config) -> None:
     """Resolve what holds for the whole session; a setting that cannot be meant stops pytest with exit code 4."""
     config.addinivalue_line("markers", MARKER)
+    config.addinivalue_line("markers", CASE)
     if names.meant_for_us(config):
         from pytest_agentreplay.report.clashes import FLAG
 
@@ -145,6 +148,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
             from pytest_agentreplay.report.clashes import two_fixtures
 
             lines.append(f"agentreplay: {two_fixtures(module, name)}")
+    if os.path.isdir(config.rootpath / "cases"):  # noqa: PTH112  the door loads nothing
+        from pytest_agentreplay.plugin import cases
+
+        lines += cases.hidden(config)
     return lines
 
 
@@ -192,6 +199,15 @@ def _agentreplay_scene(request: pytest.FixtureRequest) -> None:
     if "tmp_path" in request.fixturenames:
         request.node.stash[TMP] = request.getfixturevalue("tmp_path")
     scenes.begin(request.node)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A case file gives its items."""
+    if file_path.name != "case.yaml":
+        return None
+    from pytest_agentreplay.plugin import cases
+
+    return cases.collected(file_path, parent)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -390,6 +406,10 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Give the report our plain data and its one line, and show nothing in it that is a secret."""
+    if "agentreplay_case" in item.keywords:
+        from pytest_agentreplay.plugin import cases
+
+        return cases.told(item, (yield))
     if not wanted(item) and SCENE not in item.stash:  # a test may ask for the fixture while it runs
         return (yield)
     from pytest_agentreplay.plugin import hiding

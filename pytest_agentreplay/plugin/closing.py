@@ -69,6 +69,8 @@ def hindrances(items: list[pytest.Item], replay_tools: str) -> Iterator[str]:
     if replay_tools != "frozen":
         yield f"--replay-tools={replay_tools} has tools run"
     for item in items:
+        if "agentreplay_case" in item.keywords:
+            continue  # it is replayed, whatever it is
         if not wanted(item):
             yield f"{item.nodeid} is not replayed"
             continue

@@ -51,10 +51,10 @@ CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def wanted(item: pytest.Item) -> bool:
-    """Whether the test opted in: by fixture, by marker, or by folder."""
+    """Whether the test opted in: by fixture, by marker, or by folder. A case has its own way."""
     known = item.stash.get(WANTED, None)
     if known is None:
-        known = (
+        known = "agentreplay_case" not in item.keywords and (
             "agentreplay" in getattr(item, "fixturenames", ())
             or item.get_closest_marker("agentreplay") is not None
             or item.config.stash[BASE].covers(item.path, item.config.rootpath)

@@ -36,6 +36,7 @@ class SessionLines:
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
+        self.cases: dict[str, dict[str, Any]] = {}
         self.elsewhere: list[dict[str, Any]] = []
         self.facts: dict[str, Any] = {}
         self.crashed: list[str] = []
@@ -70,6 +71,8 @@ class SessionLines:
         if tried_again(report):
             self.run_again.add(report.nodeid)
         told = getattr(report, "agentreplay", None)
+        if (case := getattr(report, "agentreplay_case", None)) is not None:
+            self.cases[report.nodeid] = case
         if report.when == "call":
             self.passed[report.nodeid] = report.passed
         elif report.when == "teardown":
@@ -209,7 +212,7 @@ class SessionLines:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         """The footer: only when there is something to say."""
-        if not self.told and not self.facts and not self.nothing_verified:
+        if not self.told and not self.cases and not self.facts and not self.nothing_verified:
             return
         from pytest_agentreplay.report.escape import line, printed
         from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer, secrets_lines
@@ -235,6 +238,10 @@ class SessionLines:
             here = str(config.invocation_params.dir)
             binds = self.lock_binds(config)
             lines += lock_lines(self.unlike, verbosity=config.get_verbosity(), here=here, fails=binds)
+        if self.cases and config.get_verbosity() >= -1:
+            from pytest_agentreplay.report.verdict import summary
+
+            lines += summary(self.cases.values())
         if not lines:
             return
         if config.get_verbosity() >= 0:

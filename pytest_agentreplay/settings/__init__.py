@@ -27,6 +27,7 @@ from pytest_agentreplay.settings.words import (
     paths_of,
     redact_of,
     refuse_unknown,
+    runners_of,
     texts,
     tolerances_of,
     tools_of,
@@ -61,7 +62,7 @@ class Settings(NamedTuple):
     """What holds for the session, or for one test (`for_test`). No dataclass: making one takes pytest's start 0.7 ms.
 
     `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no
-    marker changes. `tools` holds (import path, effects), `models` (import path, name of the model), `retrievals`
+    marker changes. `tools` holds (import path, effects), `runners` (key, "module:function"), `models` (import path, name of the model), `retrievals`
     (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place, what may
     differ), `ignored` (what may differ, reason). `adopt` is the reason for taking changed requests under old replies.
     `waits` lets replies take as long as they took. `orders` says in how many other orders of answers a test is replayed
@@ -75,6 +76,7 @@ class Settings(NamedTuple):
     directory: str = "__agent_snapshots__"
     paths: tuple[str, ...] = ()
     tools: tuple[tuple[str, str], ...] = ()
+    runners: tuple[tuple[str, str], ...] = ()
     replay_tools: str = "frozen"
     read_tools: tuple[str, ...] = ()
     tolerances: tuple[tuple[str, str], ...] = ()
@@ -204,6 +206,7 @@ def resolve(
         directory=directory(table["agentreplay_dir"], where),
         paths=tuple(table["agentreplay_paths"]),
         tools=tools_of(table["agentreplay_tools"], f"{where}agentreplay_tools"),
+        runners=runners_of(table["agentreplay_runners"], f"{where}agentreplay_runners"),
         replay_tools=replay_tools,
         read_tools=tuple(table["agentreplay_read_tools"]),
         tolerances=tolerances_of(table["agentreplay_tolerances"], f"{where}agentreplay_tolerances"),

@@ -53,6 +53,9 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_dir", {"type": "string", "default": "__agent_snapshots__", "help": "snapshot folder, beside tests"}),
     ("agentreplay_paths", {"type": "linelist", "default": [], "help": "folders whose tests all opt in"}),
     ("agentreplay_tools", {"type": "linelist", "default": [], "help": "tools to freeze: shop.tools.lookup = read"}),
+    ("agentreplay_runners", {
+        "type": "linelist", "default": [], "help": "what runs the cases: refunds = shop.cases:run_refund",
+    }),
     ("agentreplay_read_tools", {
         "type": "linelist", "default": [], "help": "tools of frameworks that change nothing, by shown name",
     }),

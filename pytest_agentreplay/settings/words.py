@@ -95,6 +95,17 @@ def paths_of(value: object, name: str, example: str = "my-model") -> tuple[tuple
     return tuple(found)
 
 
+def runners_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
+    """(key, import path) of each runner of cases: `refunds = shop.cases:run_refund`."""
+    found = pairs(value, name)
+    for key, path in found:
+        module, _, function = path.partition(":")
+        if not key or not all(part.isidentifier() for part in (*module.split("."), *function.split("."))):
+            line = f"{key} = {path}" if path else key
+            raise SettingsError(f"{name}: {line!r} names no runner; write it like refunds = shop.cases:run_refund")
+    return tuple(found)
+
+
 def ignored_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     """(what may differ, reason); a reason is wanted."""
     ignored = pairs(value, name)

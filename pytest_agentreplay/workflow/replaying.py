@@ -49,7 +49,7 @@ class Replay(Scene):
         rules = (*RULES, *accepted_rules(place.root), *settings.rules)
         matching = Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
         self.verifier = None if settings.replay_tools == "frozen" else verifier(recorded, matching, settings)
-        self.replayer = self.verifier or Replayer(recorded, matching, READER)
+        self.replayer = self.verifier or self.answering(recorded, matching)
         self.snapshot = snapshot
         header = recorded.header
         super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, kit=header.kit)
@@ -62,6 +62,10 @@ class Replay(Scene):
         self._whole = False
         if edited:
             self.told["edited"] = list(edited)
+
+    def answering(self, recorded: Run, matching: Matching) -> Replayer:
+        """The gate that answers from the recording."""
+        return Replayer(recorded, matching, READER)
 
     def _order(self) -> Serving | None:
         """Who hands the answers over; None where they come at once."""

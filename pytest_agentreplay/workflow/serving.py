@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.report.findings import Finding
 
@@ -65,9 +66,18 @@ class Serving:
         served = {x.start for x in self._replayer.replayed()}
         return sum(1 for x in self._replayer.run.exchanges if x.start not in served and not x.abandoned)
 
-    def finding(self) -> Finding | None:
+    def run(self) -> Run | None:
+        """What was asked for, as it was answered; None when nothing was."""
+        asked = self._replayer.replayed()
+        return Run(self._replayer.run.header, asked) if asked or self._replayer.parted() is not None else None
+
+    def divergence(self) -> Divergence | None:
         """The first divergence, now that nothing more will come; None when all was as recorded."""
-        divergence = self._replayer.finish()
+        return self._replayer.finish()
+
+    def finding(self) -> Finding | None:
+        """The first divergence as people are told it."""
+        divergence = self.divergence()
         return None if divergence is None else findings.of(divergence, self._test, self._facts)
 
 

@@ -7,8 +7,9 @@ the rules name, and renames what the client made up. Equal fingerprints mean equ
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core import selector
 from pytest_agentreplay.core.canon import canonical
@@ -17,7 +18,7 @@ from pytest_agentreplay.core.matching.address import Url, split
 from pytest_agentreplay.core.matching.beside import laid_aside, parted
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.matching.ids import SHORTEST, ClientIds
-from pytest_agentreplay.core.model import FrameCall, ToolCall
+from pytest_agentreplay.core.model import Body, FrameCall, ToolCall
 from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.matching.content import Content
-    from pytest_agentreplay.core.model import Call, Headers, Json, WireCall
+    from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, WireCall
     from pytest_agentreplay.core.reading import CallReading, Reader
     from pytest_agentreplay.core.rules import Rule
 
@@ -101,6 +102,17 @@ class Matching:
     def text(self, call: Call) -> str:
         """The canonical text of a call, of which `key` is the digest: ids and placeholders as they stand."""
         return self._text(call)[0]
+
+    def counted(self, call: Call) -> Call:
+        """The call with nothing of its body or arguments but what counts."""
+        if isinstance(call, ToolCall):
+            return replace(call, arguments=cast("JsonObject", self._left(call.arguments, self._table("tool"), "")))
+        held, table = content(call.headers, call.body), self._table(self._reader.read_call(call).dialect)
+        left = self._left(held.tree, table, split(call.url).host)
+        if held.kind != "json" or left is held.tree:
+            return call
+        headers = tuple(pair for pair in call.headers if pair[0].lower() != "content-encoding")
+        return replace(call, headers=headers, body=Body(canonical(left).encode("utf-8", "surrogatepass")))
 
     def key_beside(self, call: Call) -> str:
         """The key of a call without its pictures, sounds and files, of each of which its type stays; "" without any."""

@@ -1,0 +1,180 @@
+"""pytest items for case files: `cases/refund/case.yaml::observed` and `::desired`, `::cold` for what cannot be replayed.
+
+    CaseFile     one case.yaml; reads its headline when it is collected, and nothing else of the case
+    CaseItem     one half: read whole, tried and judged when its turn has come
+
+Imported only when a case.yaml is seen. Nothing of a case runs while it is collected, and a broken one is an item that
+fails, so that no other test waits for it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay.cases import form
+from pytest_agentreplay.errors import AgentReplayError, CaseError
+from pytest_agentreplay.workflow import cases
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from pytest_agentreplay.cases.case import Half
+    from pytest_agentreplay.report.verdict import Verdict
+    from pytest_agentreplay.workflow.hearing import Court
+
+MARKER = "agentreplay_case"
+BROKEN = "case"
+COLD = "cold"
+PLACE = re.compile(r":(\d+)(?::\d+)?: ")
+
+
+class CaseFile(pytest.File):
+    """A case.yaml. `court` gives what it takes to try the cases of this session."""
+
+    court: Callable[[pytest.Item], Court]
+
+    @classmethod
+    def of(cls, parent: pytest.Collector, path: Path, court: Callable[[pytest.Item], Court]) -> CaseFile:
+        """The collector of one file."""
+        made: CaseFile = cls.from_parent(parent, path=path)
+        made.court = court
+        return made
+
+    def collect(self) -> Iterator[CaseItem]:
+        """An item for each half that the case has; one that tells what is wrong with a case that cannot be read."""
+        try:
+            head = form.headline(cases.data(self.path), file=self.nodeid)
+        except CaseError as error:
+            yield CaseItem.of(self, BROKEN, error=error)
+            return
+        names = [COLD] if head.expect == "cold" else list(head.halves)
+        for name in names or [BROKEN]:
+            yield CaseItem.of(self, name, title=head.id, labels=head.labels)
+
+
+class CaseItem(pytest.Item):
+    """One half of a case. After its run, `verdict` says what came of it."""
+
+    title = ""
+    line = 0
+    error: CaseError | None = None
+    verdict: Verdict | None = None
+
+    @classmethod
+    def of(
+        cls, file: CaseFile, name: str, *, title: str = "", labels: Iterable[str] = (), error: CaseError | None = None
+    ) -> CaseItem:
+        """The item `name` of a file, with its labels as markers."""
+        made: CaseItem = cls.from_parent(file, name=name)
+        made.title = title
+        made.error = error
+        made.line = line_of(error.place) if error is not None else 0
+        made.extra_keyword_matches |= {word for word in (title, *labels) if word}
+        for mark in (MARKER, *markers(file.config, labels)):
+            made.add_marker(getattr(pytest.mark, mark))
+        return made
+
+    def runtest(self) -> None:
+        """Try this half, and fail, xfail or skip by the verdict."""
+        __tracebackhide__ = True
+        if self.error is not None:
+            raise self.error
+        assert isinstance(self.parent, CaseFile)
+        self.verdict = verdict = self.parent.court(self).hear(self.path, half_of(self.name))
+        self.user_properties.extend((f"agentreplay.{name}", value) for name, value in properties(verdict).items())
+        match verdict.outcome:
+            case "failed":
+                self.at(verdict.place)
+                pytest.fail(self.told(verdict), pytrace=False)
+            case "expected":
+                pytest.xfail(verdict.headline)
+                pytest.fail(self.told(verdict), pytrace=False)  # under --runxfail, where the line above says nothing
+            case "unsaid":
+                raise pytest.skip.Exception(verdict.headline, _use_item_location=True)
+            case "passed":
+                pass
+
+    def told(self, verdict: Verdict) -> str:
+        """The verdict for this terminal."""
+        from pytest_agentreplay.report.escape import printed
+        from pytest_agentreplay.report.verdict import text
+
+        writer = self.config.get_terminal_writer()
+        return printed(text(verdict, width=writer.fullwidth, verbosity=self.config.get_verbosity()))
+
+    def at(self, place: str) -> None:
+        """Say that this item stands at line:column `place` of its file: annotations are put there."""
+        self.line = line_of(place)
+        self.__dict__.pop("location", None)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where the item stands: on the line of the check that failed, once one has."""
+        return self.path, self.line, f"{self.title or self.path.parent.name}::{self.name}"
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What is told of a failure: ours in our words, and a summary of one line that points into the case."""
+        error = excinfo.value
+        if isinstance(error, AgentReplayError):
+            if isinstance(error, CaseError):
+                self.at(error.place)
+            excinfo = pytest.ExceptionInfo.from_exception(pytest.fail.Exception(str(error), pytrace=False))
+        found = super().repr_failure(excinfo, style)
+        if (crash := getattr(found, "reprcrash", None)) is not None and (
+            self.verdict is not None or isinstance(error, AgentReplayError)
+        ):
+            crash.path, crash.lineno = str(self.path), self.line + 1
+            crash.message = self.verdict.headline if self.verdict is not None else str(error)
+        return found
+
+
+def half_of(name: str) -> Half | None:
+    """The half that an item is of; None for the whole case."""
+    return name if name in {"observed", "desired"} else None  # type: ignore[return-value]
+
+
+def line_of(place: str) -> int:
+    """The line, counted from 0, in "line:column"."""
+    line = place.partition(":")[0]
+    return int(line) - 1 if line.isdecimal() else 0
+
+
+def properties(verdict: Verdict) -> dict[str, str]:
+    """Short facts for machines."""
+    return {
+        "case": verdict.case,
+        "half": verdict.half,
+        "expect": verdict.expect,
+        "served": verdict.served,
+        "verdict": verdict.word,
+        "needs_human": str(len(verdict.human)),
+    }
+
+
+def markers(config: pytest.Config, labels: Iterable[str]) -> Iterator[str]:
+    """The labels as names of markers, each registered. None of them is one that acts: a case is data."""
+    known = {text.partition(":")[0].partition("(")[0].strip() for text in config.getini("markers")}
+    own = {text.partition(":")[0].strip() for text in written(config)}
+    for label in labels:
+        name = re.sub(r"\W", "_", label)
+        if not name.isidentifier() or (name in known - own and name not in config.stash.setdefault(LABELS, set())):
+            name = f"label_{name}"
+        if name not in known:
+            config.addinivalue_line("markers", f"{name}: a label of cases")
+            config.stash.setdefault(LABELS, set()).add(name)
+            known.add(name)
+        yield name
+
+
+def written(config: pytest.Config) -> list[str]:
+    """The markers that the project itself declares in its ini file."""
+    table = vars(config).get("_inicfg")  # the door of others warns since pytest 9
+    raw: Any = (config.inicfg if table is None else table).get("markers", "")
+    raw = getattr(raw, "value", raw)
+    return [str(line) for line in (raw.splitlines() if isinstance(raw, str) else raw or ())]
+
+
+LABELS: pytest.StashKey[set[str]] = pytest.StashKey()

@@ -1,0 +1,221 @@
+"""The gate of a case: a recorded world for an agent that may ask otherwise than it did.
+
+Each sort of call (of a model, of a tool, of anything else) is served in one of four ways:
+
+    strict       to the recorded call only, as `Replayer` does
+    position     the next recorded reply of its lane to a model, tool or endpoint, whatever is asked of that
+    arguments    tools alone: what their fixtures say to these arguments; without fixtures what was recorded for them
+    live         the real one is asked; never a tool
+
+Whatever serves, each recorded reply is given once. Unless all is strict the recorded order binds nobody, and a call
+that is no longer made is no failure: an agent that was fixed does both. Over a lasting connection nothing is live, and
+its opening is always strict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.casting.cast import SORTS, Cast, Fixtures, Sort, Way, sort_of
+from pytest_agentreplay.core.casting.positions import Positions
+from pytest_agentreplay.core.explain import uncast
+from pytest_agentreplay.core.explain.standing import Standing
+from pytest_agentreplay.core.gate import Answer, Forward, Refuse
+from pytest_agentreplay.core.model import Exchange, FrameCall, HttpCall, Timing, ToolCall
+from pytest_agentreplay.core.replayer import Replayer, queued
+from pytest_agentreplay.core.tolerance import view
+from pytest_agentreplay.core.turns import function_of, home
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.gate import Moment, Verdict
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Outcome, Run
+    from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.replayer import Queues
+
+__all__ = ["SORTS", "Cast", "Casting", "Fixtures", "Sort", "Way", "sort_of"]
+
+RECORDED, WRITTEN = "arguments (recorded)", "arguments (written)"
+
+
+class Casting(Replayer):
+    """Serves `run` as `cast` says. `counts` holds how many calls of which sort were answered by what."""
+
+    def __init__(self, run: Run, matching: Matching, reader: Reader, cast: Cast) -> None:
+        """Index `run`; where only the recorded calls are answered, without restoring a body."""
+        super().__init__(run, matching, reader)
+        self.cast = cast
+        self.counts: Counter[tuple[Sort, str]] = Counter()
+        # What a trace tells of its order is when something was written down, not what had to wait for what.
+        self.any_order = not cast.strict or cast.meaning is not None
+        self._meant: Queues | None = None
+        self._places: Positions | None = None
+        self._latest = Timing()
+        self._forwarded: dict[int, Exchange] = {}
+        self._given: list[Exchange] = []
+        self._readings = 0
+
+    def ask(self, call: Call, moment: Moment) -> Verdict:
+        """Serve a call as its sort is served, or refuse."""
+        sort = sort_of(call, self._reader)
+        way = self.cast.way(sort)
+        if sort != "tools" and moment.parent in self._forwarded:
+            way = "live"
+        if isinstance(call, FrameCall) and (call.connection is None or way == "live"):
+            way = "strict"
+        if way == "strict":
+            return self._served(super().ask(call, moment), call, moment, sort, way)
+        with self._lock:
+            if self.divergence is not None:
+                return Refuse(self.divergence)
+            if way == "live":
+                return self._forward(call, moment)
+            found, how = (self._by_arguments if way == "arguments" else self._by_position)(call, moment)
+            if not isinstance(found, Exchange):
+                return Refuse(found)
+            if found.start >= 0:
+                self.served[found.start] = call
+            self._tickets += 1
+            verdict = Answer(found, self._tickets)
+        return self._served(verdict, call, moment, sort, how)
+
+    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
+        """How far a live answer has come is nobody's concern."""
+        if ticket not in self._forwarded:
+            super().part(ticket, chunks, at_once=at_once)
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Keep what came of a call that was made live."""
+        with self._lock:
+            x = self._forwarded.pop(ticket, None)
+            if x is not None:
+                timing = Timing(x.timing.start, first, at)
+                made = replace(x, outcome=outcome, finish=self._reading(), suspended=suspended, timing=timing)
+                self._given.append(made)
+                return
+        super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
+
+    def finish(self, until: int | None = None) -> Divergence | None:
+        """The first divergence; what was not asked for again is one only where all is strict."""
+        return super().finish(until) if self.cast.strict else self.parted()
+
+    def made(self) -> tuple[Exchange, ...]:
+        """The calls as they were made now, each with what it was given.
+
+        In the recorded order where all is strict, else in the order in which they were made.
+        """
+        with self._lock:
+            return tuple(sorted(self._given, key=lambda x: x.start))
+
+    @property
+    def told(self) -> str:
+        """How many answers were given by what: "model 3 position, tools 1 arguments (written)"."""
+        return ", ".join(f"{sort} {self.counts[sort, how]} {how}" for sort, how in sorted(self.counts))
+
+    def _find(self, call: Call, moment: Moment) -> Exchange | None:
+        meaning = self.cast.meaning
+        if meaning is None:
+            return super()._find(call, moment)
+        if self._meant is None:
+            self._meant = queued([(self._recorded_ids.key(meaning(x.call)), x) for x in self._top])
+        found = self._take(self._meant, self._live_ids.key(meaning(call)), moment)
+        if found is None and isinstance(call, ToolCall) and call.defaults:
+            # A trace holds what the model asked for, without what the function adds by itself.
+            said = {name: value for name, value in call.arguments.items() if name not in call.defaults}
+            found = self._take(self._meant, self._live_ids.key(meaning(replace(call, arguments=said))), moment)
+        return found
+
+    def _by_position(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
+        places = self._positions
+        found = places.next(call, moment, self.served)
+        return (found, "position") if found is not None else (self._exhausted(call, moment), "")
+
+    def _by_arguments(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
+        tool, fixtures = function_of(call, self._reader), self.cast.fixtures
+        if tool is None:
+            return self._by_position(call, moment)
+        advice: tuple[str, ...] = ()
+        if fixtures is None:
+            found = self._positions.of_arguments(call, self.served)
+            if found is not None:
+                return found, RECORDED
+        else:
+            arguments = {name: view(value) for name, value in tool.arguments.items()}
+            given = fixtures.answer(tool.name, arguments)
+            if given is None and tool.defaults:
+                given = fixtures.answer(tool.name, {k: v for k, v in arguments.items() if k not in tool.defaults})
+            if given is not None:
+                return self._carried(call, moment, given[0]), WRITTEN if given[1] else RECORDED
+            advice = fixtures.advice(tool.name, arguments)
+        return uncast.unmatched(self._standing(), call, home(self._positions.told, moment.lane), advice), ""
+
+    def _carried(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
+        """What a fixture gives, in the place of the tool's next recorded exchange where there is one."""
+        carrier = self._positions.next(call, moment, self.served)
+        if isinstance(call, ToolCall):
+            carrier = carrier or Exchange(call, None, -1, None, timing=self._latest)
+            return replace(carrier, outcome=outcome)
+        # Over a connection an answer is told from a recorded one by the id of its question.
+        question = call if isinstance(call, HttpCall) else carrier.call if carrier is not None else None
+        spelled = self.cast.spell(question, outcome) if question is not None and self.cast.spell is not None else None
+        if spelled is None:
+            return self._exhausted(call, moment)
+        return replace(carrier or Exchange(call, None, -1, None, timing=self._latest), outcome=spelled)
+
+    def _exhausted(self, call: Call, moment: Moment) -> Divergence:
+        return uncast.exhausted(
+            self._standing(), call, home(self._positions.told, moment.lane), self._positions.had(call, moment)
+        )
+
+    def _served(self, verdict: Verdict, call: Call, moment: Moment, sort: Sort, how: str) -> Verdict:
+        """Give the answer in the form that `call` asks for, and keep that it was given."""
+        if not isinstance(verdict, Answer):
+            return verdict
+        x = verdict.exchange
+        if self.cast.retell is not None and (how == "position" or self.cast.meaning is not None):
+            outcome = None if x.outcome is None else self.cast.retell(call, x.call, x.outcome)
+            if outcome is None and x.outcome is not None:
+                return Refuse(uncast.untold(self._standing(), call, x))
+            x = replace(x, outcome=outcome)
+        with self._lock:
+            self.counts[sort, how] += 1
+            self._latest = x.timing
+            made = replace(x, call=call)
+            if not self.cast.strict:
+                start, finish = self._reading(), self._reading()
+                made = replace(made, start=start, finish=finish, lane=moment.lane, agent=moment.agent, parts=())
+            self._given.append(made)
+        return replace(verdict, exchange=x)
+
+    def _forward(self, call: Call, moment: Moment) -> Forward:
+        self._tickets += 1
+        self.counts[sort_of(call, self._reader), "live"] += 1
+        parent = self._forwarded.get(-1 if moment.parent is None else moment.parent)
+        self._forwarded[self._tickets] = Exchange(
+            call,
+            None,
+            self._reading(),
+            None,
+            moment.lane,
+            moment.attempt,
+            parent=None if parent is None else parent.start,
+            timing=Timing(moment.at),
+            agent=moment.agent,
+        )
+        return Forward(self._tickets)
+
+    def _standing(self) -> Standing:
+        return Standing(self.run, self._reader, self.served.keys(), self._matching)
+
+    def _reading(self) -> int:
+        self._readings += 1
+        return self._readings
+
+    @property
+    def _positions(self) -> Positions:
+        if self._places is None:
+            self._places = Positions(self._top, self._reader)
+        return self._places

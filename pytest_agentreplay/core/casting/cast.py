@@ -1,0 +1,64 @@
+"""Who answers an agent in the world's stead: the recording, the fixtures of a case, or the world itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from pytest_agentreplay.core.turns import function_of, is_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.core.model import Call, Failure, JsonObject, Outcome, ToolReply
+    from pytest_agentreplay.core.reading import Reader
+
+Way: TypeAlias = Literal["strict", "position", "arguments", "live"]
+Sort: TypeAlias = Literal["model", "tools", "other"]
+
+SORTS: tuple[Sort, ...] = ("model", "tools", "other")
+
+
+class Fixtures(Protocol):
+    """The frozen tools of a case."""
+
+    def answer(self, tool: str, arguments: JsonObject) -> tuple[ToolReply | Failure, bool] | None:
+        """What the tool gives to these arguments, and whether a hand has written that; None where nobody knows."""
+
+    def advice(self, tool: str, arguments: JsonObject) -> tuple[str, ...]:
+        """Where nobody knows: the nearest fixture, and the lines to write, for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """How each sort of call is served, and with what.
+
+    `meaning` gives a text of a call; two calls are the same where their texts are. Without it their bytes are compared.
+    `retell` gives what came back to a recorded call (the second) in the form in which another one asks for it, `spell`
+    what a tool gave as what comes back over a wire; each None where it cannot.
+    """
+
+    model: Way = "strict"
+    tools: Way = "strict"
+    other: Way = "strict"
+    fixtures: Fixtures | None = None
+    meaning: Callable[[Call], str] | None = None
+    retell: Callable[[Call, Call, Outcome], Outcome | None] | None = None
+    spell: Callable[[Call, Outcome], Outcome | None] | None = None
+
+    def way(self, sort: Sort) -> Way:
+        """How calls of a sort are served."""
+        ways: dict[Sort, Way] = {"model": self.model, "tools": self.tools, "other": self.other}
+        return ways[sort]
+
+    @property
+    def strict(self) -> bool:
+        """Whether nothing is answered but the recorded calls."""
+        return all(self.way(sort) == "strict" for sort in SORTS)
+
+
+def sort_of(call: Call, reader: Reader) -> Sort:
+    """Whether a model is asked, or a tool (over a wire too, and a retrieval of this process), or anything else."""
+    if is_model(call, reader):
+        return "model"
+    return "tools" if function_of(call, reader) is not None else "other"

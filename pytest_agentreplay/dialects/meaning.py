@@ -1,0 +1,167 @@
+"""When two calls mean the same, for runs that were not recorded byte for byte.
+
+A trace of another tool holds what was said, not how it was spelled: ids are other ones, arguments have other spaces,
+instructions stand in another place. `by_body` takes the JSON of a request for the call, `by_meaning` what is asked of
+which model: the same words, tools and arguments, in the same order. Whatever says something is compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core import media
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.tolerance import view
+from pytest_agentreplay.core.turns import function_of
+from pytest_agentreplay.dialects import READER, genai
+from pytest_agentreplay.dialects.loose import obj, objects, string
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Json, JsonObject, Run
+    from pytest_agentreplay.core.reading import CallReading
+
+
+def by_body(matching: Matching) -> Callable[[Call], str]:
+    """A model's call is the JSON of its body, to whatever host; any other call is itself."""
+
+    def text(call: Call) -> str:
+        whole = matching.text(call)
+        reading = READER.read_call(call)
+        if isinstance(call, ToolCall) or reading.kind != "model":
+            return whole
+        body = whole.partition("\n")[2]
+        return f"{canonical([reading.dialect, reading.model, reading.stream])}\n{body}"
+
+    return text
+
+
+def by_meaning(matching: Matching, run: Run) -> Callable[[Call], str]:
+    """A model's call is what it says, a tool's its name and arguments; any other call is itself.
+
+    What no call of `run` tells (the name of the model, the schemas of tools) was lost on the way and is not compared.
+    """
+    lost = _lost(run)
+
+    def text(call: Call) -> str:
+        counted = matching.counted(call)
+        reading = READER.read_call(counted)
+        if reading.kind == "model" and not isinstance(call, ToolCall):
+            return canonical(said(reading, lost))
+        tool = function_of(counted, READER)
+        if tool is not None:
+            return canonical([tool.boundary, tool.name, view(tool.arguments)])
+        return matching.text(call)
+
+    return text
+
+
+def said(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
+    """What a call says to a model, the same for all dialects; `without` names what is left out of it.
+
+    That is "model", "tools", a field of all tools, or "is_error". Thoughts are left out always: they are the model's
+    own, and most traces lose them.
+    """
+    tools = [_tool(tool, without) for tool in genai.tools(reading.tools)]
+    return {
+        "model": "" if "model" in without else reading.model,
+        "tools": [] if "tools" in without else tools,
+        "said": _said(reading, without),
+    }
+
+
+def _lost(run: Run) -> frozenset[str]:
+    """What no model call of `run` tells, although a run like this must have had it."""
+    readings = [reading for x in run.exchanges if (reading := READER.read_call(x.call)).kind == "model"]
+    tools = [tool for reading in readings for tool in genai.tools(reading.tools)]
+    parts = [part for reading in readings for one in genai.conversation(reading) for part in objects(one["parts"])]
+    used = {part.get("type") for part in parts} & {"tool_call", "tool_call_response"}
+    tells = {
+        "model": any(reading.model not in {"", "unknown"} for reading in readings),
+        "tools": bool(tools) or not (used or any(function_of(x.call, READER) for x in run.exchanges)),
+        "description": any(tool.get("description") for tool in tools),
+        "parameters": any(_schema(tool.get("parameters")) for tool in tools),
+        "is_error": any(part.get("is_error") for part in parts),
+    }
+    return frozenset(name for name, told in tells.items() if not told)
+
+
+def _tool(tool: JsonObject, without: Collection[str]) -> Json:
+    about = {"description": tool.get("description"), "parameters": _schema(tool.get("parameters"))}
+    return {"name": tool.get("name"), **{name: value for name, value in about.items() if name not in without}}
+
+
+def _schema(value: Json) -> Json:
+    """A schema with the names of its types as JSON Schema spells them; None where it declares nothing."""
+    if isinstance(value, list):
+        return [_schema(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() <= {"type", "properties"} and not value.get("properties") and value.get("type") != "array":
+        kind = value.get("type", "object")
+        return None if isinstance(kind, str) and kind.lower() == "object" else {"type": _lower(kind)}
+    return {name: _lower(one) if name == "type" else _schema(one) for name, one in value.items()}
+
+
+def _lower(kind: Json) -> Json:
+    return kind.lower() if isinstance(kind, str) else _schema(kind)
+
+
+def _said(reading: CallReading, without: Collection[str]) -> list[Json]:
+    """What is said, in order, each with who says it; calls of tools are numbered, results name the number.
+
+    Neighbouring texts of one speaker are one text.
+    """
+    found: list[Json] = []
+    calls: list[tuple[str, str]] = []
+    answered: set[int] = set()
+    for message in genai.conversation(reading):
+        role = string(message.get("role"))
+        for part in objects(message["parts"]):
+            match part.get("type"):
+                case "text":
+                    _say(found, role, string(part.get("content")))
+                case "tool_call":
+                    calls.append((string(part.get("id")), string(part.get("name"))))
+                    found.append({"calls": part.get("name"), "with": genai.parsed(part.get("arguments")) or {}})
+                case "tool_call_response":
+                    number = _whose(part, calls, answered)
+                    answered.add(number)
+                    failed = "is_error" not in without and part.get("is_error") is True
+                    found.append({"result": number, "is": _result(part, reading.dialect), "failed": failed})
+                case "generic":
+                    found.append({role: _block(part.get("block"))})
+    return found
+
+
+def _say(found: list[Json], role: str, text: str) -> None:
+    last = found[-1] if found else None
+    if isinstance(last, list) and last[0] == role:
+        last[1] = f"{last[1]}{text}"
+    elif text:
+        found.append([role, text])
+
+
+def _whose(part: JsonObject, calls: Sequence[tuple[str, str]], answered: Collection[int]) -> int:
+    """The number of the call that a result is of: by its id, else by its name, else in turn; -1 for none."""
+    names = {string(part.get("id")), string(part.get("name"))} - {""}
+    waiting = [number for number in range(len(calls)) if number not in answered]
+    by_id = [number for number in waiting if calls[number][0] in names]
+    by_name = [number for number in waiting if calls[number][1] in names]
+    return next(iter((*by_id, *by_name, *waiting)), -1)
+
+
+def _result(part: JsonObject, dialect: str) -> Json:
+    result = part.get("response")
+    # Gemini takes objects only: its SDK wraps everything else.
+    wrapped = dialect == "gemini" and isinstance(result, dict) and result.keys() == {"result"}
+    return genai.parsed(obj(result)["result"]) if wrapped else result
+
+
+def _block(block: Json) -> Json:
+    """A picture, sound or file by its bytes, however it is wrapped; anything else as it was sent."""
+    held: list[Json] = [one.digest for _, one in media.found(block)]
+    return held or {name: value for name, value in obj(block).items() if name != "cache_control"}

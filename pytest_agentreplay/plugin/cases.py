@@ -1,0 +1,78 @@
+"""Cases, as pytest sees them: who tries them, what their reports carry, and which of them nobody would see."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from pytest_agentreplay.cases.case import FILE
+from pytest_agentreplay.collect import CaseFile
+from pytest_agentreplay.plugin import hiding
+from pytest_agentreplay.plugin.keys import BASE, redaction_of, redactors_of
+from pytest_agentreplay.workflow import cases
+from pytest_agentreplay.workflow.hearing import Court
+from pytest_agentreplay.workflow.runners import Runners
+
+FOLDER = "cases"
+MOST = 200  # entries of cases/ that are looked at for one that is a case
+
+
+def collected(path: Path, parent: pytest.Collector) -> CaseFile | None:
+    """The collector of a case.yaml; None for a file of that name that is somebody else's, as far as one can see."""
+    return CaseFile.of(parent, path, court_of) if ours(path) else None
+
+
+def ours(path: Path) -> bool:
+    """Whether a case.yaml is one of ours: it lies below a folder `cases`, or its first lines name our form."""
+    return FOLDER in path.parts[:-1] or cases.names_our_form(path)
+
+
+def court_of(item: pytest.Item) -> Court:
+    """What it takes to try the case of `item`: the session's settings, and what the hooks above its folder give."""
+    config = item.config
+    return Court(
+        root=config.rootpath,
+        settings=config.stash[BASE],
+        runners=Runners(config.stash[BASE].runners, item.ihook.pytest_agentreplay_runners()),
+        environ=os.environ,
+        redactors=redactors_of(config),
+    )
+
+
+def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
+    """Give the report of a case its verdict as plain data, and show nothing in it that is a secret."""
+    hide = redaction_of(item.config)
+    verdict = getattr(item, "verdict", None)
+    if report.when == "call" and verdict is not None:
+        report.__dict__["agentreplay_case"] = hide.hide_tree(verdict.plain())  # plain data crosses xdist
+    hiding.hide_report(report, hide.hide)
+    return report
+
+
+def hidden(config: pytest.Config) -> list[str]:
+    """A line for cases that lie in `cases/` and that this session does not come by, because of its ini file."""
+    folder = config.rootpath / FOLDER
+    here = config.invocation_params.dir
+    if config.args_source not in {config.ArgsSource.TESTPATHS, config.ArgsSource.INVOCATION_DIR}:
+        return []
+    walked = [(here / arg.partition("::")[0]).resolve() for arg in config.args]
+    resolved, why = folder.resolve(), ""
+    if any(place.is_relative_to(resolved) for place in walked):
+        return []
+    if not any(resolved.is_relative_to(place) for place in walked):
+        why = "testpaths does not name it" if config.args_source is config.ArgsSource.TESTPATHS else ""
+    elif skip := next((row for row in config.getini("norecursedirs") if fnmatch.fnmatch(FOLDER, row)), ""):
+        why = f"norecursedirs names it ({skip})"
+    if not why or not holds_case(folder):
+        return []
+    return [f"agentreplay: WARNING: the cases in {FOLDER}/ are not run: {why}; add it, or run: pytest {FOLDER}"]
+
+
+def holds_case(folder: Path) -> bool:
+    """Whether a case lies in `folder`."""
+    with os.scandir(folder) as entries:
+        return any((Path(entry.path) / FILE).is_file() for entry in islice(entries, MOST))

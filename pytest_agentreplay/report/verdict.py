@@ -1,0 +1,160 @@
+"""The verdict on one half of a case, as plain data, and how people are told it: in a terminal, as a panel, in a line.
+
+Rules of this room: the policy under which a half was tried is always named; what held under `position` is called
+robust, never proven; what needs a person is counted, never passed over.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pytest_agentreplay.report.escape import line as on_one_line
+from pytest_agentreplay.report.terminal import text as finding_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_agentreplay.report.finding import Finding
+
+Word: TypeAlias = Literal[
+    "reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold", "human"
+]
+"""What was found. "cannot say": the run left the frozen one, or a check could not be made; "broken": the case itself."""
+Outcome: TypeAlias = Literal["passed", "failed", "expected", "unsaid"]
+"""Whether that is what the case expects: as pytest's passed, failed, xfailed and skipped."""
+
+FROZEN = "the frozen run"
+NARROW = 40
+LABEL = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One assertion of a case in words, whether it holds (None: nobody could say), where it stands, and why."""
+
+    text: str
+    held: bool | None
+    place: str = ""
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What came of one half of a case.
+
+    `headline` is complete by itself. `place` (line:column) is where people should look in `file`. `served` is the
+    policy, or FROZEN. `human` are the checks in words that nobody has made. `finding` tells where the run parted.
+    """
+
+    case: str
+    file: str
+    half: str
+    expect: str
+    word: Word
+    outcome: Outcome
+    headline: str
+    place: str = ""
+    served: str = FROZEN
+    checks: tuple[Checked, ...] = ()
+    human: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    finding: Finding | None = None
+    next: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def held(self) -> int:
+        """How many checks hold."""
+        return sum(1 for one in self.checks if one.held)
+
+    def plain(self) -> dict[str, Any]:
+        """The verdict as JSON takes it: it crosses xdist with a report."""
+        return asdict(self)
+
+
+def text(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> str:
+    """A half that is not as expected, for a terminal: the headline, the checks that do not hold, what to type next."""
+    width = max(NARROW, width)
+    blocks = [wrapped(verdict.headline, width, "", "  ")]
+    shown = verdict.checks if verbosity > 0 else [one for one in verdict.checks if not one.held]
+    if verdict.word not in {"reproduced", "fixed", "robust"} and shown:
+        blocks.append([row for one in shown for row in check_rows(one, verdict.file, width)])
+    if verdict.finding is not None:
+        blocks.append(["  " + row if row else "" for row in finding_text(verdict.finding, width=width - 2).splitlines()])
+    told = [row for note in verdict.notes for row in wrapped(note, width, "  note  ", "        ")]
+    told += [row for one in verdict.human for row in wrapped(one, width, "  needs human  ", "               ")]
+    told += wrapped(f"{verdict.served}", width, "  served  ", "          ")
+    blocks.append(told)
+    blocks.append([f"  {label}:  {on_one_line(command)}" for label, command in verdict.next])
+    return "\n".join(row for block in blocks if block for row in (*block, ""))[:-1]
+
+
+def check_rows(one: Checked, file: str, width: int) -> list[str]:
+    """One check: whether it holds, in its words, where it stands, and what was there instead."""
+    word = {True: "holds", False: "fails", None: "unsaid"}[one.held]
+    rows = wrapped(one.text, width, f"  {word:<7} ", " " * 10)
+    if one.place:
+        rows.append(f"{' ' * 10}{file}:{one.place}")
+    return rows + [row for said in one.lines for row in wrapped(said, width, " " * 12, " " * 14)]
+
+
+def wrapped(said: str, width: int, first: str, rest: str) -> list[str]:
+    """A sentence in lines of `width` columns."""
+    return textwrap.wrap(
+        on_one_line(said), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    ) or [first.rstrip()]
+
+
+def panel(verdicts: Sequence[Verdict], *, title: str, width: int = 80, evidence: str = "") -> str:
+    """Both halves of a case in one look: reproduced or not, how much of the desired holds, who served, what now."""
+    width = max(NARROW, width)
+    first = verdicts[0]
+    rows = wrapped(f"{first.case}: {title}" if title else first.case, width, "", "  ")
+    for one in verdicts:
+        rows += labelled(*row_of(one), width)
+    human = [text for one in verdicts for text in one.human]
+    rows += labelled("needs human", str(len(human)), width)
+    rows += [row for text in human for row in wrapped(text, width, " " * (LABEL + 4), " " * (LABEL + 4))]
+    policies = dict.fromkeys(f"{one.half} {one.served}" for one in verdicts)
+    rows += labelled("served", "; ".join(policies), width)
+    fine = all(one.outcome != "failed" for one in verdicts)
+    rows += labelled("as expected", f"{'yes' if fine else 'NO'} (expect: {first.expect})", width)
+    rows += labelled("evidence", evidence, width) if evidence else []
+    return "\n".join(rows)
+
+
+def row_of(one: Verdict) -> tuple[str, str]:
+    """The line of one half in the panel."""
+    match one.word, one.half:
+        case "cold", _:
+            return "cold", one.headline
+        case ("cannot say" | "broken" | "no runner"), half:
+            return f"{'failure reproduced' if half == 'observed' else half}", f"{one.word}: {one.headline}"
+        case _, "observed":
+            return "failure reproduced", "yes" if one.word == "reproduced" else "no"
+        case _:
+            robust = ": robust, no proof" if one.word == "robust" else ""
+            return "desired", f"{one.held} of {len(one.checks)} hold{robust}"
+
+
+def labelled(label: str, said: str, width: int) -> list[str]:
+    """A row of the panel."""
+    return wrapped(said, width, f"  {label:<{LABEL}}  ", " " * (LABEL + 4))
+
+
+def summary(told: Iterable[dict[str, Any]]) -> list[str]:
+    """The line at the end of a session, from what `plain` gave: how many cases came to what; and who waits for people."""
+    halves = list(told)
+    words: dict[str, int] = {}
+    for one in halves:
+        words[one["word"]] = words.get(one["word"], 0) + 1
+    cases = len({(one["file"], one["case"]) for one in halves})
+    human = sum(len(one["human"]) for one in halves)
+    counted = [f"{count} {word}" for word in ORDER if (count := words.get(word, 0))]
+    counted += [f"needs human {human}"] if human else []
+    return [f"{cases} case{'' if cases == 1 else 's'}: {', '.join(counted)}"] if halves else []
+
+
+ORDER = ("reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold")
+"""The words as the summary counts them."""

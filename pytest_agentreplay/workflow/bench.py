@@ -1,0 +1,121 @@
+"""One case replayed from the command line: by a runner of the project, by a command, or as it is frozen."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay import settings as knobs
+from pytest_agentreplay.report.escape import fenced
+from pytest_agentreplay.report.verdict import FROZEN, Verdict, panel
+from pytest_agentreplay.store.projects import configured, ini_lines, root_above
+from pytest_agentreplay.workflow import cases, policies
+from pytest_agentreplay.workflow.hearing import Court, cold
+from pytest_agentreplay.workflow.keeping import Keeping
+from pytest_agentreplay.workflow.redacting import redaction_for
+from pytest_agentreplay.workflow.runners import Runners
+from pytest_agentreplay.workflow.verdicts import Hearing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_agentreplay.cases.case import Half
+    from pytest_agentreplay.cases.judging import Evidence
+    from pytest_agentreplay.settings import Settings
+
+
+class Bench:
+    """The case in `file` (absolute), in its project. Raises CaseError, SettingsError."""
+
+    def __init__(self, file: Path, environ: Mapping[str, str], *, here: Path, allow_live: bool = False) -> None:
+        """`here` is where people are told of files from."""
+        self.case = cases.read(file)
+        self.root = root_above(file.parent)
+        self.settings = settings_of(self.root, environ)
+        self.environ = environ
+        self.allow_live = allow_live
+        self.keeping = Keeping(self.root, self.case.id, here=here)
+
+    def verdicts(self, *, key: str = "", command: str = "", limit: float = 0) -> tuple[Verdict, ...]:
+        """What each half comes to, run by the runner `key`, by `command`, by the case's own, or by nobody."""
+        if self.case.expect == "cold":
+            return (cold(self.case),)
+        court = self._court()
+        hearing = self._outside(court, command, limit) if command else court.hearing(self.case, key=key)
+        halves: tuple[Half, ...] = ("observed", "desired")
+        return tuple(hearing.verdict(half) for half in halves if self.case.checks(half) or half == "observed")
+
+    def _court(self) -> Court:
+        """The project's own runners: those of its ini file, found where pytest would find them."""
+        places, _ = ini_lines(self.root, "pythonpath")
+        for place in (self.root, *(self.root / word for line in places for word in line.split())):
+            if str(place) not in sys.path:
+                sys.path.insert(0, str(place))
+        return Court(
+            root=self.root,
+            settings=self.settings,
+            runners=Runners(self.settings.runners),
+            environ=self.environ,
+            redactors={},
+            allow_live=self.allow_live,
+        )
+
+    def _outside(self, court: Court, command: str, limit: float) -> Hearing:
+        """The hearing of a case that a command runs, once under each policy that is asked for."""
+        from pytest_agentreplay.workflow.child import words_of
+        from pytest_agentreplay.workflow.outside import Command
+
+        runs = Command(
+            words_of(command),
+            folder=Path.cwd(),
+            environ=self.environ,
+            limit=limit,
+            redaction=redaction_for(self.environ, policy=policies.in_force(self.root)),
+            keeping=self.keeping,
+        )
+        return court.hearing_outside(self.case, runs)
+
+    def plain(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+        """The verdicts as plain data."""
+        return {
+            "case": self.case.id,
+            "file": self.case.file,
+            "expect": self.case.expect,
+            "cold": verdicts[0].word == "cold",
+            "as_expected": all(verdict.outcome != "failed" for verdict in verdicts),
+            "evidence": self.keeping.shown,
+            "halves": [verdict.plain() for verdict in verdicts],
+        }
+
+    def panel(self, verdicts: Sequence[Verdict], *, width: int) -> str:
+        """The verdicts in one look."""
+        return panel(verdicts, title=self.case.title, width=width, evidence=self.keeping.shown)
+
+    def keep(self, verdicts: Sequence[Verdict]) -> None:
+        """Keep what was found beside what the runner told; nothing where nobody ran."""
+        if any(verdict.served != FROZEN for verdict in verdicts) and verdicts[0].word != "cold":
+            self.keeping.keep("result.json", json.dumps(self.plain(verdicts), indent=2) + "\n")
+            self.keeping.keep("summary.md", f"# {self.case.id}\n\n{fenced(self.panel(verdicts, width=100))}\n")
+
+
+def settings_of(root: Path, environ: Mapping[str, str]) -> Settings:
+    """The settings of the project at `root`, outside of pytest. Raises SettingsError."""
+    ini: dict[str, Any] = {}
+    file = ""
+    for key, options in knobs.INI:
+        lines, named = ini_lines(root, key)
+        file = named or file
+        value = configured(root, key)
+        if options["type"] == "linelist":
+            ini[key] = lines
+        elif value is not None:
+            ini[key] = truth(value) if options["type"] == "bool" else str(value)
+    environ = {name: value for name, value in environ.items() if name != "AGENTREPLAY"}  # cases are always replayed
+    return policies.with_policy(knobs.resolve({}, ini, environ, file=file), root)
+
+
+def truth(value: object) -> bool:
+    """A yes or no of an ini file, as pytest reads one."""
+    return value is True or str(value).strip().lower() in {"1", "true", "t", "yes", "y", "on"}

@@ -1,0 +1,106 @@
+"""How a case is tried, from its file to its verdicts: read, held against its frozen run, and against today's agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_agentreplay.cases import evidence, judging
+from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.cases.case import RUN
+from pytest_agentreplay.workflow import cases
+from pytest_agentreplay.workflow.serving import Serving
+from pytest_agentreplay.workflow.trying import attempt
+from pytest_agentreplay.workflow.verdicts import Hearing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from pytest_agentreplay.cases.case import Case, Half
+    from pytest_agentreplay.cases.judging import Evidence, Judgement
+    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.report.verdict import Verdict
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.workflow.outside import Command
+    from pytest_agentreplay.workflow.runners import Runners
+
+
+class Court(NamedTuple):
+    """What it takes to try the cases of a project; `words` and `judges` are what hooks add to the vocabulary."""
+
+    root: Path
+    settings: Settings
+    runners: Runners
+    environ: Mapping[str, str]
+    redactors: Mapping[str, Redactor | None]
+    words: Mapping[str, Callable[..., object]] = {}
+    judges: tuple[Callable[..., object], ...] = ()
+    allow_live: bool = False
+
+    def hear(self, file: Path, half: Half | None) -> Verdict:
+        """The verdict on one half of the case in `file`; None for one that is cold, or has no half.
+
+        Raises CaseError, SnapshotError, RunnerError and SettingsError for what cannot be tried at all.
+        """
+        case = cases.read(file)
+        if case.expect == "cold":
+            return cold(case)
+        if half is None:
+            raise CaseError("says neither what went wrong (observed) nor what a fix must show (desired)", file=case.file)
+        return self.hearing(case).verdict(half)
+
+    def hearing(self, case: Case, *, key: str = "") -> Hearing:
+        """The hearing of a case that is not cold. `key` names the runner of both halves, whatever the case says."""
+        run = cases.frozen(case, strict=self.settings.strict, largest=self.settings.largest).run
+
+        def tried(runner: Half, serving: Half) -> Evidence:
+            return self.attempt(case, run, key or case.runners[runner], serving)
+
+        return Hearing(case, evidence.frozen(run), self.judged(case), tried, everywhere=bool(key))
+
+    def hearing_outside(self, case: Case, command: Command) -> Hearing:
+        """The hearing of a case whose halves are both run by a command, against the gateway."""
+        snapshot = cases.frozen(case, strict=self.settings.strict, largest=self.settings.largest)
+        tried: dict[Half, Evidence] = {}
+
+        def attempt(_: Half, serving: Half) -> Evidence:
+            if serving not in tried:
+                tried[serving] = command.run(case, lambda: self.gateway(case, snapshot, serving), case.serving[serving].told)
+            return tried[serving]
+
+        return Hearing(case, evidence.frozen(snapshot.run), self.judged(case), attempt, everywhere=True)
+
+    def gateway(self, case: Case, snapshot: Snapshot, serving: Half) -> Serving:
+        """What answers the model calls of another process."""
+        return Serving(snapshot, case.folder / RUN, self.root)
+
+    def judged(self, case: Case) -> Callable[[Half, Evidence], Judgement]:
+        """Holds evidence against a half of a case."""
+
+        def judged(half: Half, found: Evidence) -> Judgement:
+            return judging.judge(case, half, found, words=self.words, judges=self.judges)
+
+        return judged
+
+    def attempt(self, case: Case, run: Run, key: str, serving: Half) -> Evidence:
+        """Today's agent, run by the runner of this key against what `serving` has frozen."""
+        return attempt(
+            case,
+            serving,
+            run,
+            runner=self.runners[key],
+            settings=self.settings._replace(mode="replay"),
+            root=self.root,
+            environ=self.environ,
+            redactors=self.redactors,
+            allow_live=self.allow_live,
+        )
+
+
+def cold(case: Case) -> Verdict:
+    """The verdict on a case that cannot be replayed."""
+    from pytest_agentreplay.cases.judging import Evidence, Judgement
+
+    return Hearing(case, Evidence(), lambda *_: Judgement()).cold()

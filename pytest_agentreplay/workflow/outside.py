@@ -1,0 +1,124 @@
+"""A case run by a command: today's agent in a process of its own, in whatever language, against the gateway.
+
+The command is told where everything lies by variables, its model calls come to the loopback gateway, and what it writes
+to AGENTREPLAY_OUTPUT_PATH is its result. It comes from the command line, never from a case.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cases import result
+from pytest_agentreplay.cases.case import FIXTURES, SOURCE_TRACE
+from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.store import files
+from pytest_agentreplay.workflow import child
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pytest_agentreplay.cases.case import Case
+    from pytest_agentreplay.cases.judging import Evidence
+    from pytest_agentreplay.core.redaction import Redaction
+    from pytest_agentreplay.workflow.keeping import Keeping
+    from pytest_agentreplay.workflow.serving import Serving
+
+PREFIXES = ("AGENTREPLAY_", "REPLAYKIT_")
+"""Ours, and those of the tool whose contract this is."""
+OUTPUT = "runner-output.json"
+ALONE = "nobody: the command asked the gateway for nothing"
+LAST = 3  # lines of what a crashed command said that its error repeats
+
+
+class Command:
+    """A command that runs cases: `words` in `folder` with `environ`, at most `limit` seconds each time.
+
+    `redaction` takes the secrets off what it tells before anybody sees it; `keeping` keeps that.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        folder: Path,
+        environ: Mapping[str, str],
+        limit: float,
+        redaction: Redaction,
+        keeping: Keeping,
+    ) -> None:
+        self._words = list(words)
+        self._folder = folder
+        self._environ = dict(environ)
+        self._limit = limit
+        self._redaction = redaction
+        self._keeping = keeping
+
+    def run(self, case: Case, serving: Callable[[], Serving], served: str) -> Evidence:
+        """What came of one run under the policy told by `served`. Raises RunnerError for one that tells nothing."""
+        with tempfile.TemporaryDirectory(prefix="agentreplay-") as made, serving() as gateway:
+            output = Path(made) / OUTPUT
+            environ = {**self._environ, **gateway.env, **variables(case, output)}
+            given = json.dumps(case.input).encode()
+            ended = child.run(self._words, environ=environ, folder=self._folder, given=given, limit=self._limit)
+            written = self._written(output)
+            asked = gateway.run()
+            divergence = gateway.divergence() if asked is not None else None
+        self._keep(ended, written)
+        return result.read(
+            self._result(ended, written),
+            file=OUTPUT,
+            run=asked,
+            seconds=ended.seconds,
+            divergence=divergence,
+            served=served if asked is not None else ALONE,
+        )
+
+    def _written(self, output: Path) -> bytes | None:
+        """What the command wrote; None for nothing. Raises RunnerError for what is no plain file, or too large."""
+        try:
+            return files.read(output, result.LARGEST)
+        except SnapshotMissing:
+            return None
+        except SnapshotError as wrong:
+            raise RunnerError(f"{OUTPUT}: {str(wrong).removeprefix(f'{wrong.file}: ')}") from None
+
+    def _result(self, ended: child.Ended, written: bytes | None) -> dict[str, object]:
+        name, said = self._words[0], self._last(ended)
+        if ended.code is None:
+            raise RunnerError(f"{name} was still running after {self._limit:g} s and was ended; raise --timeout{said}")
+        if written is None and ended.code:
+            raise RunnerError(f"{name} ended with {ended.code} and wrote no result{said}")
+        if written is None:
+            raise RunnerError(
+                f"{name} wrote no result: write {result.EXAMPLE} to the file that {PREFIXES[0]}OUTPUT_PATH names{said}"
+            )
+        found = self._redaction.hide_tree(result.loaded(written, file=OUTPUT))
+        assert isinstance(found, dict)
+        return dict(found)
+
+    def _last(self, ended: child.Ended) -> str:
+        """The last lines of what the command complained of, and where all of it is kept."""
+        lines = self._redaction.hide(ended.stderr.decode(errors="replace")).strip().splitlines()[-LAST:]
+        kept = self._keeping.shown
+        return "".join(f"\n  {line.strip()}" for line in lines) + (f"\n  all of it is kept in {kept}" if kept else "")
+
+    def _keep(self, ended: child.Ended, written: bytes | None) -> None:
+        for name, data in (("stdout.txt", ended.stdout), ("stderr.txt", ended.stderr), (OUTPUT, written)):
+            if data is not None:
+                self._keeping.keep(name, self._redaction.hide(data.decode(errors="replace")))
+
+
+def variables(case: Case, output: Path) -> dict[str, str]:
+    """What the command is told of the case."""
+    folder = case.folder.absolute()
+    trace = next((name for name in sorted(files.names_in(folder)) if name.startswith(SOURCE_TRACE)), "")
+    told = {
+        "CASE_PATH": str(folder / Path(case.file).name),
+        "OUTPUT_PATH": str(output),
+        "FIXTURES_DIR": str(folder / FIXTURES),
+        "SOURCE_TRACE_PATH": str(folder / trace) if trace else "",
+    }
+    return {prefix + name: value for prefix in PREFIXES for name, value in told.items()}

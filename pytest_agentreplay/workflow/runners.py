@@ -1,0 +1,65 @@
+"""Runners: the trusted code that runs today's agent for a case, by the key that the case names.
+
+A case is data and never names code. Its key is looked up among what the project's own ini file and conftest files
+declare, and only when the case is run.
+"""
+
+from __future__ import annotations
+
+import importlib
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import RunnerError, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+HOOK = "pytest_agentreplay_runners"
+EXAMPLE = "shop.cases:run_refund"
+DECLARED = "in agentreplay_runners of the ini file, or by that hook of a conftest file"
+
+
+class Runners:
+    """What a project declares: `declared` are (key, "module:function") of its ini, `given` what its hooks gave."""
+
+    def __init__(self, declared: Iterable[tuple[str, str]], given: Iterable[object] = ()) -> None:
+        """Raises SettingsError for what a hook must not give."""
+        self._paths = dict(declared)
+        self._given: dict[str, Callable[..., Any]] = {}
+        for rows in given:
+            if not isinstance(rows, dict) or not all(isinstance(key, str) and callable(rows[key]) for key in rows):
+                raise SettingsError(f'{HOOK} gives a dict of functions by key: {{"refunds": run_refund}}')
+            self._given |= rows
+
+    def __getitem__(self, key: str) -> Callable[..., Any]:
+        """The runner of this key. Raises RunnerError, which says where to declare it."""
+        if key in self._given:
+            return self._given[key]
+        if key in self._paths:
+            return imported(key, self._paths[key])
+        raise RunnerError(unknown(key, {**self._paths, **self._given}))
+
+
+def unknown(key: str, known: Mapping[str, object]) -> str:
+    """What is said of a key that nobody declares, with the nearest one that somebody does."""
+    close = get_close_matches(key, known, n=1)
+    nearest = f": did you mean {close[0]}?" if close else f"; there are {', '.join(known)}" if known else ""
+    return f"no runner {key!r} is declared{nearest}. Declare it {DECLARED}: agentreplay_runners = {key} = {EXAMPLE}"
+
+
+def imported(key: str, path: str) -> Callable[..., Any]:
+    """The function at "module:function" (attributes of attributes too). Raises RunnerError with what is not there."""
+    module, _, names = path.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:  # whatever the user's module does when it is loaded
+        raise RunnerError(f"runner {key} = {path}: {module} cannot be imported: {error!r}") from error
+    for name in names.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            raise RunnerError(f"runner {key} = {path}: there is no {name} in {module}") from None
+    if not callable(found):
+        raise RunnerError(f"runner {key} = {path}: is {type(found).__name__}, and no function")
+    return found  # type: ignore[no-any-return]

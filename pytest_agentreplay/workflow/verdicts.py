@@ -1,0 +1,245 @@
+"""From evidence to a verdict: what each half of a case comes to, given what the case expects.
+
+    expect        observed                                    desired
+    reproduces    holds on the frozen run, and on today's      not yet: an expected failure; holding all is one
+    fixed         held once, on the frozen run; not today      holds today
+    cold          (kept as it is: nothing can be replayed)
+
+A run that left the frozen one shows nothing of it: then nobody can say, and that is a failure. A fixed agent has to
+leave it, so `fixed` tries a failure that cannot show itself under its own policy once more under that of `desired`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.report import findings
+from pytest_agentreplay.report.finding import Line
+from pytest_agentreplay.report.verdict import FROZEN, Checked, Outcome, Verdict, Word
+from pytest_agentreplay.workflow.runners import DECLARED, EXAMPLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from pytest_agentreplay.cases.case import Case, Check, Half
+    from pytest_agentreplay.cases.judging import Evidence, Judgement
+    from pytest_agentreplay.core.divergence import Divergence
+
+CLIP = 100
+MEND = ("the failure is mended", "set expect: fixed in {file}")
+
+
+class Hearing:
+    """One case before its judge.
+
+    `judged(half, evidence)` holds evidence against a half. `attempt(runner, serving)` runs today's agent by the runner
+    of one half under the policy of one; None where the case has nobody to run it. `nodeid` selects the case.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        frozen: Evidence,
+        judged: Callable[[Half, Evidence], Judgement],
+        attempt: Callable[[Half, Half], Evidence] | None = None,
+        *,
+        everywhere: bool = False,
+    ) -> None:
+        """`everywhere`: the runner is that of the command line, and runs both halves whatever the case names."""
+        self.case = case
+        self._frozen = frozen
+        self._judged = judged
+        self._attempt = attempt
+        self._everywhere = everywhere
+
+    def verdict(self, half: Half) -> Verdict:
+        """What this half comes to."""
+        return self.observed() if half == "observed" else self.desired()
+
+    def cold(self) -> Verdict:
+        """A case that cannot be replayed: what it lacks is told, and expected."""
+        missing = f" (missing: {', '.join(self.case.missing)})" if self.case.missing else ""
+        return self._said("observed", "cold", "expected", f"cold: {self.case.reason}{missing}", served="nobody")
+
+    def observed(self) -> Verdict:
+        """The failure signature: true of its own frozen run, and of today's agent as the case expects."""
+        own = self._judged("observed", self._frozen)
+        if not own.holds:
+            said = f"broken case: the failure signature is not true of its own frozen run ({count(own)})"
+            lint = ("see what is wrong with it", f"agentreplay lint {quoted(self.case.file)}")
+            return self._said("observed", "broken", "failed", said, own, next=(lint,))
+        fixed = self.case.expect == "fixed"
+        if not self._runs("observed"):
+            return self._nobody("observed") if fixed else self._reproduced(own, self._frozen)
+        now = self._try("observed", "observed")
+        if fixed and now.divergence is not None and self._serving("desired") != self._serving("observed"):
+            now = self._try("observed", "desired")
+        if now.divergence is not None:
+            return self._parted("observed", now)
+        found = self._judged("observed", now)
+        if found.holds:
+            return self._again(found, now) if fixed else self._reproduced(found, now)
+        if any(one.held is None for one in found.results) and all(one.held is not False for one in found.results):
+            said = f"cannot say whether the failure reproduces: {count(found)}, the others show nothing of it"
+            return self._said("observed", "cannot say", "failed", said, found, now)
+        if fixed:
+            said = f"the failure does not reproduce ({count(found)} of its signature), served {policy(now)}"
+            return self._said("observed", "not reproduced", "passed", said, found, now)
+        said = f"this failure no longer reproduces: set expect: fixed ({count(found)} of its signature)"
+        return self._said("observed", "not reproduced", "failed", said, found, now, next=(self._mend(),))
+
+    def desired(self) -> Verdict:
+        """What a fixed agent must show: expected to fail as long as the failure is, unless it has a runner of its own."""
+        runners = self.case.runners
+        alone = bool(runners.get("desired")) and runners.get("desired") != runners.get("observed")
+        binds = self.case.expect == "fixed" or (alone and not self._everywhere)
+        now = self._try("desired", "desired") if self._runs("desired") else self._frozen
+        if now is self._frozen and binds:
+            return self._nobody("desired")
+        if now.divergence is not None and binds:
+            return self._parted("desired", now)
+        found = self._judged("desired", now)
+        if not found.results:
+            said = f"needs human: {len(found.human)} checks in words, and no other"
+            return self._said("desired", "human", "unsaid", said, found, now)
+        if now.divergence is not None:
+            where = findings.place(now.divergence)
+            left = f"today's run left the frozen one{where and f' at {where}'}"
+            return self._said("desired", "not fixed", "expected", f"not fixed yet: {left}", found, now)
+        if not found.holds:
+            said = f"{'not fixed' if binds else 'not fixed yet'}: {count(found)}"
+            return self._said("desired", "not fixed", "failed" if binds else "expected", said, found, now)
+        if now is self._frozen:
+            said = f"broken case: all of desired holds on the frozen run ({count(found)}), so it tells nothing of a fix"
+            return self._said("desired", "broken", "failed", said, found, now)
+        word: Word = "robust" if is_robust(now) else "fixed"
+        if binds:
+            said = f"{PROOFS[word]}: {count(found)}, served {policy(now)}"
+            return self._said("desired", word, "passed", said, found, now)
+        said = f"passes unexpectedly: all of desired holds ({count(found)}): set expect: fixed"
+        return self._said("desired", word, "failed", said, found, now, next=(self._mend(),))
+
+    def _runs(self, half: Half) -> bool:
+        return self._attempt is not None and (self._everywhere or bool(self.case.runners.get(half)))
+
+    def _try(self, runner: Half, serving: Half) -> Evidence:
+        assert self._attempt is not None
+        return self._attempt(runner, serving)
+
+    def _serving(self, half: Half) -> str:
+        serving = self.case.serving.get(half)
+        return serving.told if serving is not None else ""
+
+    def _reproduced(self, found: Judgement, now: Evidence) -> Verdict:
+        said = f"the failure reproduces: {count(found)}, served {policy(now)}"
+        return self._said("observed", "reproduced", "passed", said, found, now)
+
+    def _again(self, found: Judgement, now: Evidence) -> Verdict:
+        said = f"FAILURE REPRODUCED: all {len(found.results)} of its signature hold again, served {policy(now)}"
+        back = ("it is not mended", f"set expect: reproduces in {self.case.file}")
+        return self._said("observed", "reproduced", "failed", said, found, now, next=(back,))
+
+    def _nobody(self, half: Half) -> Verdict:
+        said = "a runner is needed: expect: fixed is said of today's agent, and the case names nobody who runs it"
+        if self.case.expect != "fixed":
+            said = "a runner is needed: the case names one that cannot be had here"
+        steps = (
+            ("name it in the case", "runner: KEY"),
+            (f"declare it {DECLARED}", f"agentreplay_runners = KEY = {EXAMPLE}"),
+            ("or run a command", f'agentreplay replay {quoted(self.case.file)} --runner-cmd "python agent.py"'),
+        )
+        return self._said(half, "no runner", "failed", said, next=steps)
+
+    def _parted(self, half: Half, now: Evidence) -> Verdict:
+        """The run left what is frozen, so the half says nothing of it: told by the finding that a test's would be."""
+        assert now.divergence is not None
+        finding = self._finding(now.divergence)
+        what = "whether the failure reproduces" if half == "observed" else "whether it is fixed"
+        said = f"cannot say {what}: today's run left the frozen one: {finding.headline}"
+        return self._said(half, "cannot say", "failed", said, None, now, finding=finding, next=self._ways(half))
+
+    def _finding(self, divergence: Divergence) -> findings.Finding:
+        """The finding of a test, without the steps of one: a case is neither recorded anew nor accepted."""
+        from dataclasses import replace
+
+        found = findings.of(divergence, self.case.id, {})
+        return replace(found, lines=tuple(one for one in found.lines if one.what != "next" or keeps(one)))
+
+    def _ways(self, half: Half) -> tuple[tuple[str, str], ...]:
+        serve = f"serve: {{{half}: {{model: position, tools: arguments}}}}"
+        return (
+            ("if the change is meant, let the case answer it", serve),
+            ("see the frozen run", f"agentreplay show {quoted(sibling(self.case.file, 'run.snapshot.json'))}"),
+        )
+
+    def _mend(self) -> tuple[str, str]:
+        return MEND[0], MEND[1].format(file=self.case.file)
+
+    def _said(
+        self,
+        half: Half,
+        word: Word,
+        outcome: Outcome,
+        headline: str,
+        found: Judgement | None = None,
+        now: Evidence | None = None,
+        *,
+        served: str = "",
+        **more: Any,
+    ) -> Verdict:
+        results = found.results if found is not None else ()
+        wanted = word not in {"reproduced", "fixed", "robust"}
+        places = [one.check.place for one in results if one.held is not True or not wanted]
+        return Verdict(
+            case=self.case.id,
+            file=self.case.file,
+            half=half,
+            expect=self.case.expect,
+            word=word,
+            outcome=outcome,
+            headline=headline,
+            place=next(iter(places), "") or self.case.places.get((half,), ""),
+            served=served or (policy(now) if now is not None else FROZEN),
+            checks=tuple(Checked(worded(one.check), one.held, one.check.place, one.lines) for one in results),
+            human=found.human if found is not None else (),
+            notes=found.notes if found is not None else (),
+            **more,
+        )
+
+
+PROOFS = {"fixed": "fixed", "robust": "robust, not proven"}
+
+
+def keeps(line: Line) -> bool:
+    """Whether a step that a finding offers is one for a case too: it neither records nor accepts, and runs no test."""
+    return not line.text.startswith(("pytest ", "agentreplay accept", "agentreplay reseal"))
+
+
+def sibling(file: str, name: str) -> str:
+    """The file `name` beside `file`, as people are shown it."""
+    return f"{file.rpartition('/')[0]}/{name}" if "/" in file else name
+
+
+def policy(now: Evidence) -> str:
+    """Who answered."""
+    return now.served or FROZEN
+
+
+def is_robust(now: Evidence) -> bool:
+    """Whether a pass is no proof: the model's answers came by their place, not by what was asked."""
+    return "position" in now.served
+
+
+def count(found: Judgement) -> str:
+    """How many checks hold: "1 of 3 hold"."""
+    return f"{sum(1 for one in found.results if one.held)} of {len(found.results)} hold"
+
+
+def worded(check: Check) -> str:
+    """A check in the words of the case, on one line."""
+    wanted = check.wanted if isinstance(check.wanted, str) else canonical(check.wanted)
+    said = f"{check.word}: {wanted}"
+    return said if len(said) <= CLIP else f"{said[: CLIP - 3]}..."

@@ -1,0 +1,216 @@
+"""The gate of a case: what an agent gets that asks otherwise than it did."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.casting import Cast, Casting
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.gate import Answer, Forward, Moment, Refuse
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Failure, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.dialects import READER, RULES
+
+from .conftest import Book, chat, completion
+
+FREE = Cast(model="position", tools="arguments")
+BY_POSITION = Cast(model="position", tools="position", other="position")
+
+
+def ask(text):
+    return chat([{"role": "user", "content": text}])
+
+
+def casting(run, cast):
+    return Casting(run, Matching(READER, RULES), READER, cast)
+
+
+def at(lane="main", **more):
+    return Moment(lane, 0, **more)
+
+
+def said(verdict):
+    assert isinstance(verdict, Answer), verdict
+    outcome = verdict.exchange.outcome
+    return READER.read_reply(ask(""), outcome).text if isinstance(outcome, HttpReply) else outcome.value
+
+
+class Written:
+    """Fixtures by tool and the value of one argument; what begins with "!" was written by hand."""
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    def answer(self, tool, arguments):
+        given = self.answers.get((tool, *sorted(arguments.items())))
+        return None if given is None else (ToolReply(given), str(given).startswith("!"))
+
+    def advice(self, tool, arguments):
+        return (f"write fixtures/{tool}-2.yaml with {arguments}",)
+
+
+@pytest.fixture
+def shop():
+    book = Book()
+    book.model([{"role": "user", "content": "Where is it?"}], completion("", [("c1", "lookup", {"id": 7})]))
+    book.tool("lookup", "late", id=7)
+    book.model([{"role": "user", "content": "Where is it? late"}], completion("It is late."))
+    return book.run()
+
+
+def test_all_strict_is_a_replay(shop):
+    gate = casting(shop, Cast())
+    for x in shop.exchanges:
+        assert isinstance(gate.ask(x.call, at()), Answer)
+    assert gate.finish() is None
+    assert [x.call for x in gate.made()] == [x.call for x in shop.exchanges]
+    assert gate.told == "model 2 strict, tools 1 strict"
+
+
+def test_strictly_another_prompt_is_refused_and_what_never_came_is_missed(shop):
+    gate = casting(shop, Cast())
+    refused = gate.ask(ask("Where is my parcel?"), at())
+    assert isinstance(refused, Refuse)
+    assert refused.divergence.kind is Kind.PROMPT or refused.divergence.kind is Kind.HISTORY
+    gate = casting(shop, Cast())
+    gate.ask(shop.exchanges[0].call, at())
+    assert gate.finish().kind is Kind.MISSING
+
+
+def test_by_position_the_next_reply_comes_whatever_is_asked_and_then_no_more(shop):
+    gate = casting(shop, FREE)
+    gate.ask(ask("Something else"), at())
+    assert said(gate.ask(ask("Anything"), at())) == "It is late."
+    refused = gate.ask(ask("And now?"), at())
+    assert isinstance(refused, Refuse)
+    assert refused.divergence.kind is Kind.EXTRA
+    assert "more often" in refused.divergence.summary
+    assert "2 replies" in refused.divergence.cause
+    assert any("--live" in hint for hint in refused.divergence.hints)
+    assert gate.finish() is None, "nobody has latched it, and what was not asked for is no failure"
+
+
+def test_calls_that_are_no_longer_made_are_no_failure(shop):
+    gate = casting(shop, FREE)
+    gate.ask(ask("Enough"), at())
+    assert gate.finish() is None
+    assert [x.start for x in gate.made()] == [1]
+
+
+def test_a_tool_is_served_by_name_where_position_counts(shop):
+    gate = casting(shop, BY_POSITION)
+    assert said(gate.ask(ToolCall("lookup", {"id": 8, "user": "u-7"}), at())) == "late"
+    refused = gate.ask(ToolCall("refund", {"id": 8}), at())
+    assert isinstance(refused, Refuse)
+    assert refused.divergence.summary == "the case has no reply of tool refund"
+
+
+def test_a_tool_is_served_by_its_arguments_from_fixtures(shop):
+    fixtures = Written({("lookup", ("id", 7)): "late", ("lookup", ("id", 7), ("user", "u-7")): "!mine"})
+    gate = casting(shop, Cast(model="position", tools="arguments", fixtures=fixtures))
+    assert said(gate.ask(ToolCall("lookup", {"id": 7, "user": "u-7"}), at())) == "!mine"
+    assert said(gate.ask(ToolCall("lookup", {"id": 7}), at())) == "late"
+    assert said(gate.ask(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
+    refused = gate.ask(ToolCall("lookup", {"id": 9}), at())
+    assert isinstance(refused, Refuse)
+    assert refused.divergence.kind is Kind.ARGS or refused.divergence.kind is Kind.TOOL
+    assert refused.divergence.hints == ("write fixtures/lookup-2.yaml with {'id': 9}",)
+    assert gate.told == "tools 2 arguments (recorded), tools 1 arguments (written)"
+
+
+def test_without_fixtures_the_recorded_results_answer_their_arguments_once(shop):
+    gate = casting(shop, FREE)
+    assert said(gate.ask(ToolCall("lookup", {"id": 7}), at("main.3"))) == "late"
+    assert isinstance(gate.ask(ToolCall("lookup", {"id": 7}), at()), Refuse)
+
+
+def test_the_model_may_be_live_and_a_tool_never_is(shop):
+    gate = casting(shop, Cast(model="live", tools="arguments"))
+    forward = gate.ask(ask("Really?"), at())
+    assert isinstance(forward, Forward)
+    inner = gate.ask(chat([], url="https://elsewhere/v1/x"), at(parent=forward.ticket))
+    assert isinstance(inner, Forward), "what a live model does inside is its own"
+    gate.part(forward.ticket, 1)
+    gate.settle(inner.ticket, HttpReply(200), at=3, first=None, suspended=False)
+    assert said(gate.ask(ToolCall("lookup", {"id": 7}), at(parent=forward.ticket))) == "late"
+    gate.settle(forward.ticket, completion("Yes."), at=5, first=4, suspended=True)
+    outer, within, tool = gate.made()
+    assert (outer.outcome, outer.timing.end, within.parent) == (completion("Yes."), 5, outer.start)
+    assert tool.call == ToolCall("lookup", {"id": 7})
+    assert gate.told == "model 1 live, other 1 live, tools 1 arguments (recorded)"
+
+
+def test_an_unknown_lane_is_served_from_where_it_began_and_known_lanes_from_their_own():
+    book = Book()
+    for n in range(4):
+        lane = f"main.{n % 2 + 1}"
+        book.model([{"role": "user", "content": f"{lane} {n}"}], completion(f"{lane} {n}"), lane=lane)
+    book.model([{"role": "user", "content": "main"}], completion("main"), lane="main")
+    gate = casting(book.run(), FREE)
+    assert said(gate.ask(ask("x"), at("main.2"))) == "main.2 1"
+    assert said(gate.ask(ask("x"), at("main.1"))) == "main.1 0"
+    assert said(gate.ask(ask("x"), at("main.7"))) == "main"
+    assert isinstance(gate.ask(ask("x"), at("main.7")), Refuse)
+
+
+def test_what_was_given_up_has_no_reply_to_give():
+    book = Book()
+    book.add(ask("first"), Failure("asyncio.exceptions.CancelledError"))
+    book.add(ask("second"), completion("second"))
+    book.add(ask("third"), None, finish=None)
+    gate = casting(book.run(), FREE)
+    assert said(gate.ask(ask("x"), at())) == "second"
+    assert isinstance(gate.ask(ask("x"), at()), Refuse)
+
+
+def test_a_refusal_is_for_good():
+    book = Book()
+    book.tool("lookup", "a", id=1)
+    gate = casting(book.run(), BY_POSITION)
+    refused = gate.ask(ToolCall("other"), at())
+    kept = gate.latch(refused.divergence, "agent.py:1 in f")
+    assert gate.ask(ToolCall("lookup", {"id": 1}), at()).divergence is kept
+    assert gate.finish() is kept
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["main", "main.1", "main.2"]), st.sampled_from(["", "a", "b"])), max_size=12)
+
+
+@given(recorded=STEPS, asked=STEPS, threads=st.integers(1, 3))
+def test_each_reply_is_given_at_most_once_and_in_order_whatever_the_interleaving(recorded, asked, threads):
+    book = Book()
+    for number, (lane, tool) in enumerate(recorded):
+        if tool:
+            book.tool(tool, number, lane=lane, n=number)
+        else:
+            book.model([{"role": "user", "content": str(number)}], completion(str(number)), lane=lane)
+    gate = casting(book.run(), BY_POSITION)
+    served = defaultdict(list)
+    parts = [asked[at::threads] for at in range(threads)]
+
+    def work(mine):
+        for lane, tool in mine:
+            verdict = gate.ask(ToolCall(tool, {"n": -1}) if tool else ask("else"), at(lane))
+            if isinstance(verdict, Answer):
+                served[threading.get_ident(), verdict.exchange.lane, tool].append(verdict.exchange.start)
+
+    workers = [threading.Thread(target=work, args=(mine,)) for mine in parts]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    given_ = Counter(start for starts in served.values() for start in starts)
+    assert max(given_.values(), default=1) == 1
+    assert all(starts == sorted(starts) for starts in served.values())
+    kinds = {x.start: getattr(x.call, "name", "") for x in book.exchanges}
+    assert all(kinds[start] == tool for (_, _, tool), starts in served.items() for start in starts)
+    taken = defaultdict(list)
+    for x in book.exchanges:
+        taken[x.lane, kinds[x.start]].append(x.start in given_)
+    assert all(flags == sorted(flags, reverse=True) for flags in taken.values()), "a later reply before an earlier one"
+    assert len(gate.made()) == sum(given_.values())
