@@ -3,7 +3,7 @@
     runs     demo show diff bisect accept               sealed      kit reseal recover rules
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders                                  redacting   policy redact scan
-    locking     verify lock                             replaying   replay
+    locking     verify lock                             replaying   replay      exporting   export
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli import exploring, leftovers, locking, redacting, replaying, runs, sealed, serving
+from pytest_agentreplay.cli import exploring, exporting, leftovers, locking, redacting, replaying, runs, sealed, serving
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
 from pytest_agentreplay.core.orders import LIMIT
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError, SnapshotMissing
@@ -36,6 +36,9 @@ VERBS = """everyday
   orders    replay a test in other orders of its answers, until one changes something
   serve     answer any process, in whatever language, from a snapshot
   accept    take a pending run, changed requests, or one rule for all snapshots
+
+cases
+  export    a case in the form of another tool: a pytest file, promptfoo, OpenAI Evals, OTLP
 
 files
   kit       what a full replay needs of a snapshot, what of it is there, and a grade
@@ -132,7 +135,9 @@ def build_parser() -> argparse.ArgumentParser:
     replay.set_defaults(command=[])
     replay.add_argument("--runner", metavar="KEY", help="the runner of both halves of a case, whatever the case names")
     replay.add_argument("--runner-cmd", metavar="CMD", help='or a command: "python agent.py"')
-    replay.add_argument("--timeout", type=seconds, default=replaying.LIMIT, metavar="S", help="seconds that it may take")
+    replay.add_argument(
+        "--timeout", type=seconds, default=replaying.LIMIT, metavar="S", help="seconds that it may take"
+    )
     replay.add_argument("--live", action="store_true", help="let cases that say so ask the real model")
     replay.add_argument("--json", action="store_true", help="print plain data of cases")
     replay.add_argument("file", nargs="+", type=Path, metavar="FILE", help="a snapshot, or cases: their folders")
@@ -153,6 +158,11 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
+    export = verb("export", exporting.export, "Write a case in the form of another tool.")
+    export.add_argument("case", type=Path, metavar="CASE", help="a case's folder, or its case.yaml")
+    export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
+    export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
+    export.add_argument("--force", action="store_true", help="write over a file that holds something else")
     kit = verb("kit", sealed.kit, "Print what a full replay needs, what of it a snapshot holds, and its grade.")
     kit.add_argument("file", type=Path)
     kit.add_argument("--json", action="store_true", help="print plain data")

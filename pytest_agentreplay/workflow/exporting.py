@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.cases import evidence
 from pytest_agentreplay.cases.view import RunView
-from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.interchange.exporting import TARGETS
 from pytest_agentreplay.interchange.exporting.retelling import jsonish, trace_of
 from pytest_agentreplay.interchange.exporting.subject import Subject
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.workflow import cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,9 +22,14 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.exporting.subject import Exported
 
 
-def exported(case: Case, run: Run, output: Json, target: str) -> Exported:
-    """The case in the form of `target`; `output` is what its frozen run came to."""
-    return TARGETS[target].write(subject(case, run, output))
+def exported(path: Path, target: str) -> Exported:
+    """The case at `path` (its folder, or its file) in the form of `target`.
+
+    Raises CaseError, for a case without a run too, and SnapshotError.
+    """
+    case = cases.read(cases.file_of(path))
+    run = cases.frozen(case, strict=False).run
+    return TARGETS[target].write(subject(case, run, evidence.frozen(run).output))
 
 
 def subject(case: Case, run: Run, output: Json) -> Subject:
@@ -60,9 +66,7 @@ def write(placed: list[tuple[Path, str]], *, force: bool) -> list[tuple[Path, bo
     known = {file: files.exists(file) and files.read(file) == text.encode() for file, text in placed}
     for file, same in known.items():
         if files.exists(file) and not same and not force:
-            raise CannotWrite(
-                f"{shown(file)}: holds something else; --force writes over it, -o {quoted('FILE')} beside it"
-            )
+            raise CannotWrite(f"{shown(file)}: holds something else; --force writes over it, -o FILE elsewhere")
     for file, text in placed:
         if not known[file]:
             files.write_whole(file, text)

@@ -66,7 +66,7 @@ def write(subject: Subject) -> Exported:
 
 def agent(trace: Trace, trace_id: str, span_id: str) -> JsonObject:
     """The root: the agent's whole run."""
-    told = {
+    told: dict[str, Json] = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": trace.name,
         "gen_ai.conversation.id": trace.session,
@@ -108,7 +108,7 @@ def chat(call: ModelCall, losses: dict[str, None]) -> JsonObject:
 
 def tool(run: ToolRun) -> JsonObject:
     """One run of a tool."""
-    told = {
+    told: dict[str, Json] = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": run.name,
         "gen_ai.tool.type": "function",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.interchange.exporting.subject import Subject, Wanted
+    from pytest_agentreplay.interchange.exporting.subject import Subject
 
 TARGET = "promptfoo"
 OUTPUTS = {"contains": "contains", "not_contains": "not-contains", "equals": "equals", "matches": "regex"}
@@ -60,10 +60,10 @@ def assertions(word: str, wanted: Json) -> Iterator[Json]:
     """One check in the words of promptfoo; nothing where it has none."""
     match word, wanted:
         case "output", dict() if "path" not in wanted:
-            for name, text in wanted.items():
-                if name in OUTPUTS:
-                    yield {"type": OUTPUTS[name], "value": text}
-                elif name == "exists":
+            for how, text in wanted.items():
+                if how in OUTPUTS:
+                    yield {"type": OUTPUTS[how], "value": text}
+                elif how == "exists":
                     yield {"type": "javascript", "value": f"(String(output ?? '') !== '') === {json.dumps(text)}"}
         case "tool_called", str():
             yield {"type": USED, "value": wanted}
@@ -73,9 +73,9 @@ def assertions(word: str, wanted: Json) -> Iterator[Json]:
             for name in wanted if isinstance(wanted, list) else [wanted]:
                 yield {"type": UNUSED, "value": name.get("name") if isinstance(name, dict) else name}
         case "tool_order", dict():
-            for name, steps in wanted.items():
-                if name in SEQUENCES:
-                    yield {"type": "trajectory:tool-sequence", "value": {"mode": SEQUENCES[name], "steps": steps}}
+            for how, steps in wanted.items():
+                if how in SEQUENCES:
+                    yield {"type": "trajectory:tool-sequence", "value": {"mode": SEQUENCES[how], "steps": steps}}
         case "cost", {"at_most": limit}:
             yield {"type": "cost", "threshold": limit}
         case "duration", {"at_most": int() | float() as limit}:

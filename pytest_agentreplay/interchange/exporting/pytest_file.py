@@ -99,8 +99,8 @@ def assertions(word: str, wanted: Json) -> Iterator[str]:
     """One check as assertions; nothing for what plain Python says too badly."""
     match word, wanted:
         case "output", dict() if "path" not in wanted:
-            for name, text in wanted.items():
-                yield from output(name, text)
+            for how, text in wanted.items():
+                yield from output(how, text)
         case "tool_called", str():
             yield f"assert calls(run, {wanted!r})"
         case "tool_called", dict():
@@ -115,9 +115,9 @@ def assertions(word: str, wanted: Json) -> Iterator[str]:
             for order, names in wanted.items():
                 if isinstance(names, list) and all(isinstance(name, str) for name in names):
                     yield f"run.assert_tool_calls({names!r}, order={order!r})"
-        case "repeated_call", {"name": str() as name}:
-            times = wanted.get("at_least", wanted.get("times", 2))
-            yield f"assert max(Counter(repr(call.arguments) for call in calls(run, {name!r})).values(), default=0) >= {times!r}"
+        case "repeated_call", {"name": str() as tool, **more}:
+            yield f"same = Counter(repr(call.arguments) for call in calls(run, {tool!r}))"
+            yield f"assert max(same.values(), default=0) >= {more.get('at_least', 2)!r}"
         case "turns", dict():
             yield from (f"assert len(run.model_calls) {sign} {bound!r}" for sign, bound in bounds(wanted))
 

@@ -33,7 +33,7 @@ def trace_of(run: Run, *, id: str, output: Json = None) -> Trace:  # noqa: A002 
         else:
             losses.append(f"the call at {exchange.start} ({exchange.call.boundary}) is neither a model's nor a tool's")
     found, missing = assembled(called(steps))
-    outcome, facts = run.header.outcome, annotations(run)
+    outcome, facts = run.header.outcome, said(run)
     fault = None
     if outcome.get("status") == "failed" and outcome.get("type") != VERDICT:
         fault = Fault(str(outcome.get("type", "")), str(outcome.get("message", "")))
@@ -67,7 +67,7 @@ def called(steps: list[Step]) -> list[Step]:
     ]
 
 
-def annotations(run: Run) -> JsonObject:
+def said(run: Run) -> JsonObject:
     """What the test has said of its run."""
     facts = run.header.kit.get("annotations")
     return facts if isinstance(facts, dict) else {}
