@@ -98,12 +98,17 @@ def chat(call: ModelCall, losses: dict[str, None]) -> JsonObject:
         "gen_ai.response.id": call.response_id,
         "gen_ai.response.model": call.response_model,
         "openai.response.system_fingerprint": call.fingerprint,
-        **{f"gen_ai.usage.{name}": next((call.usage[o] for o in own if o in call.usage), "") for name, own in USAGE.items()},
+        **{f"gen_ai.usage.{name}": used(call.usage, theirs) for name, theirs in USAGE.items()},
         "gen_ai.input.messages": dense(list(call.messages)),
         "gen_ai.output.messages": dense([call.reply]) if call.reply is not None else "",
         "gen_ai.tool.definitions": dense(list(call.tools)) if call.tools else "",
-    }  # fmt: skip
+    }
     return span(f"{call.operation or 'chat'} {call.model}".strip(), CLIENT, call, told, call.fault)
+
+
+def used(usage: dict[str, int], names: tuple[str, ...]) -> int | None:
+    """The tokens under the first of these names."""
+    return next((usage[name] for name in names if name in usage), None)
 
 
 def tool(run: ToolRun) -> JsonObject:

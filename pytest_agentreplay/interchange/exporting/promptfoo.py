@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TARGET = "promptfoo"
 OUTPUTS = {"contains": "contains", "not_contains": "not-contains", "equals": "equals", "matches": "regex"}
 SEQUENCES = {"equal": "exact", "subsequence": "in_order"}
-PLAIN_PATH = re.compile(r"\$((?:\.[A-Za-z_]\w*)+)")
+PLAIN_PATH = re.compile(r"(?:\$\.)?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 """Names that some reader of YAML takes for something else."""
 USED, UNUSED = "trajectory:tool-used", "not-trajectory:tool-used"
@@ -107,7 +107,7 @@ def nested(paths: Iterable[tuple[str, Json]]) -> JsonObject:
         match = PLAIN_PATH.fullmatch(path)
         if match is None or isinstance(value, dict):
             return {}
-        *above, last = match[1][1:].split(".")
+        *above, last = match[1].split(".")
         inside = found
         for name in above:
             inside = inside.setdefault(name, {})  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""A case as a pytest file: what went wrong and what is desired as plain assertions on the run, for people to go on with.
+"""A case as a pytest file: what went wrong and what is desired, as plain assertions for people to go on with.
 
 The file reads the frozen run. What is desired does not hold there yet, so that test is expected to fail; whoever gives
 it a run of today's agent takes the mark off.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.exporting.subject import Subject, Wanted
 
 TARGET = "the pytest file"
-NAMED = re.compile(r"\$\.(\w+)")
+NAMED = re.compile(r"(?:\$\.)?(\w+)")
 IMPORTS = {"import re\n": "re.search(", "from collections import Counter\n": "Counter("}
 """What is imported where the tests hold the text behind it."""
 HEAD = '''"""{title}
@@ -115,6 +115,8 @@ def assertions(word: str, wanted: Json) -> Iterator[str]:
             for order, names in wanted.items():
                 if isinstance(names, list) and all(isinstance(name, str) for name in names):
                     yield f"run.assert_tool_calls({names!r}, order={order!r})"
+        case "repeated_call", str():
+            yield from assertions(word, {"name": wanted})
         case "repeated_call", {"name": str() as tool, **more}:
             yield f"same = Counter(repr(call.arguments) for call in calls(run, {tool!r}))"
             yield f"assert max(same.values(), default=0) >= {more.get('at_least', 2)!r}"
