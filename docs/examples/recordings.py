@@ -11,22 +11,22 @@ import examples.search.broken
 
 
 def said(text):
-    """What a user says, as an agent's input."""
-    return {"messages": [{"role": "user", "content": text}]}
+    """What a user says, as messages."""
+    return [{"role": "user", "content": text}]
 
 
 def test_orders(agentreplay):
     """A customer is told of a stranger's order."""
     given = {"question": "Hello, I am J. Müller. Where is my order?", "user_id": "u-7"}
     agentreplay.annotate(input={"arguments": given})
-    answer = examples.orders.broken.answer({"arguments": given})
+    answer = examples.orders.broken.answer(**given)
     assert "Lindenweg" not in answer
 
 
 def test_search(agentreplay):
     """A search that fails is made until no step is left."""
     given = said("How do I reset the router?")
-    agentreplay.annotate(input=given)
+    agentreplay.annotate(input={"messages": given})
     examples.search.broken.answer(given)
 
 
@@ -34,14 +34,14 @@ def test_prices(agentreplay, time_machine):
     """At three in the afternoon the quota is used up; a refusal that breaks off is taken for a price."""
     time_machine.move_to("2026-11-19T15:00:00+00:00")
     given = said("What does the K-9 cost?")
-    agentreplay.annotate(input=given)
+    agentreplay.annotate(input={"messages": given})
     assert "EUR 12" not in examples.prices.broken.answer(given)
 
 
 def test_refund(agentreplay):
     """The customer is told of a refund that was refused."""
     given = said("Please refund order A-1001, it arrived broken.")
-    agentreplay.annotate(input=given)
+    agentreplay.annotate(input={"messages": given})
     assert "I have refunded" not in examples.refund.broken.answer(given)
 
 
@@ -49,5 +49,5 @@ def test_sales(agentreplay, time_machine):
     """Half an hour after midnight the shop is told of yesterday."""
     time_machine.move_to("2026-02-28T23:30:00+00:00")
     given = said("How many sales today?")
-    agentreplay.annotate(input=given)
+    agentreplay.annotate(input={"messages": given})
     assert "412" not in examples.sales.broken.answer(given)

@@ -4,10 +4,9 @@ from examples.chat import ask, told, wanted
 from examples.orders.tools import PROMPT, TOOLS, lookup_orders
 
 
-def answer(given: dict) -> str:
+def answer(question: str, user_id: str) -> str:
     """Answer the question of a customer who is logged in."""
-    asked = given["arguments"]
-    messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": asked["question"]}]
+    messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": question}]
     while (reply := ask(messages, TOOLS)).tool_calls:
         messages.append(reply)
         for call in reply.tool_calls:

@@ -6,15 +6,14 @@ from examples.chat import ask, told, wanted
 from examples.orders.tools import PROMPT, TOOLS, lookup_orders
 
 
-def answer(given: dict) -> str:
+def answer(question: str, user_id: str) -> str:
     """Answer the question of a customer who is logged in."""
-    asked = given["arguments"]
-    messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": asked["question"]}]
+    messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": question}]
     own = {}
     while (reply := ask(messages, TOOLS)).tool_calls:
         messages.append(reply)
         for call in reply.tool_calls:
-            orders = lookup_orders(**wanted(call), user_id=asked["user_id"])
+            orders = lookup_orders(**wanted(call), user_id=user_id)
             own |= {order["order_id"]: order for order in orders}
             messages.append(told(call, orders))
     if {*re.findall(r"A-\d+", reply.content)} <= {*own}:

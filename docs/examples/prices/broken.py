@@ -12,9 +12,9 @@ def price(sku: str) -> float:
     return float(re.search(r'"price": ([\d.]+)', body)[1])
 
 
-def answer(given: dict) -> str:
-    """Answer the last of the messages."""
-    messages = [{"role": "system", "content": PROMPT}, *given["messages"]]
+def answer(messages: list[dict]) -> str:
+    """Answer the last message."""
+    messages = [{"role": "system", "content": PROMPT}, *messages]
     while (reply := ask(messages, TOOLS)).tool_calls:
         messages.append(reply)
         for call in reply.tool_calls:

@@ -15,9 +15,9 @@ TOOLS = [
 MODEL = {"model": "gpt-4o-mini", "temperature": 0.2, "max_tokens": 256, "seed": 7}
 
 
-def answer(given: dict) -> str:
-    """Answer the last of the messages."""
-    messages = [{"role": "system", "content": PROMPT}, *given["messages"]]
+def answer(messages: list[dict]) -> str:
+    """Answer the last message."""
+    messages = [{"role": "system", "content": PROMPT}, *messages]
     while (reply := ask(messages, TOOLS, **MODEL)).tool_calls:
         messages.append(reply)
         for call in reply.tool_calls:

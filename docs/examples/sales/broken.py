@@ -6,9 +6,9 @@ from examples.chat import ask, told
 from examples.sales.tools import PROMPT, TOOLS, sales_on
 
 
-def answer(given: dict) -> str:
-    """Answer the last of the messages."""
-    messages = [{"role": "system", "content": PROMPT}, *given["messages"]]
+def answer(messages: list[dict]) -> str:
+    """Answer the last message."""
+    messages = [{"role": "system", "content": PROMPT}, *messages]
     while (reply := ask(messages, TOOLS)).tool_calls:
         messages.append(reply)
         for call in reply.tool_calls:

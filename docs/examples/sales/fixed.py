@@ -6,9 +6,9 @@ from examples.chat import ask
 from examples.sales.tools import BERLIN, PROMPT, TOOLS, sales_on
 
 
-def answer(given: dict) -> str:
-    """Answer the last of the messages."""
-    reply = ask([{"role": "system", "content": PROMPT}, *given["messages"]], TOOLS)
+def answer(messages: list[dict]) -> str:
+    """Answer the last message."""
+    reply = ask([{"role": "system", "content": PROMPT}, *messages], TOOLS)
     if not reply.tool_calls:
         return reply.content
     found = sales_on(datetime.now(BERLIN).date().isoformat())

@@ -10,9 +10,9 @@ class StepLimit(Exception):
     """The agent came to no end."""
 
 
-def answer(given: dict) -> str:
-    """Answer the last of the messages."""
-    messages = [{"role": "system", "content": PROMPT}, *given["messages"]]
+def answer(messages: list[dict]) -> str:
+    """Answer the last message."""
+    messages = [{"role": "system", "content": PROMPT}, *messages]
     for _ in range(STEPS):
         reply = ask(messages, TOOLS)
         if not reply.tool_calls:

@@ -6,9 +6,9 @@ from examples.chat import ask, told, wanted
 from examples.search.tools import PROMPT, TOOLS, SearchDown, search
 
 
-def answer(given: dict) -> str:
-    """Answer the last of the messages."""
-    messages = [{"role": "system", "content": PROMPT}, *given["messages"]]
+def answer(messages: list[dict]) -> str:
+    """Answer the last message."""
+    messages = [{"role": "system", "content": PROMPT}, *messages]
     failed = Counter()
     while (reply := ask(messages, TOOLS)).tool_calls:
         messages.append(reply)
