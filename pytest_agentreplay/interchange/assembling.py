@@ -7,6 +7,7 @@ call of a tool that nobody answered stays without a result, and is named among w
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.chains import Link
     from pytest_agentreplay.interchange.trace import Step, Trace
 
+_LIMITS = re.compile(r"(?i)recursion|max_?(turn|iter|step|round)|(?<!rate)(?<!rate_)limit_?(?:error|exceeded|reached)")
+
 
 def whole(trace: Trace) -> Trace:
-    """The trace with all that its steps tell of each other: results, arguments, input, output, losses, missing."""
+    """The trace with all that its steps tell of each other: results, arguments, input, output, limits, what is missing."""
     steps, missing = assembled(trace.steps)
     calls = [step for step in steps if isinstance(step, ModelCall)]
     return replace(
@@ -34,6 +37,7 @@ def whole(trace: Trace) -> Trace:
         steps=steps,
         input=_input(calls) if trace.input is None else trace.input,
         output=_output(calls) if trace.output is None else trace.output,
+        limits=trace.limits or _limit(trace.fault),
         losses=(*trace.losses, *rewritten(steps)),
         missing=(*trace.missing, *missing),
     )
@@ -177,6 +181,12 @@ def _missing(steps: Iterable[Step]) -> Iterable[str]:
             yield f"messages of model call {counted[name]}"
         elif step.reply is None and step.fault is None:
             yield f"reply of model call {counted[name]}"
+
+
+def _limit(fault: Fault | None) -> str:
+    """The class of an error that says how far an agent may go; what a provider allows in a minute is another thing."""
+    found = fault is not None and _LIMITS.search(fault.type)
+    return fault.type.rpartition(".")[2] if fault is not None and found else ""
 
 
 def _input(calls: Sequence[ModelCall]) -> Json:

@@ -49,7 +49,10 @@ def formats() -> tuple[Format, ...]:
 
 def _read(group: list[tuple[Format, Opened]]) -> Iterable[Trace]:
     (chosen, first), *rest = sorted(group, key=lambda one: one[0].rank)
-    found = list(chosen.read(first, tuple(held for _, held in rest)))
+    try:
+        found = list(chosen.read(first, tuple(held for _, held in rest)))
+    except RecursionError:
+        raise TraceError("is nested too deeply to be read", file=first.file) from None
     if not found:
         raise TraceError(f"holds no run ({chosen.title})", file=first.file)
     for trace in found:

@@ -23,6 +23,7 @@ KNOBS = ("temperature", "max_tokens", "seed")
 
 REFUND: dict[str, Any] = {
     "name": "refund-agent",
+    "status": "ok",
     "user": "u-7",
     "session": "conv-42",
     "tenant": "acme",
@@ -57,7 +58,10 @@ def refund_facts(trace: Trace) -> dict[str, Any]:
     calls = trace.model_calls
     before = [0, *(len(_said(call.messages)) for call in calls)]
     return {
-        **{name: getattr(trace, name) for name in ("name", "user", "session", "tenant", "tags", "input", "output")},
+        **{
+            name: getattr(trace, name)
+            for name in ("name", "status", "user", "session", "tenant", "tags", "input", "output")
+        },
         "model": {call.model for call in calls},
         "response_model": {call.response_model for call in calls},
         "knobs": [{name: call.parameters[name] for name in KNOBS if name in call.parameters} for call in calls],

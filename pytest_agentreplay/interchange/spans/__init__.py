@@ -1,10 +1,64 @@
-"""Span trees, whatever instrumentation wrote them."""
+"""Span trees, whatever instrumentation wrote them and whatever file they are in.
+
+span, dotted                             the nouns, and their attributes by dotted names
+otlp, listed, insights                   files -> spans and events
+events, content                          log records and events -> attributes; messages in any form
+family, genai, openinference,
+traceloop, langfuse, providers, whose    attributes -> model calls, tools, agents, people
+capturing, runs, router                  spans -> traces, or which setting brings what is missing
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.spans import insights, listed, router
 
-FORMATS: tuple[Format, ...] = ()
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import Trace
+
+
+def _otlp(name: str, title: str, rank: float) -> Format:
+    def fits(opened: Opened) -> bool:
+        return router.family(opened) == name
+
+    return Format(name, f"OTLP JSON, {title}", rank, fits, partial(_read_otlp, name), together="otlp")
+
+
+def _read_otlp(name: str, opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
+    return router.read(name, opened, beside)
+
+
+def _listed(name: str, title: str, rank: float, fits: Callable[[Opened], bool]) -> Format:
+    return Format(name, title, rank, fits, partial(_read_listed, name), together=name)
+
+
+def _read_listed(name: str, opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
+    return listed.read(name, opened, beside)
+
+
+def _read_insights(opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
+    return insights.read("appinsights", opened, beside)
+
+
+FORMATS: tuple[Format, ...] = (
+    _otlp("otlp-langfuse", "attributes of Langfuse", 2.0),
+    _otlp("otlp-openinference", "attributes of OpenInference", 2.1),
+    _otlp("otlp-openllmetry", "attributes of OpenLLMetry (Traceloop)", 2.2),
+    _otlp(router.PROMPTLAYER, "attributes of PromptLayer", 2.3),
+    _otlp(router.GENAI, "OpenTelemetry GenAI spans", 2.4),
+    _otlp(router.EVENTS, "OpenTelemetry GenAI log records", 2.5),
+    Format("otlp-protobuf", "OTLP protobuf", 2.9, router.is_protobuf, router.refuse_protobuf),
+    _listed("phoenix-spans", "spans of Phoenix's REST API", 3.0, listed.is_page),
+    Format("phoenix-traces", "traces of Phoenix's REST API", 3.1, listed.is_trace_list, listed.refuse_traces),
+    _listed("foundry-spans", "spans of Azure AI Foundry", 3.9, listed.is_foundry),
+    _listed("openinference-spans", "a list of OpenInference spans", 4.0, listed.is_list),
+    _listed("otel-console", "OpenTelemetry's console exporter", 5.0, listed.is_console),
+    Format("appinsights", "Azure Application Insights", 6.0, insights.fits, _read_insights, together="appinsights"),
+)
+"""The formats of this room, by rank."""

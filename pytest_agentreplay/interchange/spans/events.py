@@ -1,0 +1,115 @@
+"""Log records and span events that hold what was said, as the attributes that their span would have had.
+
+The conventions once wrote one event a message (`gen_ai.user.message` ... `gen_ai.choice`); now one record has all of a
+call (`gen_ai.client.inference.operation.details`). Some instrumentations keep such events in an attribute of the span.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects import genai
+from pytest_agentreplay.dialects.loose import obj, objects, string
+from pytest_agentreplay.interchange.spans.dotted import text
+from pytest_agentreplay.interchange.spans.span import Event, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+
+DETAILS = "gen_ai.client.inference.operation.details"
+CHOICE = "gen_ai.choice"
+_MESSAGE = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
+_KEPT = ("events", "all_messages_events")
+_SAID = ("role", "content", "parts", "tool_calls", "id", "name")
+_CONTENT = {"gen_ai.content.prompt": "gen_ai.prompt", "gen_ai.content.completion": "gen_ai.completion"}
+
+
+def tells(event: Event) -> bool:
+    """Whether an event says something of a model call."""
+    return event.name in {DETAILS, CHOICE, *_MESSAGE, *_CONTENT}
+
+
+def joined(spans: Iterable[Span], records: Iterable[Event]) -> list[Span]:
+    """The spans with what their events and the records of them tell; of a record without its span, a span is made."""
+    told: defaultdict[tuple[str, str], list[Event]] = defaultdict(list)
+    for record in records:
+        if tells(record):
+            told[record.trace, record.span].append(record)
+    found = []
+    for span in spans:
+        own = [*told.pop((span.trace, span.id), ()), *filter(tells, span.events)] or _kept(span.attributes)
+        found.append(replace(span, attributes=_attributes(own) | span.attributes) if own else span)
+    return [*found, *(made for (trace, known), group in told.items() for made in _made(trace, known, group))]
+
+
+def _made(trace: str, known: str, group: list[Event]) -> list[Span]:
+    """A span for records alone; records that name none are one call each."""
+    if not known:
+        details = [event for event in group if event.name == DETAILS]
+        return [_alone(trace, f"{number}", [event]) for number, event in enumerate(details, 1)]
+    return [_alone(trace, known, group)]
+
+
+def _alone(trace: str, known: str, group: list[Event]) -> Span:
+    times = [event.at for event in group if event.at is not None]
+    plain: JsonObject = {"gen_ai.operation.name": "chat"}
+    for event in group:
+        plain |= {name: value for name, value in event.attributes.items() if name.startswith("gen_ai.")}
+    return Span(
+        trace=trace,
+        id=known,
+        started=min(times, default=None),
+        ended=max(times, default=None),
+        attributes=plain | _attributes(group),
+    )
+
+
+def _attributes(events: Iterable[Event]) -> JsonObject:
+    found: JsonObject = {}
+    asked: list[Json] = []
+    told: list[Json] = []
+    ordered = sorted(events, key=lambda event: event.at or 0)
+    for event in ordered:
+        if event.name == DETAILS:
+            found |= event.attributes
+        elif event.name in _CONTENT:
+            name = _CONTENT[event.name]
+            found |= {name: event.attributes[name]} if name in event.attributes else {}
+        elif event.name == CHOICE and (message := _choice(_body(event))):
+            told.append(message)
+        elif (role := _MESSAGE.get(event.name)) and (message := _said(_body(event), role)):
+            asked.append(message)
+    found |= {"gen_ai.input.messages": asked} if asked else {}
+    found |= {"gen_ai.output.messages": told} if told else {}
+    return found
+
+
+def _body(event: Event) -> JsonObject:
+    """What the event says: its body, or JSON in an attribute, or the attributes themselves."""
+    written = genai.parsed(text(event.attributes, "gen_ai.event.content"))
+    return obj(event.body) or obj(written) or {name: genai.parsed(value) for name, value in event.attributes.items()}
+
+
+def _said(body: JsonObject, role: str) -> JsonObject | None:
+    """A message; None where content was not captured."""
+    told = {name: body[name] for name in _SAID if body.get(name) is not None}
+    calls = [call for call in objects(told.get("tool_calls")) if "arguments" in obj(call.get("function"))]
+    if not calls and not told.get("content") and not told.get("parts"):
+        return None
+    return {"role": role, **told}
+
+
+def _choice(body: JsonObject) -> JsonObject | None:
+    message = obj(body.get("message")) or {name: body.get(name) for name in ("content", "tool_calls", "parts")}
+    told = _said(message, "assistant")
+    return told and {**told, "finish_reason": string(body.get("finish_reason"))}
+
+
+def _kept(attributes: JsonObject) -> list[Event]:
+    """The events that an instrumentation wrote into one attribute of the span."""
+    kept = [one for name in _KEPT for one in objects(genai.parsed(attributes.get(name)))]
+    return [Event(name=string(one.get("event.name")), body=one) for one in kept]

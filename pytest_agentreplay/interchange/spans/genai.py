@@ -1,0 +1,149 @@
+"""Attributes of the OTel GenAI conventions, old and new names alike: `gen_ai.*`.
+
+The messages stand in attributes as JSON text or as real arrays; where log records hold them, `events` has put them into
+the attributes of their span before this reads it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects import genai
+from pytest_agentreplay.dialects.loose import arr, counts, string, unique
+from pytest_agentreplay.interchange.spans import content
+from pytest_agentreplay.interchange.spans.dotted import at, text, tree, under
+from pytest_agentreplay.interchange.spans.family import Family, placed
+from pytest_agentreplay.interchange.spans.providers import dialect, finish_reason, number, parameters
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.spans.family import Kind
+    from pytest_agentreplay.interchange.spans.span import Span
+
+_MODEL = {"chat", "generate_content", "text_completion", "completion"}
+_AGENT = {"invoke_agent", "invoke_workflow", "create_agent"}
+_PROVIDER = ("gen_ai.provider.name", "gen_ai.system")
+_NO_PARAMETER = {"model", "stream", "is_stream"}
+_USAGE = {
+    "input_tokens": ("input_tokens", "prompt_tokens"),
+    "output_tokens": ("output_tokens", "completion_tokens"),
+    "cache_read.input_tokens": ("cache_read.input_tokens", "cache_read_input_tokens"),
+    "cache_creation.input_tokens": (
+        *("cache_creation.input_tokens", "cache_write.input_tokens", "cache_creation_input_tokens"),
+    ),
+    "reasoning.output_tokens": ("reasoning.output_tokens", "reasoning_tokens"),
+}
+
+
+def kind(span: Span) -> Kind:
+    """By the operation; before there was one, by the attributes that only one kind has."""
+    held = span.attributes
+    operation = text(held, "gen_ai.operation.name", "llm.request.type")
+    if operation == "execute_tool":
+        return "tool"
+    if operation in _MODEL:
+        return "model"
+    if operation in _AGENT:
+        return "agent"
+    if operation:
+        return "other"
+    if text(held, "gen_ai.tool.name"):
+        return "tool"
+    if text(held, "gen_ai.request.model") and text(held, *_PROVIDER):
+        return "model"
+    return "agent" if text(held, "gen_ai.agent.name", "gen_ai.workflow.name") else ""
+
+
+def model_call(span: Span) -> ModelCall:
+    """A model call; its messages are empty where capturing them was off."""
+    held = span.attributes
+    provider = text(held, *_PROVIDER)
+    spoken = dialect(provider, text(held, "openai.api.type", "gen_ai.openai.api.type"))
+    told = _whole(tree(held, "gen_ai.output.messages", "gen_ai.completion"))
+    reasons = _finish_reasons(held, told, spoken)
+    asked = _whole(tree(held, "gen_ai.input.messages", "gen_ai.prompt"))
+    return ModelCall(
+        provider=provider,
+        dialect=spoken,
+        operation=text(held, "gen_ai.operation.name", "llm.request.type") or "chat",
+        model=text(held, "gen_ai.request.model", "gen_ai.response.model"),
+        parameters=parameters(spoken, _parameters(held)),
+        messages=genai.joined(
+            (*content.instructions(tree(held, "gen_ai.system_instructions")), *content.messages(asked))
+        ),
+        tools=tools(tree(held, "gen_ai.tool.definitions", "gen_ai.request.tools", "llm.request.functions")),
+        reply=content.reply(told, next(iter(reasons), "")),
+        response_model=text(held, "gen_ai.response.model"),
+        response_id=text(held, "gen_ai.response.id"),
+        fingerprint=text(held, "openai.response.system_fingerprint", "gen_ai.openai.response.system_fingerprint"),
+        finish_reasons=reasons,
+        usage=_usage(held),
+        stream=str(at(held, "gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming")).lower() == "true",
+        **placed(span),
+    )
+
+
+def tools(found: Json) -> tuple[JsonObject, ...]:
+    """Tool definitions, a list or each in a text of its own."""
+    return genai.tools([genai.parsed(one) for one in arr(found)])
+
+
+def tool_run(span: Span) -> ToolRun:
+    """The execution of a tool. Arguments and result are there only where capturing them was on."""
+    held = span.attributes
+    result = at(held, "gen_ai.tool.call.result", "gen_ai.tool.output", "tool_response")
+    named = text(held, "gen_ai.tool.name") or span.name.removeprefix("execute_tool").strip()
+    return ToolRun(
+        name=named,
+        call_id=text(held, "gen_ai.tool.call.id"),
+        arguments=tree(held, "gen_ai.tool.call.arguments", "gen_ai.tool.input", "tool_arguments"),
+        result=UNKNOWN if result is None else genai.parsed(result),
+        **placed(span),
+    )
+
+
+def ends(span: Span) -> tuple[Json, Json]:
+    """The text with which an agent was asked, and that of its answer."""
+    asked = content.messages(tree(span.attributes, "gen_ai.input.messages"))
+    told = content.reply(tree(span.attributes, "gen_ai.output.messages"))
+    return _only_text(asked[-1:]), _only_text([told] if told else [])
+
+
+def _whole(found: Json) -> Json:
+    """Messages, unless an exporter cut them short."""
+    return None if content.cut_short(found) else found
+
+
+def _only_text(messages: tuple[JsonObject, ...] | list[JsonObject]) -> Json:
+    spoken = [part for message in messages for part in arr(message["parts"]) if isinstance(part, dict)]
+    if not spoken or any(part["type"] not in {"text", "reasoning"} for part in spoken):
+        return None
+    return "\n".join(string(part["content"]) for part in spoken if part["type"] == "text") or None
+
+
+def _parameters(held: JsonObject) -> JsonObject:
+    given = under(held, "gen_ai.request.") | under(held, "gen_ai.openai.request.") | under(held, "openai.request.")
+    return {name: number(value) for name, value in given.items() if name not in _NO_PARAMETER}
+
+
+def _finish_reasons(held: JsonObject, told: Json, spoken: str) -> tuple[str, ...]:
+    listed = content.words(tree(held, "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason"))
+    listed = listed or tuple(string(one.get("finish_reason")) for one in arr(told) if isinstance(one, dict))
+    return unique(finish_reason(spoken, word) for word in listed)
+
+
+def _usage(held: JsonObject) -> dict[str, int]:
+    return counts(
+        (name, number(at(held, *(f"gen_ai.usage.{word}" for word in words)))) for name, words in _USAGE.items()
+    )
+
+
+GENAI = Family(
+    *("genai", kind, model_call, tool_run, ends),
+    losses=(
+        "arguments are parsed values, their text and the order of their names are lost",
+        "of tool definitions name, description and parameters are kept (not `strict`)",
+        "response_format, tool_choice, log probabilities and headers are not recorded",
+    ),
+)

@@ -1,0 +1,159 @@
+"""Attributes of OpenInference, which Phoenix and Arize read: `openinference.span.kind`, `input.value`, `llm.*`.
+
+Most instrumentations write the whole request into `input.value` and the whole reply into `output.value`, as JSON. Where
+they do, nothing of the bodies is lost; else the attributes spread over `llm.input_messages.0.message.role` tell them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects import genai
+from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string
+from pytest_agentreplay.interchange.spans import content
+from pytest_agentreplay.interchange.spans.dotted import at, text, tree
+from pytest_agentreplay.interchange.spans.family import Family, placed
+from pytest_agentreplay.interchange.spans.genai import tools
+from pytest_agentreplay.interchange.spans.providers import dialect, parameters
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
+from pytest_agentreplay.interchange.wire import json_call
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.spans.family import Kind
+    from pytest_agentreplay.interchange.spans.span import Span
+
+_KINDS: dict[str, Kind] = {"LLM": "model", "TOOL": "tool", "AGENT": "agent", "CHAIN": "agent"}
+_USAGE = {
+    "input_tokens": "llm.token_count.prompt",
+    "output_tokens": "llm.token_count.completion",
+    "cache_read.input_tokens": "llm.token_count.prompt_details.cache_read",
+    "cache_creation.input_tokens": "llm.token_count.prompt_details.cache_write",
+    "reasoning.output_tokens": "llm.token_count.completion_details.reasoning",
+}
+
+
+def kind(span: Span) -> Kind:
+    """By the kind that the span says it is."""
+    told = text(span.attributes, "openinference.span.kind").upper()
+    return _KINDS.get(told, "other") if told else ""
+
+
+def model_call(span: Span) -> ModelCall:
+    """A model call, from its whole bodies where the span holds them."""
+    held = span.attributes
+    body, told = tree(held, "input.value"), tree(held, "output.value")
+    spread = _spread(span)
+    spoken = _spoken(body, told)
+    if not spoken:
+        return spread
+    whole = json_call(spoken, body, told, **placed(span))
+    return replace(
+        whole,
+        provider=spread.provider or whole.provider,
+        response_model=whole.response_model or spread.response_model,
+        usage=whole.usage or spread.usage,
+        status=200 if whole.response else 0,
+    )
+
+
+def tool_run(span: Span) -> ToolRun:
+    """The execution of a tool."""
+    held = span.attributes
+    given = _value(held, "input")
+    arguments = given if isinstance(given, dict) else tree(held, "tool.parameters")
+    result = _value(held, "output")
+    return ToolRun(
+        name=text(held, "tool.name", "tool_call.function.name") or span.name,
+        call_id=text(held, "tool_call.id", "tool.id"),
+        arguments=given if arguments is None else arguments,
+        result=UNKNOWN if result is None else result,
+        **placed(span),
+    )
+
+
+def ends(span: Span) -> tuple[Json, Json]:
+    """What went into the agent and came out, as its span says."""
+    return _value(span.attributes, "input"), _value(span.attributes, "output")
+
+
+def _value(held: JsonObject, which: str) -> Json:
+    """A value that is JSON where its type says so, or where nothing is said and it is an object or a list."""
+    found = at(held, f"{which}.value")
+    if found == content.REDACTED:
+        return None
+    parsed = genai.parsed(found)
+    said = text(held, f"{which}.mime_type")
+    return parsed if "json" in said or (not said and isinstance(parsed, dict | list)) else found
+
+
+def _spread(span: Span) -> ModelCall:
+    """The call by the attributes that stand apart."""
+    held = span.attributes
+    provider = text(held, "llm.provider", "llm.system")
+    spoken = dialect(provider)
+    given = obj(tree(held, "llm.invocation_parameters"))
+    reason = text(held, "llm.finish_reason")
+    return ModelCall(
+        provider=provider,
+        dialect=spoken,
+        model=string(given.get("model")) or text(held, "llm.model_name"),
+        parameters=parameters(spoken, rest(given, "model", "messages", "tools", "stream")),
+        messages=content.messages([_message(one) for one in _listed(held, "llm.input_messages", "message")]),
+        tools=tools([one.get("json_schema") for one in _listed(held, "llm.tools", "tool")]),
+        reply=content.reply([_message(one) for one in _listed(held, "llm.output_messages", "message")], reason),
+        response_model=text(held, "llm.model_name"),
+        response_id=string(obj(tree(held, "output.value")).get("id")),
+        finish_reasons=(reason,) if reason else (),
+        usage=counts((name, at(held, where)) for name, where in _USAGE.items()),
+        stream=given.get("stream") is True,
+        **placed(span),
+    )
+
+
+def _listed(held: JsonObject, name: str, inner: str) -> list[JsonObject]:
+    return [obj(one.get(inner)) for one in objects(tree(held, name))]
+
+
+def _message(one: JsonObject) -> JsonObject | None:
+    """A message of the attributes as one of a chat; None for one that was hidden."""
+    blocks = [obj(block.get("message_content")) for block in objects(one.get("contents"))]
+    calls = [obj(call.get("tool_call")) for call in objects(one.get("tool_calls"))]
+    said = one.get("content") or [block for block in map(_block, blocks) if block] or None
+    if not calls and said in (None, content.REDACTED):
+        return None
+    return {
+        **{name: one[name] for name in ("role", "tool_call_id", "name") if one.get(name)},
+        "content": said,
+        **({"tool_calls": [*calls]} if calls else {}),
+    }
+
+
+def _block(block: JsonObject) -> Json:
+    words = block.get("text")
+    return {"type": "text", "text": words} if isinstance(words, str) else block
+
+
+def _spoken(body: Json, told: Json) -> str:
+    """The API whose whole request and reply these are; "" where they are something else."""
+    asked, answered = obj(body), obj(told)
+    if told is not None and not answered:
+        return ""
+    if isinstance(asked.get("contents"), list) and ("candidates" in answered or not answered):
+        return "gemini" if string(asked.get("model")) else ""
+    if not string(asked.get("model")):
+        return ""
+    if answered.get("object") == "response" or ("input" in asked and not answered):
+        return "openai_responses"
+    if not all("role" in one for one in objects(asked.get("messages"))) or not arr(asked.get("messages")):
+        return ""
+    if isinstance(answered.get("choices"), list) or (not answered and "max_tokens" not in asked):
+        return "openai_chat"
+    return "anthropic" if answered.get("type") == "message" else ""
+
+
+OPENINFERENCE = Family(
+    *("openinference", kind, model_call, tool_run, ends),
+    losses=("headers, request ids and the bytes of bodies are not recorded",),
+)

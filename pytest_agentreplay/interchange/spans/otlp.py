@@ -1,0 +1,167 @@
+"""OTLP in JSON: resource spans and resource logs as spans and events.
+
+Written by the rules of the protocol (ids in hex, numbers of 64 bits as texts, enums as numbers), by naive converters of
+its messages (ids in base64, enums by name), or by Phoenix (names in snake case, every kind of a value there as null).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.interchange.moments import nanoseconds
+from pytest_agentreplay.interchange.spans.span import Event, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Literal
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+
+SPANS = ("resourceSpans", "resource_spans", "batches")
+LOGS = ("resourceLogs", "resource_logs")
+_SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "scopeLogs", "scope_logs")
+_RECORDS = ("spans", "logRecords", "log_records")
+_HEX = re.compile("[0-9a-f]+")
+_ID_BYTES = (16, 8)
+_STATUS: dict[Json, Literal["ok", "error"]] = {
+    1: "ok",
+    "STATUS_CODE_OK": "ok",
+    "OK": "ok",
+    2: "error",
+    "STATUS_CODE_ERROR": "error",
+    "ERROR": "error",
+}
+
+
+def batches(rows: Iterable[Json], names: Iterable[str]) -> Iterator[JsonObject]:
+    """The resource spans, or logs, in the rows of a file: on the top, in a list, or under `trace`."""
+    for row in rows:
+        for one in objects(row) if isinstance(row, list) else [obj(row)]:
+            held = obj(one.get("trace")) or one
+            for name in names:
+                yield from objects(held.get(name))
+
+
+def spans(rows: Iterable[Json]) -> Iterator[Span]:
+    """Every span in the rows of a file."""
+    for resource, scope, record in _records(batches(rows, SPANS)):
+        yield span(record, resource=resource, scope=scope)
+
+
+def logs(rows: Iterable[Json]) -> Iterator[Event]:
+    """Every log record in the rows of a file."""
+    for _, _, record in _records(batches(rows, LOGS)):
+        attributes = values(record.get("attributes"))
+        yield Event(
+            name=string(_field(record, "eventName")) or string(attributes.get("event.name")),
+            attributes=attributes,
+            body=value(record.get("body")),
+            at=nanoseconds(_field(record, "timeUnixNano")) or nanoseconds(_field(record, "observedTimeUnixNano")),
+            trace=identity(_field(record, "traceId")),
+            span=identity(_field(record, "spanId")),
+        )
+
+
+def span(record: JsonObject, *, resource: JsonObject | None = None, scope: JsonObject | None = None) -> Span:
+    """One span of the protocol."""
+    status = obj(record.get("status"))
+    return Span(
+        id=identity(_field(record, "spanId")),
+        trace=identity(_field(record, "traceId")),
+        parent=identity(_field(record, "parentSpanId")),
+        name=string(record.get("name")),
+        started=nanoseconds(_field(record, "startTimeUnixNano")),
+        ended=nanoseconds(_field(record, "endTimeUnixNano")),
+        status=outcome(status.get("code")),
+        message=string(status.get("message")),
+        attributes=values(record.get("attributes")),
+        events=tuple(
+            Event(
+                name=string(event.get("name")),
+                attributes=values(event.get("attributes")),
+                at=nanoseconds(_field(event, "timeUnixNano")),
+            )
+            for event in objects(record.get("events"))
+        ),
+        resource=resource or {},
+        scope=string((scope or {}).get("name")),
+        version=string((scope or {}).get("version")),
+    )
+
+
+def outcome(code: Json) -> Literal["ok", "error", ""]:
+    """A status by its number or any of its names."""
+    return _STATUS.get(code, "") if isinstance(code, int | str) else ""
+
+
+def identity(found: Json) -> str:
+    """An id in lower-case hex, from hex or base64; "" for none, and for one of nothing but zeros."""
+    text = string(found).removeprefix("0x")
+    lowered = text.lower()
+    if len(lowered) not in (2 * size for size in _ID_BYTES) or not _HEX.fullmatch(lowered):
+        lowered = _of_base64(text) or text
+    return lowered if lowered.strip("0") else ""
+
+
+def values(pairs: Json) -> JsonObject:
+    """Attributes as a plain object."""
+    return {string(pair.get("key")): value(pair.get("value")) for pair in objects(pairs)}
+
+
+def value(found: Json) -> Json:
+    """One value of the protocol as plain JSON."""
+    kind, held = next(((_camel(name), one) for name, one in obj(found).items() if one is not None), ("", None))
+    match kind:
+        case "kvlistValue":
+            return values(obj(held).get("values"))
+        case "arrayValue":
+            return [value(one) for one in arr(obj(held).get("values"))]
+        case "intValue":
+            return _whole(held)
+        case "doubleValue":
+            return held if isinstance(held, int | float) and math.isfinite(held) else None
+        case _:
+            return held
+
+
+def _whole(held: Json) -> Json:
+    text = str(held)
+    return int(text) if len(text) <= 20 and re.fullmatch(r"-?[0-9]+", text) else held
+
+
+def _records(found: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject, JsonObject]]:
+    for batch in found:
+        resource = values(obj(batch.get("resource")).get("attributes"))
+        for scoped in (one for name in _SCOPES for one in objects(batch.get(name))):
+            scope = obj(scoped.get("scope")) or obj(scoped.get("instrumentationLibrary"))
+            for record in (one for name in _RECORDS for one in objects(scoped.get(name))):
+                yield resource, scope, record
+
+
+def _field(record: JsonObject, name: str) -> Json:
+    """A field by its name, or by the same in snake case."""
+    found = record.get(name)
+    return found if found is not None else record.get(_snake(name))
+
+
+@cache
+def _snake(name: str) -> str:
+    return re.sub("([A-Z])", lambda match: f"_{match[1].lower()}", name)
+
+
+def _camel(name: str) -> str:
+    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
+
+
+def _of_base64(text: str) -> str:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return ""
+    return data.hex() if len(data) in _ID_BYTES else ""

@@ -1,0 +1,241 @@
+"""Runs out of spans: grouped by trace id over all that was given, in order of their start, each read by its family."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.dialects.loose import unique
+from pytest_agentreplay.errors import TraceError, TraceIncomplete
+from pytest_agentreplay.interchange.assembling import conversations, whole
+from pytest_agentreplay.interchange.spans import capturing, content
+from pytest_agentreplay.interchange.spans.dotted import text
+from pytest_agentreplay.interchange.spans.events import joined
+from pytest_agentreplay.interchange.spans.genai import GENAI
+from pytest_agentreplay.interchange.spans.langfuse import LANGFUSE
+from pytest_agentreplay.interchange.spans.openinference import OPENINFERENCE
+from pytest_agentreplay.interchange.spans.traceloop import OPENLLMETRY
+from pytest_agentreplay.interchange.spans.whose import whose
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.interchange.spans.family import Family, Kind
+    from pytest_agentreplay.interchange.spans.span import Event, Span
+    from pytest_agentreplay.interchange.trace import Step
+
+FAMILIES = (LANGFUSE, OPENINFERENCE, OPENLLMETRY, GENAI)
+"""In the order in which a span is asked whose it is: the one that holds more comes first."""
+
+_NAMES = ("gen_ai.agent.name", "gen_ai.workflow.name", "traceloop.entity.name", "agent.name")
+
+
+def runs(spans: Iterable[Span], events: Iterable[Event], *, called: str, file: str) -> list[Trace]:
+    """Every run of an agent in the spans. Spans of other work are left out; TraceIncomplete where nothing was said."""
+    groups: dict[str, list[Span]] = {}
+    for span in joined(spans, events):
+        groups.setdefault(span.trace, []).append(span)
+    known = [_Tree(group) for group in groups.values()]
+    known = [tree for tree in known if tree.steps]
+    if not known:
+        raise TraceError("holds no model call and no tool: none of its spans is of an agent", file=file)
+    told = [tree for tree in known if tree.told]
+    if not told:
+        raise TraceIncomplete(f"its spans hold no messages: {capturing.advice(known[0].modelling)}", file=file)
+    found = [tree.trace(called) for tree in told if not tree.bare] + _chained(
+        [tree for tree in told if tree.bare], called
+    )
+    if len(told) < len(known):
+        lost = f"{len(known) - len(told)} further runs in the file hold no messages"
+        found[0] = replace(found[0], losses=(*found[0].losses, lost))
+    return sorted(found, key=lambda trace: trace.started or 0)
+
+
+class _Tree:
+    """The spans of one trace, with what each of them is."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        merged: dict[str, Span] = {}
+        for span in spans:
+            merged[span.id] = _merged(merged[span.id], span) if span.id and span.id in merged else span
+        self.spans = sorted(merged.values(), key=lambda span: (span.started or 0, span.ended or 0))
+        self._by_id = {span.id: span for span in self.spans}
+        self._kinds = {span.id: _kind(span) for span in self.spans}
+        self.steps = self._steps()
+        self.modelling = [span for span in self.spans if self._kinds[span.id][1] == "model"] or self.spans
+
+    @property
+    def told(self) -> bool:
+        """Whether anything was captured of what was said."""
+        calls = [step for step in self.steps if isinstance(step, ModelCall)]
+        if calls:
+            return any(call.messages or (call.reply and call.reply["parts"]) for call in calls)
+        return any(
+            step.arguments is not None or step.result != UNKNOWN for step in self.steps if isinstance(step, ToolRun)
+        )
+
+    @property
+    def bare(self) -> bool:
+        """Whether it is a model call alone: nothing was built around the calls, so each of them is a trace."""
+        return len(self.spans) == 1 and isinstance(self.steps[0], ModelCall)
+
+    @property
+    def _roots(self) -> list[str]:
+        return [span.id for span in self.spans if span.parent not in self._by_id]
+
+    def trace(self, called: str) -> Trace:
+        """The run."""
+        roots = [self._by_id[one] for one in self._roots]
+        agents = [span for span in self.spans if self._kinds[span.id][1] == "agent"]
+        root = next((span for span in roots if span in agents), roots[0]) if roots else self.spans[0]
+        asked, told = self._ends(root, agents)
+        first = self.modelling[0]
+        return whole(
+            Trace(
+                source=Source(
+                    format=called,
+                    version=f"{first.scope} {first.version}".strip(),
+                    id=root.trace,
+                    fidelity=_fidelity(self.steps),
+                ),
+                id=root.trace or root.id,
+                name=_name(root, agents),
+                status="error" if root.status == "error" else "ok" if root.ended else "",
+                started=root.started,
+                ended=root.ended,
+                input=asked,
+                output=told,
+                fault=root.fault if self._kinds[root.id][1] not in {"model", "tool"} else None,
+                steps=tuple(self.steps),
+                losses=self._losses(),
+                **whose([root, *(span for span in self.spans if span is not root)]),
+            )
+        )
+
+    def _ends(self, root: Span, agents: Sequence[Span]) -> tuple[Json, Json]:
+        for span in (root, *agents[:1]):
+            family, kind = self._kinds[span.id]
+            if kind == "agent" and family is not None:
+                asked, told = family.ends(span)
+                if asked is not None or told is not None:
+                    return asked, told
+        return None, None
+
+    def _steps(self) -> list[Step]:
+        """The model calls and tools. One that two instrumentations saw, one inside the other, is one step."""
+        found: dict[str, Step] = {}
+        for span in self.spans:
+            family, kind = self._kinds[span.id]
+            if family is None or kind not in {"model", "tool"}:
+                continue
+            step: Step = family.model_call(span) if kind == "model" else family.tool_run(span)
+            step = replace(step, agent=self._agent(span))
+            outer = next((one for one in self._above(span) if one in found and _same(found[one], step)), None)
+            if outer is None:
+                found[span.id] = step
+            else:
+                found[outer] = _richer(found[outer], step)
+        return list(found.values())
+
+    def _above(self, span: Span) -> Iterable[str]:
+        seen = {span.id}
+        while span.parent in self._by_id and span.parent not in seen:
+            span = self._by_id[span.parent]
+            seen.add(span.id)
+            yield span.id
+
+    def _agent(self, span: Span) -> str:
+        own = text(span.attributes, "gen_ai.agent.name")
+        agents = (self._by_id[one] for one in self._above(span) if self._kinds[one][1] == "agent")
+        return own or next((_called(one) for one in agents), "")
+
+    def _losses(self) -> tuple[str, ...]:
+        families = [family for family, kind in self._kinds.values() if family and kind in {"model", "tool"}]
+        others = Counter(
+            text(span.attributes, "openinference.span.kind", "gen_ai.operation.name", "langfuse.observation.type")
+            for span in self.spans
+            if self._kinds[span.id][1] == "other"
+        )
+        cut = [
+            f"{name} of the span {span.name!r} is cut short: the exporter limits the length of a value"
+            for span in self.spans
+            for name, value in span.attributes.items()
+            if name.startswith("gen_ai.") and content.cut_short(value)
+        ]
+        left = [f"{count} spans of the kind {kind} are left out" for kind, count in others.items() if kind]
+        return unique([*(loss for family in families for loss in family.losses), *left, *cut])
+
+
+def _kind(span: Span) -> tuple[Family | None, Kind]:
+    return next(((family, kind) for family in FAMILIES if (kind := family.kind(span))), (None, ""))
+
+
+def _merged(one: Span, other: Span) -> Span:
+    """A span that was exported twice, first when it began."""
+    first, last = (one, other) if (other.ended or 0) >= (one.ended or 0) else (other, one)
+    return replace(last, attributes=first.attributes | last.attributes, events=last.events or first.events)
+
+
+def _same(outer: Step, inner: Step) -> bool:
+    if isinstance(outer, ModelCall):
+        return isinstance(inner, ModelCall)
+    return isinstance(inner, ToolRun) and (
+        outer.name == inner.name or bool(outer.call_id and outer.call_id == inner.call_id)
+    )
+
+
+def _richer(outer: Step, inner: Step) -> Step:
+    """One step of two records of it: whichever says more, filled up by the other."""
+    if isinstance(outer, ToolRun) and isinstance(inner, ToolRun):
+        return replace(
+            outer,
+            call_id=outer.call_id or inner.call_id,
+            arguments=inner.arguments if outer.arguments is None else outer.arguments,
+            result=inner.result if outer.result == UNKNOWN else outer.result,
+            fault=outer.fault or inner.fault,
+        )
+    assert isinstance(outer, ModelCall)
+    assert isinstance(inner, ModelCall)
+    first, second = (inner, outer) if _weight(inner) > _weight(outer) else (outer, inner)
+    unset = [name for name in ModelCall.__dataclass_fields__ if not getattr(first, name)]
+    filled: dict[str, Any] = {name: getattr(second, name) for name in unset}
+    return replace(first, **filled)
+
+
+def _weight(call: ModelCall) -> tuple[bool, int, bool]:
+    return call.request is not None, len(call.messages), call.reply is not None
+
+
+def _fidelity(steps: Iterable[Step]) -> Any:
+    calls = [step for step in steps if isinstance(step, ModelCall)]
+    return "body-json" if calls and all(call.request is not None for call in calls) else "semantic"
+
+
+def _name(root: Span, agents: Sequence[Span]) -> str:
+    return _called(root) if root in agents or not agents else _called(agents[0])
+
+
+def _called(span: Span) -> str:
+    return text(span.attributes, *_NAMES) or span.name
+
+
+def _chained(trees: Sequence[_Tree], called: str) -> list[Trace]:
+    """Runs of model calls that nothing was built around: each goes on from the one whose messages it resends."""
+    ordered = sorted(trees, key=lambda tree: tree.spans[0].started or 0)
+    calls = [step for tree in ordered for step in tree.steps if isinstance(step, ModelCall)]
+    homes = {id(step): tree for tree in ordered for step in tree.steps}
+    found = []
+    for chain in conversations(calls):
+        parts = [homes[id(call)].trace(called) for call in chain]
+        found.append(reduce(_continued, parts) if len(parts) > 1 else parts[0])
+    return found
+
+
+def _continued(run: Trace, further: Trace) -> Trace:
+    steps = (*run.model_calls, *further.model_calls)
+    bare = replace(run, steps=steps, ended=further.ended, input=None, output=None, losses=run.losses, missing=())
+    return whole(replace(bare, status="error" if "error" in {run.status, further.status} else run.status))
