@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.model import Json, JsonObject
 
 Half: TypeAlias = Literal["observed", "desired"]
 """What went wrong, true of the frozen run; what a fixed agent must show."""
 Expect: TypeAlias = Literal["reproduces", "fixed", "cold"]
 Service: TypeAlias = Literal["strict", "position", "arguments", "live"]
 """How a boundary is served: to the same call only; the next of that lane and kind; by declared arguments; for real."""
+
+MOST_ITEMS = 500
+"""Of a list or a mapping in a case file."""
 
 FILE = "case.yaml"
 RUN = "run.snapshot.json"
@@ -51,6 +54,13 @@ class Serving:
         return words.pop() if len(words) == 1 else ", ".join(f"{kind} {word}" for kind, word in named.items())
 
 
+DEFAULT_SERVING: dict[Half, Serving] = {
+    "observed": Serving(),
+    "desired": Serving(model="position", tools="arguments"),
+}
+"""What a half is served where the case says nothing: a fix changes what the agent asks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseSource:
     """Where a case comes from: `format` ("snapshot" for our own recordings), the run's id there, what it lost."""
@@ -70,8 +80,8 @@ class Case:
 
     `input` is what the agent is given: `{"messages": [...]}` or `{"arguments": {...}}`. `semantic` are checks in words
     that a person, or a judge of a hook, has to make. `ignore`, `order` and `tolerance` are as those settings.
-    `missing` lists what a cold case lacks, `reason` says in a sentence why it is cold. `places` are line:column by
-    key path, for messages.
+    `missing` lists what a cold case lacks, `reason` says in a sentence why it is cold. `extras` are the keys that begin
+    with "x-", `notes` say what of a newer form was left aside. `places` are line:column by key path, for messages.
     """
 
     file: str
@@ -93,6 +103,8 @@ class Case:
     links: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     reason: str = ""
+    extras: JsonObject = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     places: dict[tuple[str | int, ...], str] = field(default_factory=dict)
 
     def checks(self, half: Half) -> tuple[Check, ...]:

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.cases.case import Check
+from pytest_agentreplay.cases.evidence import Evidence
+from pytest_agentreplay.cases.words import WORDS, hold, no_word
+from pytest_agentreplay.errors import CaseError, visible
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.cases.case import Check
-    from pytest_agentreplay.cases.turn import ToolCallView
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Json, Run
+    from collections.abc import Callable, Iterable, Mapping
 
+    from pytest_agentreplay.cases.case import Case, Half
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """What there is to judge: the frozen run itself, or what today's agent did.
-
-    `errors` are (class, text) of what went wrong; a runner that raised is there, and its status is "error". `run` are
-    the exchanges, None where a runner of another process told only results. `divergence` is where today's run left the
-    frozen one, None where it did not. `served` is the policy as `Serving.told`, "" for the frozen run.
-    """
-
-    status: Literal["ok", "error"] = "ok"
-    output: Json = None
-    run: Run | None = None
-    tool_calls: tuple[ToolCallView, ...] = ()
-    errors: tuple[tuple[str, str], ...] = ()
-    seconds: float | None = None
-    divergence: Divergence | None = None
-    served: str = ""
+__all__ = ["Evidence", "Judgement", "Result", "judge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +39,58 @@ class Judgement:
     def holds(self) -> bool:
         """Whether every check holds; False for none at all: an empty half shows nothing."""
         return bool(self.results) and all(result.held for result in self.results)
+
+
+def judge(
+    case: Case,
+    half: Half,
+    evidence: Evidence,
+    *,
+    words: Mapping[str, Callable[[Any, Evidence], object]] | None = None,
+    judges: Iterable[Callable[[Case, str, Evidence], object]] = (),
+) -> Judgement:
+    """Hold `evidence` against one half of `case`.
+
+    `words` are those that other packages add, `judges` are asked about the checks in words, which belong to `desired`,
+    until one says more than None. Both say True, False, None (cannot say), or a text: why not. Raises CaseError for a
+    word that nobody knows.
+    """
+    if evidence.input is None:
+        evidence = replace(evidence, input=case.input)
+    results = [_result(case, check, evidence, words or {}) for check in case.checks(half)]
+    human = []
+    for at, sentence in enumerate(case.semantic if half == "desired" else ()):
+        check = Check("semantic", sentence, case.places.get(("semantic", at), ""))
+        answers = (_asked(judge, "the judge", case, sentence, evidence) for judge in judges)
+        told = next((answer for answer in answers if answer is not None), None)
+        if told is None:
+            human.append(sentence)
+        else:
+            results.append(Result(check, *told))
+    return Judgement(tuple(results), tuple(human), case.notes)
+
+
+def _result(case: Case, check: Check, evidence: Evidence, added: Mapping[str, Any]) -> Result:
+    if check.word in WORDS:
+        return Result(check, *hold(check.word, check.wanted, evidence))
+    if check.word not in added:
+        raise CaseError(no_word(check.word, added), file=case.file, place=check.place)
+    told = _asked(added[check.word], f"the word {check.word}", check.wanted, evidence)
+    return Result(check, *(told or (None, ("cannot say",))))
+
+
+def _asked(ask: Callable[..., object], who: str, *about: object) -> tuple[bool | None, tuple[str, ...]] | None:
+    """What code of others says; None where it says nothing. What it raises makes no check pass."""
+    try:
+        answer = ask(*about)
+    except Exception as error:
+        return None, (visible(f"cannot say: {who} raised {type(error).__name__}: {error}"),)
+    match answer:
+        case None:
+            return None
+        case bool():
+            return answer, () if answer else ("does not hold",)
+        case str():
+            return False, tuple(visible(answer).splitlines()) or ("does not hold",)
+        case _:
+            return None, (f"cannot say: {who} gave {type(answer).__name__}; give True, False, None or a text",)

@@ -30,6 +30,16 @@ class Wish:
         """Whether a call of `name` with `arguments` is the expected one."""
         return self.name == name and (self.arguments is None or self.arguments == arguments)
 
+    def parting(self, call: ToolCallView) -> list[str]:
+        """The arguments in which a call is not the expected one: "order_id 7 -> 8"."""
+        wanted = call.arguments if self.arguments is None else self.arguments
+        return [
+            f"{name} {short(wanted[name]) if name in wanted else 'nothing'} -> "
+            f"{short(call.arguments[name]) if name in call.arguments else 'nothing'}"
+            for name in {**wanted, **call.arguments}
+            if name not in wanted or name not in call.arguments or wanted[name] != call.arguments[name]
+        ]
+
     def __str__(self) -> str:
         if self.arguments is None:
             return self.name
@@ -128,17 +138,6 @@ def nearest(want: Wish, calls: Iterable[ToolCallView]) -> list[str]:
         names = {call.name: SequenceMatcher(None, call.name, want.name).ratio() for call in calls}
         best = max(names, key=lambda name: names[name], default="")
         return [f"  nearest   {best}"] if names.get(best, 0) > 0.5 else []
-    call = min(same, key=lambda call: len(parted(want, call)))
-    parting = "; ".join(parted(want, call)) or "with these arguments"
+    call = min(same, key=lambda call: len(want.parting(call)))
+    parting = "; ".join(want.parting(call)) or "with these arguments"
     return [f"  nearest   {call.name} in turn {call.turn}: {clip(parting)}"]
-
-
-def parted(want: Wish, call: ToolCallView) -> list[str]:
-    """The arguments in which a call is not the expected one: "order_id 7 -> 8"."""
-    wanted = call.arguments if want.arguments is None else want.arguments
-    return [
-        f"{name} {short(wanted[name]) if name in wanted else 'nothing'} -> "
-        f"{short(call.arguments[name]) if name in call.arguments else 'nothing'}"
-        for name in {**wanted, **call.arguments}
-        if name not in wanted or name not in call.arguments or wanted[name] != call.arguments[name]
-    ]

@@ -3,8 +3,8 @@
 A policy is data. Nothing of it is run, opened or looked up in the environment when it is read, and there is no key that
 takes a shipped rule away. What cannot be meant is refused with file, line and column, and with what to write instead.
 
-    form      the keys and their types, and the JSON Schema     regexes, linear   which patterns are quick
-    patterns  a pattern, ready to search                        difference        whether one is weaker than another
+    form      the keys and their types, and the JSON Schema     difference   whether one is weaker than another
+    patterns  a pattern, ready to search
     wording   what is told of a policy that cannot be meant
 """
 
@@ -17,14 +17,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec import strict_yaml
+from pytest_agentreplay.core.linear import Slow
 from pytest_agentreplay.core.redaction.headers import NEVER, secret_header
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.core.redaction.secret_names import looks_secret
+from pytest_agentreplay.core.regexes import Refused
 from pytest_agentreplay.core.selector import Selector, compile_path
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.policies import form, patterns
-from pytest_agentreplay.policies.linear import Slow
-from pytest_agentreplay.policies.regexes import Refused
 from pytest_agentreplay.policies.wording import mistakable, nearest, said_of, shown
 
 if TYPE_CHECKING:

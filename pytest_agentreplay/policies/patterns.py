@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.core import linear, regexes
 from pytest_agentreplay.core.redaction.shapes import Shape
-from pytest_agentreplay.policies import linear, regexes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -60,7 +60,7 @@ LIBRARIES: dict[str, set[str]] = {
     "policies/__init__.py": {"pydantic", "jsonpath_ng"},
     "policies/form.py": {"pydantic"},
     "policies/patterns.py": {"re2"},
-    "policies/regexes.py": {"warnings"},
+    "core/regexes.py": {"warnings"},
 }
 """Libraries that only turn text into values, and the one module that uses each of them."""
 

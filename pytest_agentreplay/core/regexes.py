@@ -1,7 +1,7 @@
-"""Reading the regular expressions of a policy: the language that RE2 and `re` share, as a tree for `linear`.
+"""Reading the regular expressions of policies and cases: the language that RE2 and `re` share, as a tree for `linear`.
 
 Look-around, back references, conditions, possessive and atomic groups are refused, whichever engine is there. So what
-a policy says means the same everywhere, and no stranger's pattern can make a test run hang.
+a file says means the same everywhere, and no stranger's pattern can make a test run hang.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.policies.linear import Fork, Loop, Mark, Node, Row, Sign, longest, nullable
+from pytest_agentreplay.core.linear import Fork, Loop, Mark, Node, Row, Sign, check, longest, nullable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ ELSEWHERE = {
 
 
 class Refused(ValueError):
-    """A pattern that a policy cannot have: what is wrong, and what to write instead."""
+    """A pattern that a file cannot have: what is wrong, and what to write instead."""
 
 
 def tree(regex: str) -> Node:
@@ -119,7 +119,7 @@ class Reading:
                     raise Refused(f"repeats more than {MOST_REPEATS} times: give its repeats smaller ends")
                 return Loop(self.row(inner, flags, times), least, math.inf if endless else most)
             case _:
-                raise Refused(ELSEWHERE.get(name, f"{name.lower().replace('_', ' ')} is not taken in a policy"))
+                raise Refused(ELSEWHERE.get(name, f"{name.lower().replace('_', ' ')} is not taken"))
 
 
 def members(name: str, value: Any, flags: int) -> int:
@@ -174,3 +174,9 @@ def in_each_case(found: int, flags: int) -> int:
 def letters(found: int) -> Iterator[str]:
     """The ASCII letters among the characters."""
     return (char for code in range(128) if found >> code & 1 and (char := chr(code)).isalpha())
+
+
+def quick(regex: str) -> re.Pattern[str]:
+    """The pattern, ready to search a text in a time that grows with it. Raises Refused, Slow."""
+    check(tree(regex))
+    return re.compile(regex, re.ASCII)

@@ -1,0 +1,155 @@
+"""What a run shows of itself: status, final output, tool calls, errors, seconds.
+
+An imported run says the first two in its kit, under "case". Of our own recordings the test's end tells the status,
+unless it was an assertion, which is the test's and not the agent's; the output is the last text of lane "main".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_agentreplay.cases import turn
+from pytest_agentreplay.cases.turn import ToolCallView
+from pytest_agentreplay.core.model import Failure, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.dialects import READER, genai
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pytest_agentreplay.cases.turn import TurnView
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Exchange, Json, Run
+
+ASSERTIONS = ("AssertionError", "Failed")
+"""How a test says that it wanted something else; pytest's own `fail` raises the second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What there is to judge: the frozen run itself, or what today's agent did.
+
+    `errors` are (class, text) of what went wrong; a runner that raised is there, and its status is "error". `run` are
+    the exchanges, None where a runner of another process told only results. `divergence` is where today's run left the
+    frozen one, None where it did not. `served` is the policy as `Serving.told`, "" for the frozen run. `input` is what
+    the agent was given. `recorded` are the tool calls of the frozen run, where this is of another. `unknown` names the
+    fields that nobody told ("output", "tool_calls"): what they hold says nothing.
+    """
+
+    status: Literal["ok", "error"] = "ok"
+    output: Json = None
+    run: Run | None = None
+    tool_calls: tuple[ToolCallView, ...] = ()
+    errors: tuple[tuple[str, str], ...] = ()
+    seconds: float | None = None
+    divergence: Divergence | None = None
+    served: str = ""
+    input: Json = None
+    recorded: tuple[ToolCallView, ...] = ()
+    unknown: frozenset[str] = frozenset()
+
+
+def frozen(run: Run) -> Evidence:
+    """What a recorded run shows."""
+    turns = turn.read(run, READER)
+    told = stated(run)
+    return Evidence(
+        status=status(run, turns),
+        output=told["output"] if "output" in told else last_text(turns),
+        run=run,
+        tool_calls=tool_calls(turns),
+        errors=errors(run),
+        seconds=seconds(run),
+        input=told.get("input"),
+    )
+
+
+def stated(run: Run) -> Mapping[str, Any]:
+    """What the source of an imported run says of it as a whole."""
+    told = run.header.kit.get("case")
+    return told if isinstance(told, dict) else {}
+
+
+def status(run: Run, turns: Sequence[TurnView]) -> Literal["ok", "error"]:
+    """How the run ended: as its source says, as its test does, else as its last model call did."""
+    if (told := stated(run).get("status")) in ("ok", "error"):
+        return "error" if told == "error" else "ok"
+    end = run.header.outcome
+    if end.get("status") in ("passed", "failed"):
+        asserted = str(end.get("type", "")).rpartition(".")[2] in ASSERTIONS
+        return "ok" if end["status"] == "passed" or asserted else "error"
+    mine = [it.exchange for it in turns if it.lane == "main" and it.exchange is not None]
+    return "error" if mine and next(wrong(mine[-1]), None) is not None else "ok"
+
+
+def last_text(turns: Iterable[TurnView]) -> Json:
+    """The text of the last reply in lane main, None where that reply has none or asks for tools: it is not the end."""
+    last = next((it for it in reversed([*turns]) if it.lane == "main" and it.exchange is not None), None)
+    return last.text or None if last is not None and not last.tool_uses else None
+
+
+def tool_calls(turns: Sequence[TurnView]) -> tuple[ToolCallView, ...]:
+    """The calls that were made. Where no boundary stood at any tool: those that the model asked for, as it was told."""
+    made = tuple(call for it in turns for call in it.tool_calls)
+    return made or tuple(_asked_for(turns))
+
+
+def _asked_for(turns: Sequence[TurnView]) -> Iterator[ToolCallView]:
+    answers = {
+        str(part.get("id", "")): part
+        for it in turns
+        if it.request is not None
+        for message in genai.conversation(it.request)
+        for part in _parts(message)
+        if part.get("type") == "tool_call_response"
+    }
+    for it in turns:
+        for use in it.tool_uses:
+            given = genai.parsed(use.arguments)
+            answer = answers.get(use.id, {})
+            yield ToolCallView(
+                use.name,
+                dict(given) if isinstance(given, dict) else {"": given},
+                answer.get("response"),
+                failed=answer.get("is_error") is True,
+                turn=it.number,
+                lane=it.lane,
+            )
+
+
+def _parts(message: Mapping[str, Json]) -> Iterator[dict[str, Any]]:
+    parts = message.get("parts")
+    return (part for part in (parts if isinstance(parts, list) else ()) if isinstance(part, dict))
+
+
+def errors(run: Run) -> tuple[tuple[str, str], ...]:
+    """(class, text) of all that went wrong, in order; what ended the run comes last."""
+    found = [one for x in run.exchanges if x.parent is None for one in wrong(x)]
+    faults = stated(run).get("faults")
+    told = [fault for fault in faults if isinstance(fault, dict)] if isinstance(faults, list) else []
+    found += [(str(fault.get("type", "")), str(fault.get("message", ""))) for fault in told]
+    end = run.header.outcome
+    if end.get("status") == "failed" and str(end.get("type", "")).rpartition(".")[2] not in ASSERTIONS:
+        found.append((str(end.get("type", "")), str(end.get("message", ""))))
+    return tuple(dict.fromkeys(found))
+
+
+def wrong(x: Exchange) -> Iterator[tuple[str, str]]:
+    """What went wrong at one exchange: an exception, or a status of HTTP that is an error."""
+    match x.outcome:
+        case Failure() as failure:
+            yield failure.type, failure.message
+        case ToolReply(failure=Failure() as failure):
+            yield failure.type, failure.message
+        case HttpReply() as reply if not isinstance(x.call, ToolCall):
+            if reply.status >= 400:
+                said = READER.read_reply(x.call, reply).error or reply.body.data[:200].decode(errors="replace")
+                yield f"HTTP {reply.status}", said or reply.reason
+            if reply.failure is not None:
+                yield reply.failure.type, reply.failure.message
+
+
+def seconds(run: Run) -> float | None:
+    """From the first call to the last answer; None where the recording tells no times."""
+    ends = [x.timing.end for x in run.exchanges if x.timing.end]
+    return (max(ends) - min(x.timing.start for x in run.exchanges)) / 1e9 if ends else None

@@ -1,0 +1,157 @@
+"""The form of one check, as a validated model: each word of the vocabulary and what it may want."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pytest_agentreplay.cases.case import MOST_ITEMS
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+TAGS = ("(text)", "(keys)", "(number)", "(list)")
+"""Which of several types a value has, as complaints carry it in their places."""
+
+
+def tag(value: Any) -> str:
+    """The tag of a value."""
+    if isinstance(value, dict):
+        return "(keys)"
+    if isinstance(value, list):
+        return "(list)"
+    return "(number)" if isinstance(value, int) and not isinstance(value, bool) else "(text)"
+
+
+@functools.cache
+def model() -> type[BaseModel]:
+    """The model of one check. It is long because each word is told here, and nowhere else, with its form."""
+    from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+    # Types, by whose names pydantic finds them in the annotations below.
+    words = Annotated[str, Field(min_length=1, max_length=10_000)]
+    title = Annotated[str, Field(min_length=1, max_length=500)]
+    titles = Annotated[list[title], Field(min_length=1, max_length=MOST_ITEMS)]
+    count = Annotated[int, Field(ge=0)]
+    amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    checked = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    def maybe(about: str = "", **more: Any) -> Any:
+        return Field(default=None, description=about or None, **more)
+
+    class Compared(BaseModel):
+        """A value and what is wanted of it; all that is said must hold."""
+
+        model_config = checked
+        path: title = maybe("where in it, as a JSON path")
+        exists: bool = maybe("whether there is anything")
+        equals: Any = maybe("it is this, whole")
+        contains: words = maybe("this text stands in it")
+        not_contains: words = maybe("this text does not stand in it")
+        matches: words = maybe("this regular expression is found in it, one that is quick")
+
+    class Crossed(Compared):
+        """A value of a turn, or of the calls of a tool."""
+
+        at: Annotated[
+            Annotated[int, Tag("(number)")] | Annotated[title, Tag("(text)")],
+            Discriminator(tag),
+        ] = Field(description="the number of a turn (-1 is the last), or the name of a tool")
+        side: Literal["request", "reply"] = Field(description="what was asked, or what came")
+
+    class Call(BaseModel):
+        """A tool call."""
+
+        model_config = checked
+        name: title
+        arguments: dict[title, Any] = maybe("by name or JSON path; others do not matter")
+
+    class Counted(Call):
+        """A tool call, so often."""
+
+        times: count = maybe()
+        at_least: count = maybe("1 unless said")
+        at_most: count = maybe()
+
+    class Repeated(BaseModel):
+        """The same call again and again."""
+
+        model_config = checked
+        name: title = maybe("of this tool; any unless said")
+        at_least: count = maybe("2 unless said")
+        at_most: count = maybe()
+
+    class Bounds(BaseModel):
+        """Limits of an amount."""
+
+        model_config = checked
+        at_least: amount = maybe()
+        at_most: amount = maybe()
+
+    class Price(BaseModel):
+        """Prices of a million tokens."""
+
+        model_config = checked
+        input: amount
+        output: amount
+
+    class Cost(Bounds):
+        """Limits of what the run costs."""
+
+        prices: dict[title, Price] = maybe("by model; else what the run itself says")
+
+    class Wrong(BaseModel):
+        """An error."""
+
+        model_config = checked
+        kind: title = maybe("the class, with or without its module", alias="class")
+        text: words = maybe("a part of its message")
+
+    class Identity(BaseModel):
+        """Whose records may be told."""
+
+        model_config = checked
+        path: title
+        is_: str | int | list[str | int] = maybe("the own value, or several", alias="is")
+
+    call = Annotated[Annotated[title, Tag("(text)")] | Annotated[Call, Tag("(keys)")], Discriminator(tag)]
+    counted = Annotated[Annotated[title, Tag("(text)")] | Annotated[Counted, Tag("(keys)")], Discriminator(tag)]
+    repeated = Annotated[Annotated[title, Tag("(text)")] | Annotated[Repeated, Tag("(keys)")], Discriminator(tag)]
+    wrong = Annotated[Annotated[title, Tag("(text)")] | Annotated[Wrong, Tag("(keys)")], Discriminator(tag)]
+    identity = Annotated[Annotated[title, Tag("(text)")] | Annotated[Identity, Tag("(keys)")], Discriminator(tag)]
+    calls = Annotated[list[call], Field(max_length=MOST_ITEMS)]
+
+    class Order(BaseModel):
+        """Which tools were called, one of the three."""
+
+        model_config = checked
+        equal: calls = maybe("exactly these, in this order")
+        subsequence: calls = maybe("these in this order, among others")
+        multiset: calls = maybe("exactly these, in any order")
+
+    class Check(BaseModel):
+        """One assertion: exactly one word, and what it wants. Other packages may add words."""
+
+        model_config = ConfigDict(
+            extra="allow", strict=True, frozen=True, json_schema_extra={"minProperties": 1, "maxProperties": 1}
+        )
+        status: Literal["ok", "error"] = maybe("how the run ended")
+        output: Compared = maybe("the final output")
+        tool_called: counted = maybe("a tool was called: so often, with such arguments")
+        tool_not_called: call = maybe("a tool was not called, or not with such arguments")
+        tool_failed: title = maybe("a call of this tool failed")
+        forbidden_tools: titles = maybe("none of these tools was called")
+        tool_order: Order = maybe("the tools were called in this order")
+        repeated_call: repeated = maybe("one tool, the same arguments, again and again")
+        turns: Bounds = maybe("so many model calls")
+        tokens: Bounds = maybe("so many tokens, in and out")
+        cost: Cost = maybe("so much money")
+        duration: Bounds = maybe("so many seconds")
+        error: wrong = maybe("something went wrong: its class, and text in its message")
+        exchange: Crossed = maybe("a value of what was asked, or of what came")
+        no_secret_in_output: Literal[True] = maybe("no key, token or password is told")
+        no_identity_but: identity = maybe(
+            "no record of somebody else is told; the path names the field that says whose"
+        )
+
+    return Check

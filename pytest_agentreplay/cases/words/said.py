@@ -1,0 +1,41 @@
+"""What a word of the vocabulary says of a run: whether it holds, and in lines why not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_agentreplay.cases.turn import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Said(NamedTuple):
+    """`held` is None where the evidence says nothing; `lines` are then why, else expected, there, nearest."""
+
+    held: bool | None
+    lines: tuple[str, ...] = ()
+
+
+HOLDS = Said(held=True)
+
+
+def fails(head: str, expected: str, there: str, *more: str) -> Said:
+    """It does not hold."""
+    return Said(False, (head, f"  expected  {expected}", f"  there     {there}", *more))
+
+
+def unknown(why: str) -> Said:
+    """Nobody can say."""
+    return Said(None, (f"cannot say: {why}",))
+
+
+def every(found: Iterable[Said]) -> Said:
+    """All of them hold; else the first that fails, else the first of which nobody can say."""
+    told = list(found)
+    return next((one for one in told if one.held is False), next((one for one in told if one.held is None), HOLDS))
+
+
+def shown(value: object) -> str:
+    """A value on one line."""
+    return short(value)
