@@ -28,7 +28,7 @@ from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.store.windows import extended, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 
@@ -292,6 +292,44 @@ def move_all(moves: Sequence[tuple[Path, Path, str]]) -> None:
                 remove(path)
             else:
                 write_whole(path, before)
+        raise
+
+
+def make_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Make `folder` with these files (by name from there): all of it, or nothing. Raises CannotWrite.
+
+    It is made beside its place and renamed, so that whatever happens there is no half of it.
+    """
+    beside = folder.parent / f"{TEMPORARY}{secrets.token_hex(8)}"
+    made = [beside / name for name in contents]
+    with refusals(folder):
+        try:
+            for path, data in zip(made, contents.values(), strict=True):
+                os.makedirs(taken(path.parent), exist_ok=True)
+                write_beside(path, data, TEMPORARY)
+            os.rename(taken(beside), taken(folder))
+        except BaseException:
+            for path in made:
+                remove(path)
+                prune(path, folder.parent)
+            raise
+        sync_folder(folder)
+
+
+def write_all_whole(contents: Mapping[Path, bytes]) -> None:
+    """Put every file in its place, or leave all as they were. Raises CannotWrite, or SnapshotUnreadable for a link."""
+    before: dict[Path, bytes | None] = {}
+    try:
+        for path, data in contents.items():
+            was = read(path, LARGEST) if exists(path) else None
+            write_whole(path, data)
+            before[path] = was
+    except (CannotWrite, SnapshotError):
+        for path, was in before.items():
+            if was is None:
+                remove(path)
+            else:
+                write_whole(path, was)
         raise
 
 

@@ -1,0 +1,247 @@
+"""What looks wrong in a frozen run, as checks that are true of it, and what a fixed agent might show instead.
+
+A proposal, for a person to read: what is `observed` holds on the run that it was inferred from; what is `desired` does
+not, so that it says something. Where only words can say what is wanted, they are `semantic`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cases.case import Check
+from pytest_agentreplay.cases.claims import claim
+from pytest_agentreplay.cases.strangers import reached
+from pytest_agentreplay.core.canon import NotJson, canonical, parse
+from pytest_agentreplay.core.drift import table
+from pytest_agentreplay.core.model import HttpReply
+from pytest_agentreplay.core.selector import show
+from pytest_agentreplay.core.turns import turns
+from pytest_agentreplay.dialects import READER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_agentreplay.cases.judging import Evidence
+    from pytest_agentreplay.cases.turn import ToolCallView
+    from pytest_agentreplay.core.model import Json, JsonObject
+
+LOOP = 3
+"""So many identical calls are a loop; of failing ones, one less."""
+FIRST_LINE = 120
+"""Characters of an error's text that a check holds."""
+BAD = frozenset({"I", "F", "FAIL", "FAILED", "INCORRECT", "FALSE", "NO", "0", "0.0"})
+ERROR_STATUS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One thing that looks wrong: what it is in words, the check that shows it, what should be instead."""
+
+    told: str
+    observed: Check | None = None
+    desired: Check | None = None
+    semantic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """What was inferred of a run. `told` are sentences for people, the first of them fit for a title."""
+
+    observed: tuple[Check, ...]
+    desired: tuple[Check, ...]
+    semantic: tuple[str, ...]
+    told: tuple[str, ...]
+
+
+def inferred(evidence: Evidence) -> Inference:
+    """What looks wrong in the run that `evidence` is of."""
+    found = list(symptoms(evidence)) or [unremarkable(evidence)]
+    return Inference(
+        _once(symptom.observed for symptom in found),
+        _once(symptom.desired for symptom in found),
+        tuple(dict.fromkeys(symptom.semantic for symptom in found if symptom.semantic)),
+        tuple(dict.fromkeys(symptom.told for symptom in found)),
+    )
+
+
+def symptoms(evidence: Evidence) -> Iterator[Symptom]:
+    """Everything that looks wrong, what weighs most first."""
+    yield from claimed(evidence)
+    yield from disclosed(evidence)
+    yield from stopped(evidence)
+    yield from repeated(evidence)
+    yield from failed_tools(evidence)
+    yield from broken_replies(evidence)
+    yield from ended_badly(evidence)
+    yield from unanswered(evidence)
+    yield from graded(evidence)
+
+
+def claimed(evidence: Evidence) -> Iterator[Symptom]:
+    """Tools whose last call failed, and an answer that says nothing of it."""
+    answer = text_of(evidence.output)
+    for call in {call.name: call for call in evidence.tool_calls}.values() if answer else ():
+        if not call.failed:
+            continue
+        tells = f"The answer tells that {call.name} failed, and claims nothing that was not done"
+        if said := claim(answer, call.name):
+            told = f"The answer says {said!r} after {call.name} failed"
+            yield Symptom(told, Check("output", {"contains": said}), Check("output", {"not_contains": said}), tells)
+        else:
+            yield Symptom(f"{call.name} failed, and whether the answer says so is for a person to read", semantic=tells)
+
+
+def disclosed(evidence: Evidence) -> Iterator[Symptom]:
+    """An answer that holds something of somebody else's record."""
+    own = known(evidence, "user")
+    found = reached(text_of(evidence.output), evidence.tool_calls, own) if own else None
+    if found is None:
+        return
+    call, field, text = found
+    told = f"The answer tells something of a record whose {field} is not {own}"
+    yield Symptom(
+        told, Check("output", {"contains": text}), Check("no_identity_but", {"path": show((field,)), "is": own})
+    )
+    if field not in call.arguments:
+        wanted: Json = {"name": call.name, "arguments": {show((field,)): own}, "at_least": 1}
+        yield Symptom(f"{call.name} was not asked for the records of {own}", desired=Check("tool_called", wanted))
+
+
+def stopped(evidence: Evidence) -> Iterator[Symptom]:
+    """A run that some limit has ended."""
+    limit = known(evidence, "limits")
+    count = sum(turn.model is not None for turn in turns(evidence.run, READER)) if evidence.run is not None else 0
+    if limit and count > 1:
+        fewer: Json = {"at_most": count - 1}
+        yield Symptom(f"It was stopped by {limit}", Check("turns", {"at_least": count}), Check("turns", fewer))
+
+
+def repeated(evidence: Evidence) -> Iterator[Symptom]:
+    """The same call again and again."""
+    calls: dict[str, list[ToolCallView]] = {}
+    for call in evidence.tool_calls:
+        calls.setdefault(f"{call.name} {canonical(_plain(call.arguments))}", []).append(call)
+    most: dict[str, list[ToolCallView]] = {}
+    for same in calls.values():
+        if len(same) >= LOOP - all(call.failed for call in same) and len(same) > len(most.get(same[0].name, ())):
+            most[same[0].name] = same
+    for name, same in most.items():
+        told = f"{name} was called {len(same)} times with the same arguments"
+        seen: Json = {"name": name, "at_least": len(same)}
+        fewer: Json = {"name": name, "at_most": min(len(same), LOOP) - 1}
+        yield Symptom(told, Check("repeated_call", seen), Check("repeated_call", fewer))
+
+
+def failed_tools(evidence: Evidence) -> Iterator[Symptom]:
+    """Each tool that failed, and the arguments that its error speaks of."""
+    for name, count in Counter(call.name for call in evidence.tool_calls if call.failed).items():
+        call = next(call for call in evidence.tool_calls if call.failed and call.name == name)
+        told = f"{name} failed{f' {count} times' if count > 1 else ''}: {first_line(str(call.result))}"
+        blamed = argued(call, str(call.result))
+        wrong: Json = {"name": name, **blamed}
+        yield Symptom(told, Check("tool_failed", name), Check("tool_not_called", wrong) if blamed else None)
+
+
+def broken_replies(evidence: Evidence) -> Iterator[Symptom]:
+    """Replies over HTTP that are errors, or whose JSON is cut."""
+    for turn in turns(evidence.run, READER) if evidence.run is not None else ():
+        for x in turn.exchanges:
+            if not isinstance(x.outcome, HttpReply):
+                continue
+            data = x.outcome.body.data
+            torn = data[:1] in (b"{", b"[") and isinstance(parse(data.decode(errors="replace")), NotJson)
+            if x.outcome.status < ERROR_STATUS and not torn:
+                continue
+            what = "half a JSON body" if torn else "an error"
+            told = f"Turn {turn.number} was answered {x.outcome.status} with {what}"
+            seen = Check("error", {"class": f"HTTP {x.outcome.status}"}) if x.outcome.status >= ERROR_STATUS else None
+            wants = f"What turn {turn.number} got ({x.outcome.status}, {what}) is not taken for a result" if torn else ""
+            yield Symptom(told, seen, semantic=wants)
+
+
+def ended_badly(evidence: Evidence) -> Iterator[Symptom]:
+    """A run that ended with an error."""
+    if evidence.status != "error":
+        return
+    yield Symptom("It ended with an error", Check("status", "error"), Check("status", "ok"))
+    kind, text = evidence.errors[-1] if evidence.errors else ("", "")
+    said: JsonObject = {"class": kind, "text": first_line(text)}
+    if said := {key: value for key, value in said.items() if value}:
+        yield Symptom(f"It ended with {': '.join(map(str, said.values()))}", Check("error", said))
+
+
+def unanswered(evidence: Evidence) -> Iterator[Symptom]:
+    """A run without a final answer."""
+    came = evidence.run is not None and any(x.outcome is not None for x in evidence.run.exchanges)
+    if evidence.output in (None, "") and came:
+        yield Symptom("There is no final answer", Check("output", {"exists": False}), Check("output", {"exists": True}))
+
+
+def graded(evidence: Evidence) -> Iterator[Symptom]:
+    """What the source thought of the run."""
+    for name, grade in table(case_of(evidence), "grades").items():
+        if str(grade).upper() in BAD:
+            yield Symptom(f"It was graded {name}: {grade}", semantic=f"The answer deserves better than {name}: {grade}")
+
+
+def unremarkable(evidence: Evidence) -> Symptom:
+    """What is said of a run in which nothing looks wrong: only a person knows why it was kept."""
+    answer = first_line(text_of(evidence.output))
+    words = "Say what is wrong with this run, and what a fixed agent shows instead"
+    return Symptom(
+        "Nothing in it looks wrong by itself",
+        Check("output", {"contains": answer}) if answer else Check("output", {"exists": False}),
+        semantic=words,
+    )
+
+
+def argued(call: ToolCallView, error: str = "") -> JsonObject:
+    """The plain arguments of a call by their paths; of one that failed, those whose value its error names."""
+    plain = {name: value for name, value in _plain(call.arguments).items() if isinstance(value, str | int | float)}
+    if error:
+        plain = {name: value for name, value in plain.items() if len(str(value)) > 1 and str(value) in error}
+        own = {name: value for name, value in plain.items() if isinstance(value, int | float)}
+        plain = own or plain  # an error names the order that it is about, too; a number is what was wrong with it
+    return {"arguments": {show((name,)): value for name, value in plain.items()}} if plain else {}
+
+
+def known(evidence: Evidence, name: str) -> str:
+    """One word that the source tells of the run."""
+    found = case_of(evidence).get(name)
+    if not found and evidence.run is not None:
+        found = table(evidence.run.header.kit, "annotations").get(name)
+    return found if isinstance(found, str) else ""
+
+
+def case_of(evidence: Evidence) -> JsonObject:
+    """What the frozen run tells of itself beside its exchanges."""
+    return table(evidence.run.header.kit, "case") if evidence.run is not None else {}
+
+
+def text_of(output: Json) -> str:
+    """An output as text."""
+    return output if isinstance(output, str) else "" if output is None else canonical(output)
+
+
+def first_line(text: str) -> str:
+    """The beginning of a text, as much as a check holds."""
+    line: str = next((line for line in text.splitlines() if line.strip()), "")
+    return line[:FIRST_LINE]
+
+
+def _plain(arguments: dict[str, object]) -> JsonObject:
+    return {name: value if _is_json(value) else repr(value) for name, value in arguments.items()}  # type: ignore[misc]
+
+
+def _is_json(value: object) -> bool:
+    try:
+        canonical(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _once(checks: Iterator[Check | None]) -> tuple[Check, ...]:
+    return tuple({canonical([check.word, check.wanted]): check for check in checks if check is not None}.values())

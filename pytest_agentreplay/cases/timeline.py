@@ -1,0 +1,120 @@
+"""What happened in a run, in words: the notes that lie beside a case, for people to read and to go on writing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cases import turn
+from pytest_agentreplay.cases.evidence import frozen, wrong
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.cases.case import Case
+    from pytest_agentreplay.cases.turn import ToolCallView, TurnView
+    from pytest_agentreplay.core.model import Exchange, Json, Run
+
+LONGEST = 400
+"""Characters of a value in the notes; the snapshot holds all of it."""
+
+
+def notes(case: Case, run: Run, told: Iterable[str]) -> str:
+    """The notes of a case in Markdown; `told` is what was inferred of the run."""
+    sections = [
+        ("What happened", timeline(run)),
+        ("What looks wrong", told),
+        ("What the source does not tell", case.source.losses),
+        ("What is missing for a replay", case.missing),
+    ]
+    lines = [f"# {plain(case.title)}", "", origin(case, run), ""]
+    for title, found in sections:
+        if items := [f"- {one}" for one in map(plain, found)]:
+            lines += [f"## {title}", "", *items, ""]
+    return "\n".join(lines)
+
+
+def origin(case: Case, run: Run) -> str:
+    """Where the run comes from, in a sentence."""
+    source = case.source
+    named = f"run {code(source.id)} of a {source.format} trace" if source.format != "snapshot" else code(source.id)
+    when = f", {run.header.recorded}" if run.header.recorded else ""
+    return plain(f"From {named}{when}. Fidelity: {source.fidelity}.")
+
+
+def timeline(run: Run) -> Iterator[str]:
+    """A sentence for each thing that happened, in order, with its time where that is known."""
+    evidence = frozen(run)
+    yield f"The agent was given {value(evidence.input)}." if evidence.input is not None else "Its input is not known."
+    turns = turn.read(run, READER)
+    for one in sorted(turns, key=lambda one: one.exchange.start if one.exchange is not None else -1):
+        yield from of_turn(run, one, several=len({each.lane for each in turns}) > 1)
+    ended = {"ok": "It ended without an error", "error": "It ended with an error"}[evidence.status]
+    last = f": {': '.join(filter(None, evidence.errors[-1]))}" if evidence.status == "error" and evidence.errors else ""
+    yield f"{ended}{last}."
+    yield f"Its final answer: {value(evidence.output)}" if evidence.output else "It gave no final answer."
+
+
+def of_turn(run: Run, one: TurnView, *, several: bool) -> Iterator[str]:
+    """What one turn asked and said, and the tools that ran in it."""
+    if one.exchange is not None:
+        where = f"turn {one.number}{f' ({one.agent})' if one.agent else ''}{f' of lane {one.lane}' if several else ''}"
+        said = [*([f"said {value(one.text)}"] if one.text else []), *map(asked, one.tool_uses)]
+        said += [f"failed with {': '.join(filter(None, error))}" for error in wrong(one.exchange)]
+        yield f"{clock(run, one.exchange)}{where}: {one.model or 'a model'} {', and '.join(said) or 'did not answer'}."
+    for call in one.tool_calls:
+        yield ran(call)
+
+
+def asked(use: object) -> str:
+    """What a model asked a tool for."""
+    name, arguments = getattr(use, "name", ""), getattr(use, "arguments", None)
+    return f"asked for {name} with {value(arguments)}"
+
+
+def ran(call: ToolCallView) -> str:
+    """What a tool gave."""
+    what = f"{call.name} with {value(call.arguments)}"  # type: ignore[arg-type]
+    if call.failed:
+        return f"{what} failed: {value(call.result)}"  # type: ignore[arg-type]
+    return f"{what} gave {value(call.result)}"  # type: ignore[arg-type]
+
+
+def clock(run: Run, x: Exchange) -> str:
+    """When an exchange began, "" where nobody knows."""
+    if not run.header.clock:
+        return ""
+    moment = datetime.fromtimestamp((run.header.clock + x.timing.start) / 1e9, UTC)
+    return f"{moment:%H:%M:%S}, "
+
+
+def value(found: Json) -> str:
+    """A value as code, cut to what people read."""
+    text = found if isinstance(found, str) else spelled(found)
+    return code(text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters)")
+
+
+def spelled(found: Json) -> str:
+    """A value as JSON; a tool may have given what is none."""
+    try:
+        return canonical(found)
+    except (TypeError, ValueError):
+        return repr(found)
+
+
+def code(text: str) -> str:
+    """A text on one line as Markdown's code, whatever it holds."""
+    line = " ".join(text.split())
+    fence = "``" if "`" in line else "`"
+    pad = " " if "`" in line else ""
+    return f"{fence}{pad}{line.replace('```', '` ` `')}{pad}{fence}" if line else "nothing"
+
+
+def plain(text: str) -> str:
+    """A sentence on one line, without what a terminal would act on."""
+    return visible(" ".join(text.split()))
+
+

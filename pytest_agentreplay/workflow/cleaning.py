@@ -1,0 +1,96 @@
+"""A trace file before anybody reads it: unpacked, and without what the rules find in it.
+
+Everything else is made of what this gives, so that no datum has a way around it. What is left is still a trace file of
+the same tool: headers lose their credentials, texts their secrets, and ids and times, which long numbers resemble, stay.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, secret_header
+from pytest_agentreplay.interchange.archives import packed
+from pytest_agentreplay.interchange.opening import opened
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.redaction import Redaction
+
+_QUOTE = r"""\\*["']"""
+_NAME = rf"(?:{_QUOTE})?(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:{_QUOTE})?"
+_VALUE = r"(?P<scheme>(?:Bearer|Basic|Token|ApiKey) )?(?P<value>[^\"'\\\n]+)"
+HEADER = re.compile(
+    rf"""(?P<before>{_QUOTE}name{_QUOTE}\s*:\s*{_NAME}\s*,\s*{_QUOTE}value{_QUOTE}\s*:\s*{_QUOTE}){_VALUE}(?={_QUOTE})""",
+    re.IGNORECASE,
+)
+MEMBER = re.compile(
+    rf"""(?P<before>{_QUOTE}(?P<name>[A-Za-z][A-Za-z0-9_-]*){_QUOTE}\s*:\s*\[?\s*{_QUOTE}){_VALUE}(?={_QUOTE})""",
+    re.IGNORECASE,
+)
+LINE = re.compile(
+    rf"""(?m)^(?P<before>[ \t-]*{_NAME}:[ \t]*(?:\n[ \t]*-[ \t]+)?(?:{_QUOTE})?){_VALUE}(?={_QUOTE}|$)""", re.IGNORECASE
+)
+"""A header as HAR has it, as a member of an object, as a line of YAML."""
+NUMBER = re.compile(
+    rf"""(?P<before>{_QUOTE}(?:\w*(?:time|nano|nanos|timestamp|_at|_ns|created|ended)|(?:parent_?)?(?:span|trace|run)_?id)"""
+    rf"""{_QUOTE}\s*:\s*(?:{_QUOTE})?)(?P<digits>\d{{8,20}})(?=[^\d])""",
+    re.IGNORECASE,
+)
+"""A time or an id that is all digits: a card or a telephone for all that a rule can see."""
+BARE = re.compile(r"(?m)^(?P<before>[ \t]*(?:- +)*(?:[^\s\"'#:]+: +)?)(?P<text>\[\[redacted:[^\n]*)$")
+
+
+def cleaned(data: bytes, file: str, redaction: Redaction) -> bytes:
+    """The bytes of a trace file without what the rules find. Raises TraceError for what cannot be opened."""
+    held = opened(data, file=file)
+    if held.members is not None:
+        return packed({name: _member(member, redaction) for name, member in held.members.items()})
+    return _member(held.data, redaction)
+
+
+def _member(data: bytes, redaction: Redaction) -> bytes:
+    try:
+        text = data.decode("utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig")
+    except UnicodeDecodeError:
+        return redaction.opaque(data)
+    return clean(text, redaction).encode()
+
+
+def clean(text: str, redaction: Redaction) -> str:
+    """A text of JSON or YAML without what the rules find, and still JSON or YAML."""
+    text = _Headers(redaction).out_of(text)
+    held: list[str] = []
+    mark = "zq"
+    while mark in text:
+        mark += "q"
+
+    def hold(found: re.Match[str]) -> str:
+        held.append(found["digits"])
+        return f"{found['before']}{mark}"
+
+    parts = redaction.text(NUMBER.sub(hold, text)).split(mark)
+    text = "".join(part + digits for part, digits in zip(parts, [*held, ""], strict=True))
+    return text if text[:1] in "{[" else BARE.sub(lambda found: f"{found['before']}'{found['text']}'", text)
+
+
+class _Headers:
+    """Takes the credentials out of headers, however short they are; each value has a number."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        self._redaction = redaction
+        self._numbers: dict[str, int] = {}
+
+    def out_of(self, text: str) -> str:
+        """The text without them."""
+        text = HEADER.sub(lambda found: self._instead(found, secret_header(found["name"].lower())), text)
+        known = CREDENTIALS | NEVER
+        for pattern in (MEMBER, LINE):
+            text = pattern.sub(lambda found: self._instead(found, found["name"].lower() in known), text)
+        return text
+
+    def _instead(self, found: re.Match[str], secret: bool) -> str:
+        if not secret or "[[redacted:" in found["value"]:
+            return found[0]
+        self._redaction.headers(((found["name"], f"{found['scheme'] or ''}{found['value']}"),))
+        number = self._numbers.setdefault(found["value"], len(self._numbers) + 1)
+        return f"{found['before']}{found['scheme'] or ''}[[redacted:header:{number}]]"

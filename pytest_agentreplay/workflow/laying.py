@@ -1,0 +1,47 @@
+"""The files of a case put in their places: a new folder whole or not at all, an old one without touching what people wrote.
+
+What differs from what would be written now was edited, or comes from something else: it is kept, and told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """What was done with each file, by name: written, kept because it is another one, the same already."""
+
+    written: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
+
+
+def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> Laid:
+    """Put `contents` into `folder`. With `force` over what differs. Raises CannotWrite, SnapshotUnreadable."""
+    if not files.exists(folder):
+        files.make_folder(folder, contents)
+        return Laid(tuple(contents))
+    states = {name: state(folder / name, data) for name, data in contents.items()}
+    wanted = [name for name, found in states.items() if found == "absent" or (force and found == "other")]
+    files.write_all_whole({folder / name: contents[name] for name in wanted})
+    return Laid(
+        tuple(wanted),
+        tuple(name for name, found in states.items() if found == "other" and not force),
+        tuple(name for name, found in states.items() if found == "same"),
+    )
+
+
+def state(file: Path, data: bytes) -> str:
+    """What stands at `file`: nothing ("absent"), these bytes ("same"), or others ("other")."""
+    if not files.exists(file):
+        return "absent"
+    there = files.read(file, largest=max(len(data) + 1, files.LARGEST))
+    return "same" if there.replace(b"\r\n", b"\n") == data.replace(b"\r\n", b"\n") else "other"
