@@ -3,11 +3,25 @@
 pytest does not collect this file by itself. `agentreplay freeze` makes a case of a snapshot that comes of it.
 """
 
+import pytest
+
 import examples.orders.broken
 import examples.prices.broken
 import examples.refund.broken
 import examples.sales.broken
 import examples.search.broken
+
+
+@pytest.fixture
+def afternoon(time_machine):
+    """The time at which the quota of the price service is used up."""
+    time_machine.move_to("2026-11-19T15:00:00+00:00")
+
+
+@pytest.fixture
+def midnight(time_machine):
+    """Half past midnight in Berlin."""
+    time_machine.move_to("2026-02-28T23:30:00+00:00")
 
 
 def said(text):
@@ -30,9 +44,8 @@ def test_search(agentreplay):
     examples.search.broken.answer(given)
 
 
-def test_prices(agentreplay, time_machine):
+def test_prices(afternoon, agentreplay):
     """At three in the afternoon the quota is used up; a refusal that breaks off is taken for a price."""
-    time_machine.move_to("2026-11-19T15:00:00+00:00")
     given = said("What does the K-9 cost?")
     agentreplay.annotate(input={"messages": given})
     assert "EUR 12" not in examples.prices.broken.answer(given)
@@ -45,9 +58,8 @@ def test_refund(agentreplay):
     assert "I have refunded" not in examples.refund.broken.answer(given)
 
 
-def test_sales(agentreplay, time_machine):
+def test_sales(midnight, agentreplay):
     """Half an hour after midnight the shop is told of yesterday."""
-    time_machine.move_to("2026-02-28T23:30:00+00:00")
     given = said("How many sales today?")
     agentreplay.annotate(input={"messages": given})
     assert "412" not in examples.sales.broken.answer(given)
