@@ -7,17 +7,19 @@ it a run of today's agent takes the mark off.
 from __future__ import annotations
 
 import re
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.interchange.exporting.subject import Exported, unsaid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.exporting.subject import Subject, Wanted
 
 TARGET = "the pytest file"
+MARK = '@pytest.mark.xfail(strict=True, reason="the frozen run is the one that failed")'
 NAMED = re.compile(r"(?:\$\.)?(\w+)")
 IMPORTS = {"import re\n": "re.search(", "from collections import Counter\n": "Counter("}
 """What is imported where the tests hold the text behind it."""
@@ -48,16 +50,11 @@ def calls(run, name, /, **arguments):
 def write(subject: Subject) -> Exported:
     """The file with one test for each half, and one for the calls as they were made."""
     losses: list[str] = []
-    observed = [said for wanted in subject.observed for said in lines("observed", wanted, losses)]
-    desired = [said for wanted in subject.desired for said in lines("desired", wanted, losses)]
-    losses += [f"semantic check: {words}" for words in subject.semantic]
     body = [f"def test_{subject.name}_calls_its_tools(run):", *[f"    {said}" for said in tool_calls(subject.calls)]]
-    if observed:
-        body += ["", "", f"def test_{subject.name}_fails_as_observed(run):", *[f"    {said}" for said in observed]]
-    if desired:
-        mark = '@pytest.mark.xfail(strict=True, reason="the frozen run is the one that failed")'
-        body += ["", "", mark, f"def test_{subject.name}_is_as_desired(run):", *[f"    {said}" for said in desired]]
-        body += [f"    # for a person: {' '.join(words.split())}" for words in subject.semantic]
+    body += half_of(f"test_{subject.name}_fails_as_observed", lines("observed", subject.observed, losses), "")
+    wanted = lines("desired", subject.desired, losses)
+    body += half_of(f"test_{subject.name}_is_as_desired", wanted, MARK, *subject.semantic)
+    losses += [f"semantic check: {words}" for words in subject.semantic]
     ours = "".join(said for said, mark in IMPORTS.items() if any(mark in row for row in body))
     head = HEAD.format(
         title=docstring(subject.title or subject.id),
@@ -68,9 +65,18 @@ def write(subject: Subject) -> Exported:
     return Exported(((f"test_{subject.name}.py", "\n".join([head, "", *body]) + "\n"),), tuple(losses))
 
 
+def half_of(name: str, said: list[str], mark: str, *semantic: str) -> list[str]:
+    """One test with the lines of a half; none for a half of which the file can say nothing."""
+    if all(row.startswith("#") for row in said):
+        return []
+    people = [f"# for a person: {docstring(words)}" for words in semantic]
+    return ["", "", *([mark] if mark else []), f"def {name}(run):", *[f"    {row}" for row in [*said, *people]]]
+
+
 def docstring(text: str) -> str:
-    """A text on one line that ends no docstring."""
-    return " ".join(text.split()).replace("\\", "/").replace('"', "'")
+    """A text on one line that ends no docstring, and no comment."""
+    words = "".join(char if char.isprintable() else " " for char in text).split()
+    return " ".join(words).replace("\\", "/").replace('"', "'")
 
 
 def tool_calls(called: Sequence[tuple[str, JsonObject | None]]) -> Iterator[str]:
@@ -86,13 +92,16 @@ def tool_calls(called: Sequence[tuple[str, JsonObject | None]]) -> Iterator[str]
     yield ")"
 
 
-def lines(half: str, wanted: Wanted, losses: list[str]) -> list[str]:
-    """The lines of one check; a comment, and a loss, for what the file cannot say."""
-    found = list(assertions(*wanted))
-    if not found:
-        losses.append(unsaid(TARGET, half, wanted))
-        return [f"# not checked here: {wanted[0]} {wanted[1]!r}".replace("\n", " ")]
-    return found
+def lines(half: str, checks: Iterable[Wanted], losses: list[str]) -> list[str]:
+    """The lines of the checks of a half; a comment, and a loss, for what the file cannot say."""
+    told: list[str] = []
+    for wanted in checks:
+        found = list(assertions(*wanted))
+        if not found:
+            losses.append(unsaid(TARGET, half, wanted))
+            found = [f"# not checked here: {wanted[0]} {docstring(repr(wanted[1]))}"]
+        told += found
+    return told
 
 
 def assertions(word: str, wanted: Json) -> Iterator[str]:
@@ -145,7 +154,7 @@ def called(wanted: JsonObject) -> Iterator[str]:
     named: JsonObject = {}
     for path, value in paths.items() if isinstance(paths, dict) else ():
         match = NAMED.fullmatch(path)
-        if match is None or not match[1].isidentifier():
+        if match is None or not match[1].isidentifier() or iskeyword(match[1]):
             return
         named[match[1]] = value
     arguments = "".join(f", {name}={value!r}" for name, value in named.items())
