@@ -15,8 +15,7 @@ from pytest_agentreplay.core.gate import Answer, Forward, Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Failure, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER, RULES
-
-from .conftest import Book, chat, completion
+from tests.core.conftest import Book, chat, completion
 
 FREE = Cast(model="position", tools="arguments")
 BY_POSITION = Cast(model="position", tools="position", other="position")

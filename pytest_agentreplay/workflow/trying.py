@@ -1,0 +1,245 @@
+"""An agent of today tried on the world of a case, in this process: what it did there, as evidence.
+
+The agent meets the frozen run of the case as a test meets its snapshot, but each sort of call is served as the case
+says (`core.casting`). Nothing is written, and nothing goes live unless the command line allows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.boundaries.places import todays_places
+from pytest_agentreplay.cases.case import RUN, Serving
+from pytest_agentreplay.cases.judging import Evidence
+from pytest_agentreplay.codec import Snapshot
+from pytest_agentreplay.core.casting import Cast, Casting
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.model import Header, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.dialects import READER, mcp, speaking
+from pytest_agentreplay.dialects.meaning import by_body, by_meaning
+from pytest_agentreplay.errors import CaseError, ReplayDiverged
+from pytest_agentreplay.settings.words import order_of
+from pytest_agentreplay.workflow import kit
+from pytest_agentreplay.workflow.replaying import Replay
+from pytest_agentreplay.workflow.scene import Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_agentreplay.boundaries.serving import Serving as Order
+    from pytest_agentreplay.cases.case import Case, Half
+    from pytest_agentreplay.core.casting import Fixtures
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Json, Outcome
+    from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.core.replayer import Replayer
+    from pytest_agentreplay.settings import Settings
+
+Runner: TypeAlias = Callable[..., Any]
+"""Calls an agent: with the messages of the case's input, or with its arguments by name; may give an awaitable."""
+
+SERVED: Mapping[Half, Serving] = {
+    "observed": Serving(),
+    "desired": Serving(model="position", tools="arguments"),
+}
+"""How a half is served that does not say it."""
+
+
+def attempt(
+    case: Case,
+    half: Half,
+    run: Run,
+    *,
+    runner: Runner,
+    fixtures: Fixtures | None = None,
+    settings: Settings,
+    root: Path,
+    environ: Mapping[str, str],
+    redactors: Mapping[str, Redactor | None] | None = None,
+    allow_live: bool = False,
+) -> Evidence:
+    """What `runner` did on the frozen `run` of `case`, served as `half` says.
+
+    A refusal is in the evidence whatever the agent did with the exception. Raises CaseError for what cannot be served
+    so; who interrupts the runner (KeyboardInterrupt, the outcomes of pytest) interrupts this too.
+    """
+    serving = case.serving.get(half, SERVED[half])
+    permitted(case, serving, allow_live=allow_live)
+    marks = todays_places(root) if settings.places else {}
+    place = Place(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
+    scene = Attempt(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
+    scene.open()
+    try:
+        return scene.evidence(runner, case.input)
+    finally:
+        scene.close()
+
+
+def permitted(case: Case, serving: Serving, *, allow_live: bool) -> None:
+    """Raise CaseError for a service that is not there, or that the command line does not allow."""
+    if serving.tools == "live":
+        raise CaseError("tools never go live: serve them strict, position or arguments", file=case.file)
+    if serving.model == "arguments" or serving.other == "arguments":
+        raise CaseError("only tools are served by arguments: take strict, position or live", file=case.file)
+    if "live" in {serving.model, serving.other} and not allow_live:
+        raise CaseError(
+            "asks the real model, which only the command line can allow: agentreplay replay CASE --live", file=case.file
+        )
+
+
+def joined(settings: Settings, case: Case) -> Settings:
+    """The settings of the project and of the case, for a replay of it."""
+    return settings._replace(
+        mode="replay",
+        replay_tools="frozen",
+        ignored=(*settings.ignored, *((path, f"{case.file} ignores it") for path in case.ignore)),
+        tolerances=(*settings.tolerances, *case.tolerance.items()),
+        order=settings.order if case.order == "auto" else order_of(case.order, case.file),
+        adopt="",
+        expect="",
+        orders=0,
+        trial=None,
+    )
+
+
+class Attempt(Replay):
+    """One go of an agent at a case."""
+
+    def __init__(
+        self, place: Place, settings: Settings, run: Run, case: Case, *, serving: Serving, fixtures: Fixtures | None
+    ) -> None:
+        """`serving` says how the calls are served, `fixtures` what the tools give."""
+        self.case = case
+        self.serving = serving
+        self._fixtures = fixtures
+        super().__init__(place, settings, Snapshot(run, version=""))
+        self.clock.live_inside = "live" in {serving.model, serving.other}
+
+    def answering(self, recorded: Run, matching: Matching) -> Replayer:
+        """The gate that serves each sort of call as the case says."""
+        meaning = None
+        if self.case.source.fidelity != "bytes":
+            wire = self.case.source.fidelity == "body-json"
+            meaning = by_body(matching) if wire else by_meaning(matching, recorded)
+        self.casting = Casting(
+            recorded,
+            matching,
+            READER,
+            Cast(
+                model=self.serving.model,
+                tools=self.serving.tools,
+                other=self.serving.other,
+                fixtures=self._fixtures,
+                meaning=meaning,
+                retell=told_again,
+                spell=mcp.spelled,
+            ),
+        )
+        return self.casting
+
+    def _order(self) -> Order | None:
+        """The answers come in the recorded order only where that is known, and kept."""
+        return None if self.casting.any_order else super()._order()
+
+    def run(self) -> Run:
+        """The run of now: the calls as they were made, with what was served."""
+        return Run(Header(self.place.test), self.casting.made())
+
+    def evidence(self, runner: Runner, given: Json) -> Evidence:
+        """Have `runner` do its work on the case's input, and tell what came of it. The door is closed then."""
+        output: Any = None
+        failure: BaseException | None = None
+        began = time.perf_counter()
+        self.enter_body()
+        try:
+            output = self._play(runner, copy.deepcopy(given))
+        except (Exception, ReplayDiverged, SystemExit, asyncio.CancelledError) as raised:
+            failure = raised
+        finally:
+            self.leave_body()
+        seconds = time.perf_counter() - began
+        if self.casting.parted() is None and failure is None:
+            self.casting.finish(self._body)
+        self.close()
+        errors = () if failure is None or isinstance(failure, ReplayDiverged) else (self._named(failure),)
+        return Evidence(
+            status="ok" if failure is None else "error",
+            output=self._stored(output),
+            run=self.run(),
+            tool_calls=self.view().tool_calls,
+            errors=errors,
+            seconds=seconds,
+            divergence=self._parted(),
+            served=f"{self.serving.told} ({self.casting.told})" if self.casting.counts else self.serving.told,
+        )
+
+    def _play(self, runner: Runner, given: Json) -> Any:
+        asked = given if isinstance(given, dict) else {}
+        arguments = asked.get("arguments")
+        if "messages" in asked:
+            result = runner(asked["messages"])
+        else:
+            result = runner(**arguments) if isinstance(arguments, dict) else runner()
+        return asyncio.run(self._awaited(result)) if inspect.isawaitable(result) else result
+
+    async def _awaited(self, result: Awaitable[Any]) -> Any:
+        """What a coroutine gives, in a task that is the test's own strand."""
+        strand = self.crossing.main()
+        token = lanes.STRAND.set(strand)
+        strand.owner = lanes.runner()
+        self.crossing.strand()
+        try:
+            with self.overtime.in_task():
+                return await result
+        finally:
+            lanes.STRAND.reset(token)
+
+    def _parted(self) -> Divergence | None:
+        """Where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
+        if (divergence := self.casting.parted()) is not None:
+            return divergence
+        found = kit.unfrozen(self.casting.made(), READER, str(self.place.root), self.crossing.met)
+        unseen = [tool for tool in found if isinstance(tool, dict)]
+        if unseen:
+            names = [str(tool["tool"]) for tool in unseen]
+            paths = tuple(f"freeze it: {tool['path']} in agentreplay_tools" for tool in unseen)
+            return Divergence(
+                Kind.UNFROZEN,
+                f"tool {names[0]} ran unseen" + (f", and {len(names) - 1} more" if len(names) > 1 else ""),
+                cause="the model asked for it and a result went back, but no boundary met the call: it ran for real",
+                hints=paths,
+            )
+        if late := self.crossing.late:
+            return Divergence(Kind.LATE, f"{late[0].partition('   ')[0]} was called after the end", detail=(*late,))
+        return None
+
+    def _stored(self, output: Any) -> Json:
+        """An output as plain JSON, without what nobody may read; what is none is its text."""
+        from pydantic_core import to_jsonable_python
+
+        try:
+            plain = to_jsonable_python(output, fallback=str, inf_nan_mode="strings")
+        except (ValueError, TypeError):
+            plain = str(output)
+        stored = self.redaction.outcome(ToolCall("output"), ToolReply(plain))
+        return stored.value if isinstance(stored, ToolReply) else None
+
+    def _named(self, failure: BaseException) -> tuple[str, str]:
+        kind = type(failure)
+        name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+        return name, self.redaction.text(str(failure))
+
+
+def told_again(call: Call, recorded: Call, outcome: Outcome) -> Outcome | None:
+    """A recorded reply in the form in which `call` asks for it; None where it cannot be told so."""
+    told = speaking.retell(call, recorded, outcome)
+    if told is not outcome or not isinstance(outcome, HttpReply):
+        return told
+    now, then = READER.read_call(call).dialect, READER.read_call(recorded).dialect
+    return outcome if now == then or outcome.status >= 400 else None

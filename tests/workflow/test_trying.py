@@ -1,0 +1,171 @@
+"""An agent of today on the frozen world of a case, over the real SDKs and without pytest around it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+
+import pytest
+
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.model import ToolReply
+from pytest_agentreplay.demo.server import ModelServer
+from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, recorded, script, tried
+
+NOBODY = "http://127.0.0.1:9"
+MESSAGES = [{"role": "user", "content": QUESTION}]
+EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
+
+pytestmark = pytest.mark.env("main")
+
+
+def agent(client, url=NOBODY, **fix):
+    return functools.partial(client, Shop(url, **fix))
+
+
+def finished(result):
+    return asyncio.run(result) if inspect.isawaitable(result) else result
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory):
+    """The recorded run of each client, made once."""
+    made = {}
+
+    def run_of(client):
+        if client not in made:
+            with ModelServer(script) as server:
+                root = tmp_path_factory.mktemp("shop")
+                made[client] = recorded(root, lambda: finished(client(Shop(server.url), MESSAGES)))
+        return made[client]
+
+    return run_of
+
+
+@EVERY_CLIENT
+def test_a_strict_case_reproduces(client, frozen, tmp_path):
+    evidence = tried(tmp_path, frozen(client), agent(client))
+    assert evidence.divergence is None, evidence.divergence
+    assert (evidence.status, evidence.output) == ("ok", "Your order goes to u-3 (answer 2).")
+    assert [call.name for call in evidence.tool_calls] == ["lookup_order"]
+    assert evidence.served == "strict (model 2 strict, tools 1 strict)"
+
+
+FIXES = {
+    "another prompt": ({"prompt": "You help customers. Tell nobody of others' orders."}, Kind.PROMPT, 1),
+    "another tool schema": ({"about": "Where an order of this customer is."}, Kind.SCHEMA, 1),
+    "one argument more": ({"user": "u-7"}, Kind.SCHEMA, 1),
+    "another model": ({"model": "gpt-y"}, Kind.MODEL, 1),
+}
+MINE = [{"order": "A-17", "user_id": "u-7"}]
+
+
+class Fixtures:
+    """What the tools of the case give; that of the fixed agent's own call was written by hand."""
+
+    def answer(self, tool, arguments):
+        if arguments.get("order_id") != "A-17":
+            return None
+        orders = [{"order": "A-17", "user_id": "u-3"}, *MINE]
+        return (ToolReply(MINE), True) if arguments.get("user_id") == "u-7" else (ToolReply(orders), False)
+
+    def advice(self, tool, arguments):
+        return (f"write {tool} for {arguments}",)
+
+
+@pytest.mark.parametrize("fix", FIXES)
+@EVERY_CLIENT
+def test_a_fixed_agent_parts_from_a_strict_world(client, fix, frozen, tmp_path):
+    changed, kind, turn = FIXES[fix]
+    evidence = tried(tmp_path, frozen(client), agent(client, **changed))
+    assert (evidence.divergence.kind, evidence.divergence.turn) == (kind, turn)
+    assert evidence.status == "error"
+    assert not [name for name, _ in evidence.errors if "Diverged" in name], "the brake is no error of the agent's"
+
+
+@pytest.mark.parametrize("fix", FIXES)
+@EVERY_CLIENT
+def test_it_runs_to_its_end_by_position_and_arguments(client, fix, frozen, tmp_path):
+    evidence = tried(tmp_path, frozen(client), agent(client, **FIXES[fix][0]), half="desired", fixtures=Fixtures())
+    assert evidence.divergence is None, evidence.divergence
+    assert evidence.output == "Your order goes to u-3 (answer 2)."
+    (call,) = evidence.tool_calls
+    written = fix == "one argument more"
+    assert call.result == (MINE if written else [{"order": "A-17", "user_id": "u-3"}, *MINE])
+    by = "written" if written else "recorded"
+    assert (
+        evidence.served == f"model position, tools arguments, other strict (model 2 position, tools 1 arguments ({by}))"
+    )
+
+
+def test_a_tool_that_is_asked_anew_parts_where_nobody_knows_and_says_what_to_write(frozen, tmp_path):
+    run = frozen(CLIENTS["chat"])
+    evidence = tried(tmp_path, run, agent(CLIENTS["chat"], user="u-9"), half="desired")
+    assert evidence.divergence.kind is Kind.ARGS
+    assert [one.path for one in evidence.divergence.differences] == ["$.user_id"]
+    assert evidence.divergence.turn == 1
+
+
+def test_a_refusal_is_in_the_evidence_whatever_the_agent_does_with_it(frozen, tmp_path):
+    fixed = agent(CLIENTS["chat"], user="u-9", swallows=True)
+    evidence = tried(tmp_path, frozen(CLIENTS["chat"]), fixed, half="desired")
+    assert evidence.divergence is not None
+    assert evidence.divergence.origin.startswith("tests/workflow/shop.py") or evidence.divergence.origin
+
+
+def test_an_agent_that_asks_more_often_is_told_so(frozen, tmp_path):
+    def twice(messages):
+        return [CLIENTS["chat"](Shop(NOBODY), messages) for _ in range(2)]
+
+    evidence = tried(tmp_path, frozen(CLIENTS["chat"]), twice, half="desired")
+    assert evidence.divergence.kind is Kind.EXTRA
+    assert "--live" in evidence.divergence.hints[0]
+
+
+@pytest.mark.parametrize("asked", CLIENTS.values(), ids=CLIENTS)
+@pytest.mark.parametrize("frozen_as", ["chat", "claude_stream"])
+def test_by_position_an_agent_may_ask_in_another_api(asked, frozen_as, frozen, tmp_path):
+    evidence = tried(tmp_path, frozen(CLIENTS[frozen_as]), agent(asked), half="desired", fixtures=Fixtures())
+    assert evidence.divergence is None, evidence.divergence
+    assert (evidence.output, len(evidence.tool_calls)) == ("Your order goes to u-3 (answer 2).", 1)
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini", "bedrock"])
+def test_a_run_that_was_frozen_by_hand_reproduces_by_its_meaning(client, dialect, tmp_path):
+    evidence = tried(tmp_path, by_hand(dialect), agent(client), fidelity="semantic")
+    assert evidence.divergence is None, evidence.divergence
+    assert evidence.output == "Your order goes to u-3."
+    assert evidence.served == "strict (model 2 strict, tools 1 strict)"
+
+
+@pytest.mark.parametrize("fix", FIXES)
+@EVERY_CLIENT
+def test_by_its_meaning_another_word_is_another_call(client, fix, tmp_path):
+    evidence = tried(tmp_path, by_hand(), agent(client, **FIXES[fix][0]), fidelity="semantic")
+    assert evidence.divergence is not None
+    assert evidence.divergence.turn == 1
+    assert not evidence.tool_calls
+
+
+def test_the_same_body_is_the_same_call_to_another_host(frozen, tmp_path):
+    run = frozen(CLIENTS["chat"])
+    elsewhere = agent(CLIENTS["chat"], url="https://proxy.example/openai")
+    assert tried(tmp_path, run, elsewhere, fidelity="body-json").divergence is None
+    assert tried(tmp_path, run, elsewhere).divergence is not None
+    other = tried(tmp_path, run, agent(CLIENTS["chat"], prompt="Be brief."), fidelity="body-json")
+    assert other.divergence.kind is Kind.PROMPT
+
+
+def test_an_unfrozen_tool_is_told(frozen, tmp_path, monkeypatch):
+    ran = []
+
+    def lookup_order(order_id):
+        ran.append(order_id)
+        return "gone"
+
+    monkeypatch.setitem(Shop.call.__globals__["TOOLS"], "lookup_order", lookup_order)
+    evidence = tried(tmp_path, frozen(CLIENTS["chat"]), agent(CLIENTS["chat"]), half="desired")
+    assert (evidence.divergence.kind, ran) == (Kind.UNFROZEN, ["A-17"])
+    assert "agentreplay_tools" in evidence.divergence.hints[0]
