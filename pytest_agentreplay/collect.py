@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 MARKER = "agentreplay_case"
 BROKEN = "case"
 COLD = "cold"
-PLACE = re.compile(r":(\d+)(?::\d+)?: ")
 
 
 class CaseFile(pytest.File):
@@ -61,7 +60,7 @@ class CaseItem(pytest.Item):
 
     title = ""
     line = 0
-    error: CaseError | None = None
+    error: AgentReplayError | None = None
     verdict: Verdict | None = None
 
     @classmethod
@@ -81,10 +80,12 @@ class CaseItem(pytest.Item):
     def runtest(self) -> None:
         """Try this half, and fail, xfail or skip by the verdict."""
         __tracebackhide__ = True
-        if self.error is not None:
-            raise self.error
-        assert isinstance(self.parent, CaseFile)
-        self.verdict = verdict = self.parent.court(self).hear(self.path, half_of(self.name))
+        try:
+            self.verdict = verdict = self.heard()
+        except AgentReplayError as error:
+            self.error = error
+            self.at(getattr(error, "place", "") if isinstance(error, CaseError) else "")
+            pytest.fail(str(error), pytrace=False)
         self.user_properties.extend((f"agentreplay.{name}", value) for name, value in properties(verdict).items())
         match verdict.outcome:
             case "failed":
@@ -97,6 +98,13 @@ class CaseItem(pytest.Item):
                 raise pytest.skip.Exception(verdict.headline, _use_item_location=True)
             case "passed":
                 pass
+
+    def heard(self) -> Verdict:
+        """The verdict on this half. Raises whatever is wrong with the case, or with what runs it."""
+        if self.error is not None:
+            raise self.error
+        assert isinstance(self.parent, CaseFile)
+        return self.parent.court(self).hear(self.path, half_of(self.name))
 
     def told(self, verdict: Verdict) -> str:
         """The verdict for this terminal."""
@@ -117,17 +125,10 @@ class CaseItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What is told of a failure: ours in our words, and a summary of one line that points into the case."""
-        error = excinfo.value
-        if isinstance(error, AgentReplayError):
-            if isinstance(error, CaseError):
-                self.at(error.place)
-            excinfo = pytest.ExceptionInfo.from_exception(pytest.fail.Exception(str(error), pytrace=False))
         found = super().repr_failure(excinfo, style)
-        if (crash := getattr(found, "reprcrash", None)) is not None and (
-            self.verdict is not None or isinstance(error, AgentReplayError)
-        ):
-            crash.path, crash.lineno = str(self.path), self.line + 1
-            crash.message = self.verdict.headline if self.verdict is not None else str(error)
+        said = str(self.error) if self.error is not None else self.verdict.headline if self.verdict is not None else ""
+        if said and (crash := getattr(found, "reprcrash", None)) is not None:
+            crash.path, crash.lineno, crash.message = str(self.path), self.line + 1, said
         return found
 
 

@@ -40,7 +40,7 @@ def pytest_agentreplay_redactors() -> dict[str, Redactor | None]:  # type: ignor
 def pytest_agentreplay_runners() -> dict[str, Callable[..., Any]]:  # type: ignore[empty-body]
     """Give what runs the cases, by the key that a case has under `runner`: `{"refunds": shop.cases.run_refund}`.
 
-    A runner takes the case's input as it stands in `case.yaml`, runs today's agent, and gives its final output; it may
-    be a coroutine function. Called once a case is run, never while it is collected; a conftest file counts for the
+    A runner is called with the messages of the case's input, or with its arguments by name. It runs today's agent and
+    gives the final output; it may be a coroutine function. Called once a case is run, never while it is collected; a conftest file counts for the
     cases below its folder.
     """

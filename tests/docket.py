@@ -50,14 +50,13 @@ def answer(question):
                 result = {"error": str(error)}
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result)})
 
-def run(given):
+def run(messages):
     if TODAY == "dies":
         raise KeyError("no such customer")
-    return answer(given["messages"][-1]["content"])
+    return answer(messages[-1]["content"])
 
-async def run_async(given):
-    import asyncio
-    return await asyncio.to_thread(run, given)
+async def run_async(messages):
+    return run(messages)
 """
 
 TEST = """

@@ -34,7 +34,7 @@ def model() -> type[BaseModel]:
 
     loose = ConfigDict(extra="allow", strict=True, frozen=True)
     # Types, by whose names pydantic finds them in the annotations below.
-    status = Annotated[str, Field(pattern=f"^({'|'.join((*GOOD, *BAD))})$")]
+    how = Annotated[str, Field(pattern=f"^({'|'.join((*GOOD, *BAD))})$")]
     anything = JsonValue
 
     class ToolUse(BaseModel):
@@ -60,7 +60,7 @@ def model() -> type[BaseModel]:
 
         model_config = loose | ConfigDict(title="result of a case's runner")
         run_id: str | None = Field(None, description="the run's own id, wherever it is known")
-        status: status = Field(description=f"{', '.join(GOOD)}; or {', '.join(BAD)}")
+        status: how = Field(description=f"{', '.join(GOOD)}; or {', '.join(BAD)}")
         final_output: anything = Field(None, description="what came out of the agent; null for nothing")
         tool_calls: list[ToolUse] = Field([], max_length=10_000, description="the tool calls that it made, in order")
         errors: list[str | Fault] = Field([], max_length=10_000, description="what went wrong, text or type and message")

@@ -45,7 +45,7 @@ class Verdict:
     """What came of one half of a case.
 
     `headline` is complete by itself. `place` (line:column) is where people should look in `file`. `served` is the
-    policy, or FROZEN. `human` are the checks in words that nobody has made. `finding` tells where the run parted.
+    policy, or FROZEN, `answers` how many answers came how. `human` are the checks in words that nobody has made. `finding` tells where the run parted.
     """
 
     case: str
@@ -57,6 +57,7 @@ class Verdict:
     headline: str
     place: str = ""
     served: str = FROZEN
+    answers: str = ""
     checks: tuple[Checked, ...] = ()
     human: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -84,10 +85,15 @@ def text(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> str:
         blocks.append(["  " + row if row else "" for row in finding_text(verdict.finding, width=width - 2).splitlines()])
     told = [row for note in verdict.notes for row in wrapped(note, width, "  note  ", "        ")]
     told += [row for one in verdict.human for row in wrapped(one, width, "  needs human  ", "               ")]
-    told += wrapped(f"{verdict.served}", width, "  served  ", "          ")
+    told += wrapped(served_by(verdict), width, "  served  ", "          ")
     blocks.append(told)
     blocks.append([f"  {label}:  {on_one_line(command)}" for label, command in verdict.next])
     return "\n".join(row for block in blocks if block for row in (*block, ""))[:-1]
+
+
+def served_by(verdict: Verdict) -> str:
+    """The policy, and what came of it."""
+    return f"{verdict.served} ({verdict.answers})" if verdict.answers else verdict.served
 
 
 def check_rows(one: Checked, file: str, width: int) -> list[str]:
@@ -116,7 +122,7 @@ def panel(verdicts: Sequence[Verdict], *, title: str, width: int = 80, evidence:
     human = [text for one in verdicts for text in one.human]
     rows += labelled("needs human", str(len(human)), width)
     rows += [row for text in human for row in wrapped(text, width, " " * (LABEL + 4), " " * (LABEL + 4))]
-    policies = dict.fromkeys(f"{one.half} {one.served}" for one in verdicts)
+    policies = dict.fromkeys(f"{one.half} {served_by(one)}" for one in verdicts)
     rows += labelled("served", "; ".join(policies), width)
     fine = all(one.outcome != "failed" for one in verdicts)
     rows += labelled("as expected", f"{'yes' if fine else 'NO'} (expect: {first.expect})", width)

@@ -33,19 +33,22 @@ class Runners:
             self._given |= rows
 
     def __getitem__(self, key: str) -> Callable[..., Any]:
-        """The runner of this key. Raises RunnerError, which says where to declare it."""
+        """The runner of this key.
+
+        Raises SettingsError for a key that nobody declares, RunnerError for a function that is not there.
+        """
         if key in self._given:
             return self._given[key]
         if key in self._paths:
             return imported(key, self._paths[key])
-        raise RunnerError(unknown(key, {**self._paths, **self._given}))
+        raise SettingsError(unknown(key, {**self._paths, **self._given}))
 
 
 def unknown(key: str, known: Mapping[str, object]) -> str:
     """What is said of a key that nobody declares, with the nearest one that somebody does."""
     close = get_close_matches(key, known, n=1)
-    nearest = f": did you mean {close[0]}?" if close else f"; there are {', '.join(known)}" if known else ""
-    return f"no runner {key!r} is declared{nearest}. Declare it {DECLARED}: agentreplay_runners = {key} = {EXAMPLE}"
+    nearest = f": did you mean {close[0]}?" if close else f"; there are {', '.join(known)}." if known else "."
+    return f"no runner {key!r} is declared{nearest} Declare it {DECLARED}: agentreplay_runners = {key} = {EXAMPLE}"
 
 
 def imported(key: str, path: str) -> Callable[..., Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
 
 CLIP = 100
+SIGNATURE = "checks of its signature "
 MEND = ("the failure is mended", "set expect: fixed in {file}")
 
 
@@ -86,9 +87,9 @@ class Hearing:
             said = f"cannot say whether the failure reproduces: {count(found)}, the others show nothing of it"
             return self._said("observed", "cannot say", "failed", said, found, now)
         if fixed:
-            said = f"the failure does not reproduce ({count(found)} of its signature), served {policy(now)}"
+            said = f"the failure does not reproduce: {count(found, SIGNATURE)}, served {policy(now)}"
             return self._said("observed", "not reproduced", "passed", said, found, now)
-        said = f"this failure no longer reproduces: set expect: fixed ({count(found)} of its signature)"
+        said = f"this failure no longer reproduces: set expect: fixed ({count(found, SIGNATURE)})"
         return self._said("observed", "not reproduced", "failed", said, found, now, next=(self._mend(),))
 
     def desired(self) -> Verdict:
@@ -103,7 +104,8 @@ class Hearing:
             return self._parted("desired", now)
         found = self._judged("desired", now)
         if not found.results:
-            said = f"needs human: {len(found.human)} checks in words, and no other"
+            human = len(found.human)
+            said = f"needs human: {human} check{'' if human == 1 else 's'} in words, and no other"
             return self._said("desired", "human", "unsaid", said, found, now)
         if now.divergence is not None:
             where = findings.place(now.divergence)
@@ -134,11 +136,11 @@ class Hearing:
         return serving.told if serving is not None else ""
 
     def _reproduced(self, found: Judgement, now: Evidence) -> Verdict:
-        said = f"the failure reproduces: {count(found)}, served {policy(now)}"
+        said = f"the failure reproduces: {count(found, SIGNATURE)}, served {policy(now)}"
         return self._said("observed", "reproduced", "passed", said, found, now)
 
     def _again(self, found: Judgement, now: Evidence) -> Verdict:
-        said = f"FAILURE REPRODUCED: all {len(found.results)} of its signature hold again, served {policy(now)}"
+        said = f"FAILURE REPRODUCED: {count(found, SIGNATURE)}, served {policy(now)}"
         back = ("it is not mended", f"set expect: reproduces in {self.case.file}")
         return self._said("observed", "reproduced", "failed", said, found, now, next=(back,))
 
@@ -203,6 +205,7 @@ class Hearing:
             headline=headline,
             place=next(iter(places), "") or self.case.places.get((half,), ""),
             served=served or (policy(now) if now is not None else FROZEN),
+            answers=now.served.partition(" (")[2].removesuffix(")") if now is not None else "",
             checks=tuple(Checked(worded(one.check), one.held, one.check.place, one.lines) for one in results),
             human=found.human if found is not None else (),
             notes=found.notes if found is not None else (),
@@ -224,18 +227,18 @@ def sibling(file: str, name: str) -> str:
 
 
 def policy(now: Evidence) -> str:
-    """Who answered."""
-    return now.served or FROZEN
+    """Under which policy the answers came; how many came how stands behind it, in brackets."""
+    return now.served.partition(" (")[0] or FROZEN
 
 
 def is_robust(now: Evidence) -> bool:
-    """Whether a pass is no proof: the model's answers came by their place, not by what was asked."""
-    return "position" in now.served
+    """Whether a pass is no proof: answers came by their place, not by what was asked."""
+    return "position" in policy(now)
 
 
-def count(found: Judgement) -> str:
-    """How many checks hold: "1 of 3 hold"."""
-    return f"{sum(1 for one in found.results if one.held)} of {len(found.results)} hold"
+def count(found: Judgement, whose: str = "") -> str:
+    """How many checks hold: "1 of 3 hold", "1 of 3 checks of the signature hold"."""
+    return f"{sum(1 for one in found.results if one.held)} of {len(found.results)} {whose}hold"
 
 
 def worded(check: Check) -> str:

@@ -50,7 +50,7 @@ def test_a_fixed_agent_fails_a_case_that_says_it_reproduces(docket):
     done = docket.pytest("-rA", agent="fixed", COLUMNS="200")
     told = outcomes(done)
     assert done.returncode == 1
-    said = "this failure no longer reproduces: set expect: fixed (1 of 2 of its signature hold)"
+    said = "this failure no longer reproduces: set expect: fixed (1 of 2 checks of its signature hold)"
     assert told["observed"] == ("FAILED", said)
     assert told["desired"] == ("FAILED", "passes unexpectedly: all of desired holds (2 of 2 hold): set expect: fixed")
     assert "the failure is mended:  set expect: fixed in cases/refund/case.yaml" in done.stdout
@@ -69,7 +69,7 @@ def test_a_failure_that_is_back_is_said_in_capitals(docket):
     done = docket.pytest("-rA", COLUMNS="200")
     told = outcomes(done)
     assert done.returncode == 1
-    assert told["observed"] == ("FAILED", "FAILURE REPRODUCED: all 2 of its signature hold again, served strict")
+    assert told["observed"] == ("FAILED", "FAILURE REPRODUCED: 2 of 2 checks of its signature hold, served strict")
     assert told["desired"] == ("FAILED", "not fixed: 1 of 2 hold")
 
 
@@ -101,7 +101,7 @@ def test_a_signature_that_is_not_true_of_its_own_run_is_a_broken_case(docket):
         "FAILED",
         "broken case: the failure signature is not true of its own frozen run (1 of 2 hold)",
     )
-    assert "cases/refund/case.yaml:10:5" in done.stdout
+    assert "cases/refund/case.yaml:11:5" in done.stdout
 
 
 def test_desired_with_a_runner_of_its_own_stands_on_its_own_feet(docket):
@@ -213,7 +213,7 @@ def test_a_file_of_that_name_that_is_somebody_else_s_is_left_alone(docket):
     other = docket.root / "suite" / "case.yaml"
     other.parent.mkdir(exist_ok=True)
     other.write_text("input: 1\noutput: 2\n", encoding="utf-8")
-    assert docket.pytest("suite").returncode == 5
+    assert docket.project.run("suite").returncode == 5
     other.unlink()
 
 
@@ -275,7 +275,7 @@ def test_junit_has_the_facts(docket):
         "agentreplay.needs_human": "1",
     }
     message = found["observed"].find("failure").get("message")
-    assert message == "this failure no longer reproduces: set expect: fixed (1 of 2 of its signature hold)"
+    assert message == "this failure no longer reproduces: set expect: fixed (1 of 2 checks of its signature hold)"
 
 
 def test_a_debugger_s_way_out_of_xfail_shows_what_is_not_fixed(docket):

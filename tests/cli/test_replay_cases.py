@@ -1,0 +1,230 @@
+"""`agentreplay replay CASE`: by a runner, by a command in a process of its own, or as it is frozen."""
+
+import json
+import os
+import re
+import sys
+import time
+
+import pytest
+
+from tests.docket import STRICT, opened
+
+MAIN = """
+import json, os, pathlib, sys
+import shop
+
+case = pathlib.Path(os.environ["AGENTREPLAY_CASE_PATH"])
+assert case.name == "case.yaml" and case.is_file()
+assert os.environ["REPLAYKIT_CASE_PATH"] == str(case)
+assert os.environ["AGENTREPLAY_FIXTURES_DIR"] == os.environ["REPLAYKIT_FIXTURES_DIR"] == str(case.parent / "fixtures")
+assert os.environ["AGENTREPLAY_SOURCE_TRACE_PATH"] == ""
+given = json.load(sys.stdin)
+print("hello from", os.environ["MODEL_API_KEY"])
+print("warned", file=sys.stderr)
+result = {"run_id": "r-1", "status": "ok", "final_output": shop.run(given["messages"]), "tool_calls": CALLS, "errors": []}
+pathlib.Path(os.environ["REPLAYKIT_OUTPUT_PATH"]).write_text(json.dumps(result))
+"""
+CALLS = """[
+    {"name": "lookup_order", "arguments": {"order_id": "A-17"}, "result": {"order": "A-17"}},
+    {"tool_name": "refund", "tool_args": {"order_id": "A-17"}, "error": "ConnectionError: the bank does not answer"},
+]"""
+COMMAND = f'"{sys.executable}" main.py'
+
+
+@pytest.fixture(scope="module")
+def project(shared_project):
+    made = opened(shared_project())
+    made.project.write(main=MAIN.replace("CALLS", CALLS))
+    return made
+
+
+@pytest.fixture
+def docket(project):
+    project.clear()
+    return project
+
+
+def kept(docket):
+    """What is kept of the replays: folder -> name -> text."""
+    runs = docket.root / ".agentreplay" / "runs"
+    folders = sorted(runs.iterdir()) if runs.exists() else []
+    return {one.name: {file.name: file.read_text(encoding="utf-8") for file in one.iterdir()} for one in folders}
+
+
+def test_a_command_s_result_is_judged_and_kept(docket):
+    docket.case()
+    done = docket.replay("cases/refund", "--runner-cmd", COMMAND)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    assert re.search(r"failure reproduced +yes", done.stdout)
+    assert re.search(r"desired +1 of 2 hold", done.stdout)
+    ((name, files),) = kept(docket).items()
+    assert re.fullmatch(r"\d{8}T\d{6}-refund", name)
+    assert set(files) == {"result.json", "summary.md", "runner-output.json", "stdout.txt", "stderr.txt"}
+    assert f".agentreplay/runs/{name}" in done.stdout
+    assert (docket.root / ".agentreplay/.gitignore").read_text() == "*\n"
+    assert files["stderr.txt"] == "warned\n"
+    assert re.fullmatch(r"hello from \[\[redacted:.+\]\]\n", files["stdout.txt"]), "the key of the environment is a secret"
+    assert json.loads(files["runner-output.json"])["final_output"].startswith("Here is your refund")
+    assert json.loads(files["result.json"])["as_expected"] is True
+
+
+def test_a_fixed_agent_in_a_process_of_its_own(docket):
+    docket.case(expect="fixed")
+    done = docket.replay("cases/refund/case.yaml", "--runner-cmd", COMMAND, agent="fixed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"failure reproduced +no", done.stdout)
+    assert re.search(r"desired +2 of 2 hold", done.stdout)
+    again = docket.replay("cases/refund", "--runner-cmd", COMMAND)
+    assert again.returncode == 1
+    assert again.stdout.startswith("FAILURE REPRODUCED: 2 of 2 checks of its signature hold")
+
+
+def test_one_that_asks_something_else_shows_nothing(docket):
+    docket.case()
+    done = docket.replay("cases/refund", "--runner-cmd", COMMAND, agent="other")
+    assert done.returncode == 125 or "[AR-PROMPT] turn 1/3" in done.stdout, done.stdout + done.stderr
+
+
+TROUBLE = {
+    "hangs": ("import time; time.sleep(60)", r"was still running after 1 s and was ended; raise --timeout"),
+    "crashes": ("raise ValueError('no customer')", r"ended with 1 and wrote no result\n  .*\n?.*ValueError: no customer"),
+    "nothing": ("print('done')", r"wrote no result: write \{.*\} to the file that AGENTREPLAY_OUTPUT_PATH names"),
+    "empty": ("out.write_text('')", r"runner-output.json: the runner wrote an empty file"),
+    "rubbish": ("out.write_text('{]')", r"runner-output.json:1:2: the runner wrote no JSON"),
+    "list": ("out.write_text('[]')", r"runner-output.json: \$: the runner wrote no JSON object"),
+    "deep": ("out.write_text('[' * 100000)", r"runner-output.json: "),
+    "bytes": ("out.write_bytes(b'\\xff{}')", r"offset 0: the runner's result is not UTF-8"),
+    "lacking": ("out.write_text('{}')", r"runner-output.json: \$.status: is missing in the runner's result"),
+    "status": ("""out.write_text('{"status": "fine"}')""", r"\$.status: is one of ok, success"),
+    "calls": (
+        """out.write_text('{"status": "ok", "tool_calls": [{"arguments": {}}]}')""",
+        r"\$.tool_calls\[0\].name: is missing",
+    ),
+    "folder": ("out.mkdir()", r"runner-output.json: is not a plain file"),
+    "large": ("out.write_text(' ' * (17 << 20))", r"runner-output.json: .*is larger than|wrote more than"),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLE)
+def test_a_command_that_tells_nothing_is_told_in_its_own_words(docket, trouble):
+    code, said = TROUBLE[trouble]
+    docket.case()
+    docket.project.write(odd=f"import os, pathlib\nout = pathlib.Path(os.environ['AGENTREPLAY_OUTPUT_PATH'])\n{code}\n")
+    limit = ("--timeout", "1") if trouble == "hangs" else ()
+    done = docket.replay("cases/refund", *limit, "--runner-cmd", f"{sys.executable} odd.py")
+    assert (done.returncode, done.stdout) == (125, ""), done.stdout + done.stderr
+    assert "Traceback" not in done.stderr.replace("  Traceback (most recent", "")
+    assert re.search(said, done.stderr), done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sh")
+def test_a_command_that_hangs_is_ended_with_its_children(docket):
+    docket.case()
+    docket.project.write(odd="import subprocess, sys\nsubprocess.run([sys.executable, 'heart.py'])\n")
+    docket.project.write(heart="import time, pathlib\nwhile True:\n    pathlib.Path('beat').write_text(str(time.time()))\n    time.sleep(.05)\n")
+    done = docket.replay("cases/refund", "--timeout", "3", "--runner-cmd", f"{sys.executable} odd.py")
+    assert done.returncode == 125
+    beat = docket.root / "beat"
+    last = beat.read_text()
+    time.sleep(0.5)
+    assert beat.read_text() == last, "its child is dead, too"
+
+
+def test_a_command_that_is_not_there(docket):
+    docket.case()
+    done = docket.replay("cases/refund", "--runner-cmd", "no-such-program --now")
+    assert done.returncode == 125
+    assert "cannot run no-such-program" in done.stderr
+    assert docket.replay("cases/refund", "--runner-cmd", "'open").returncode == 125
+
+
+def test_a_result_that_a_failed_command_wrote_counts(docket):
+    docket.case()
+    text = """import os, pathlib, sys
+pathlib.Path(os.environ['AGENTREPLAY_OUTPUT_PATH']).write_text('''{"status": "error", "final_output": "Here is your refund",
+    "tool_calls": [{"name": "refund", "error": "no"}], "errors": ["no", {"type": "X", "message": "y"}]}''')
+sys.exit(3)
+"""
+    docket.project.write(odd=text)
+    done = docket.replay("cases/refund", "--json", "--runner-cmd", f"{sys.executable} odd.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (case,) = json.loads(done.stdout)["cases"]
+    assert case["halves"][0]["served"] == "nobody: the command asked the gateway for nothing"
+
+
+def test_the_project_s_own_runner(docket):
+    docket.case()
+    done = docket.replay("cases/refund")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"served +observed strict \(model 3 strict, tools 2 strict\)", done.stdout)
+    assert docket.replay("cases/refund", agent="fixed").returncode == 1
+    docket.case(runner="")
+    assert docket.replay("cases/refund", "--runner", "waiting", agent="fixed").returncode == 1
+    frozen = docket.replay("cases/refund")
+    assert frozen.returncode == 0
+    assert re.search(r"served +observed the frozen run; desired the frozen run", frozen.stdout)
+
+
+def test_what_cannot_be_meant_is_usage(docket):
+    docket.case()
+    for words, said in (
+        (("cases/refund", "--runner", "refund"), "did you mean refunds?"),
+        (("cases/refund", "--runner", "refunds", "--runner-cmd", "x"), "give one of them"),
+        (("recorded.json", "--live"), ""),
+        (("--live", "recorded.json"), "these flags are for cases"),
+        (("cases/refund", "--timeout", "0"), "invalid seconds value"),
+    ):
+        done = docket.replay(*words)
+        assert said in done.stderr, words
+        assert done.returncode == 2, (words, done.stderr)
+
+
+def test_a_damaged_case_and_a_cold_one(docket):
+    docket.case("cold", expect="cold", runner="", more='cold: {reason: "no results", missing: ["a"]}\n')
+    done = docket.replay("cases/cold")
+    assert done.returncode == 125
+    assert re.search(r"cold +cold: no results \(missing: a\)", done.stdout)
+    docket.case("odd", edit=lambda text: "id: [\n")
+    done = docket.replay("cases/odd")
+    assert done.returncode == 4
+    assert re.match(r"agentreplay: cases/odd/case.yaml:\d+:\d+: ", done.stderr)
+    docket.case("empty")
+    (docket.root / "cases/empty/case.yaml").unlink()
+    assert docket.replay("cases/empty").returncode == 4
+
+
+def test_several_cases_are_summed_up(docket):
+    docket.case("one")
+    docket.case("two", more=STRICT + 'semantic: ["kindly"]\n')
+    done = docket.replay("cases/one", "cases/two")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "2 cases: 2 reproduced, 2 not fixed, needs human 1"
+    docket.case("odd", edit=lambda text: "id: [\n")
+    assert docket.replay("cases/one", "cases/odd").returncode == 4
+    assert docket.replay("cases/one", "cases/two", agent="fixed").returncode == 1
+
+
+def test_plain_data(docket):
+    docket.case()
+    done = docket.replay("cases/refund", "--json")
+    told = json.loads(done.stdout)
+    assert told["as_expected"] is True
+    (case,) = told["cases"]
+    assert [half["word"] for half in case["halves"]] == ["reproduced", "not fixed"]
+    assert case["halves"][1]["checks"][0]["held"] is False
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_panel_keeps_to_the_terminal(docket, columns):
+    docket.case(more=STRICT + f'semantic: ["{"a long sentence of a person " * 6}"]\n')
+    done = docket.replay("cases/refund", COLUMNS=str(columns))
+    assert max(map(len, done.stdout.splitlines())) <= columns
+    if columns == 120:
+        rows = done.stdout.split("needs human")[0].splitlines()
+        assert rows == [
+            "refund: The agent promises a refund that failed",
+            "  failure reproduced    yes",
+            "  desired               1 of 2 hold",
+            "  ",
+        ]
