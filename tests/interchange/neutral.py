@@ -8,9 +8,13 @@ another value for its name; the tables of the tests hold these, and nothing else
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import ModelCall, Trace
+
+TRACES = Path(__file__).parent / "traces"
 
 SYSTEM = "You are a support agent for Acme. Always look up an order before refunding it. Never refund more than the order total."
 ASKED = "Please refund order A-1001, it arrived broken."
@@ -51,6 +55,11 @@ REFUND: dict[str, Any] = {
     "order": ["model", "lookup_order", "model", "issue_refund", "model"],
     "missing": (),
 }
+
+
+def imported(*names: str, wanted: str = "") -> list[Trace]:
+    """The traces in files of the folder `traces`."""
+    return traces([(name, (TRACES / name).read_bytes()) for name in names], wanted)
 
 
 def refund_facts(trace: Trace) -> dict[str, Any]:

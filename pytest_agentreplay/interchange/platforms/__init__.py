@@ -1,10 +1,20 @@
-"""What platforms export: one module a format."""
+"""What platforms export: one module a format. `tree` makes a run of spans, `bodies` a model call of what was kept."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.interchange.platforms.braintrust import BRAINTRUST
+from pytest_agentreplay.interchange.platforms.galileo import GALILEO
+from pytest_agentreplay.interchange.platforms.langfuse import LANGFUSE
+from pytest_agentreplay.interchange.platforms.langsmith import LANGSMITH
+from pytest_agentreplay.interchange.platforms.mlflow import MLFLOW
+from pytest_agentreplay.interchange.platforms.openai_agents import AGENTS
+from pytest_agentreplay.interchange.platforms.opik import OPIK
+from pytest_agentreplay.interchange.platforms.weave import WEAVE
+
 if TYPE_CHECKING:
     from pytest_agentreplay.interchange.formats import Format
 
-FORMATS: tuple[Format, ...] = ()
+FORMATS: tuple[Format, ...] = (AGENTS, LANGSMITH, LANGFUSE, OPIK, BRAINTRUST, WEAVE, MLFLOW, GALILEO)
+"""The formats of this room, by rank."""

@@ -1,0 +1,68 @@
+"""Whose run it was, and what else was noted of it, without what the tracer noted of its own surroundings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects.loose import string
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Json, JsonObject
+
+_USER = ("user_id", "userId", "user", "user.id", "enduser.id", "langfuse_user_id", "end_user_id")
+_SESSION = (
+    *("session_id", "sessionId", "thread_id", "threadId", "conversation_id", "conversationId", "session.id"),
+    *("langfuse_session_id", "gen_ai.conversation.id"),
+)
+_TENANT = ("tenant", "tenant_id", "tenantId", "tenant.id", "organization_id", "org_id", "customer_id")
+_KNOWN = frozenset({*_USER, *_SESSION, *_TENANT})
+
+_ENVIRONMENT = re.compile(r"^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
+_SECRET = re.compile(
+    r"api[-_]?key|secret|passw|authorization|cookie|credential|(?:public|private|access)[-_]?key|token$",
+    re.IGNORECASE,
+)
+_TRACERS = ("ls_", "lc_", "langgraph_", "checkpoint_", "__", "mlflow.", "weave")
+_DEEPEST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """User, session and tenant of a run, and the rest of its metadata."""
+
+    user: str = ""
+    session: str = ""
+    tenant: str = ""
+    metadata: JsonObject = field(default_factory=dict)
+
+
+def about(root: JsonObject, *others: JsonObject) -> About:
+    """What metadata tells of a run: whose it was from any span, the root first; the rest from the root alone."""
+    told = (root, *others)
+    rest = {name: value for name, value in root.items() if name not in _KNOWN and not name.startswith(_TRACERS)}
+    return About(_named(told, _USER), _named(told, _SESSION), _named(told, _TENANT), clean(rest))
+
+
+def clean(metadata: JsonObject) -> JsonObject:
+    """Metadata without environment variables, and without what is called as keys and passwords are."""
+    return {
+        name: _clean(value, 1)
+        for name, value in metadata.items()
+        if not _ENVIRONMENT.match(name) and not _SECRET.search(name)
+    }
+
+
+def _clean(value: Json, depth: int) -> Json:
+    if depth > _DEEPEST:
+        return None
+    if isinstance(value, dict):
+        kept = {name: one for name, one in value.items() if not (_ENVIRONMENT.match(name) or _SECRET.search(name))}
+        return {name: _clean(one, depth + 1) for name, one in kept.items()}
+    return [_clean(one, depth + 1) for one in value] if isinstance(value, list) else value
+
+
+def _named(told: tuple[JsonObject, ...], names: tuple[str, ...]) -> str:
+    found = (one.get(name) for one in told for name in names)
+    return next((str(one) for one in found if string(one) or (isinstance(one, int) and not isinstance(one, bool))), "")

@@ -1,0 +1,183 @@
+"""Braintrust: project logs as they are fetched and exported, and the rows by which its SDK sends them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects.genai import parsed
+from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
+from pytest_agentreplay.interchange.platforms.about import about
+from pytest_agentreplay.interchange.platforms.moments import ns
+from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import ModelCall
+
+_LOST = (
+    "Braintrust keeps of a reply its choices and its usage: the model that answered, the response id and the "
+    "fingerprint are lost",
+)
+_NOT_SENT = frozenset({"model", "provider", "tools", "tool_call_id", "span_origin", "instrumentation"})
+_LISTS = ("events", "rows", "data", "body")
+_TEXTS = ("input", "output", "metadata", "metrics", "span_attributes", "span_parents", "tags", "scores", "error")
+_HINT = (
+    "fetch whole rows (POST /v1/project_logs/{id}/fetch, or BTQL `select: *`), of every span and not of the roots "
+    'alone, and wrap the client (`wrap_openai`) and the tools (`@traced(type="tool")`)'
+)
+
+
+def _fits(opened: Opened) -> bool:
+    return bool(_rows(opened.rows))
+
+
+def _rows(rows: Iterable[Json]) -> list[JsonObject]:
+    """The rows of spans in whatever holds them; those of one id are one row, each filling the one before it."""
+    merged: dict[str, JsonObject] = {}
+    waiting = [*rows][::-1]
+    late: list[JsonObject] = []
+    while waiting:
+        row = waiting.pop()
+        told = obj(row)
+        if isinstance(row, list):
+            waiting += row[::-1]
+        elif "span_id" in told and "root_span_id" in told:
+            (late if told.get("_is_merge") else _keep(merged, told) or []).append(told)
+        else:
+            waiting += [told[name] for name in _LISTS if isinstance(told.get(name), list | dict)]
+    for told in late:
+        _keep(merged, told)
+    return [row for row in merged.values() if "span_attributes" in row]
+
+
+def _keep(merged: dict[str, JsonObject], told: JsonObject) -> None:
+    known = string(told.get("id")) or string(told.get("span_id"))
+    read = {
+        name: parsed(value)
+        if name in _TEXTS and isinstance(value, str) and name not in {"input", "output", "error"}
+        else value
+        for name, value in told.items()
+    }
+    merged[known] = _merged(merged.get(known, {}), read)
+
+
+def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
+    made = dict(known)
+    for name, value in later.items():
+        old = made.get(name)
+        if (
+            isinstance(old, dict)
+            and isinstance(value, dict)
+            and name in {"metadata", "metrics", "span_attributes", "scores"}
+        ):
+            made[name] = {**old, **value}
+        elif value is not None or name not in made:
+            made[name] = value
+    return made
+
+
+def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
+    runs: dict[str, list[JsonObject]] = {}
+    for row in _rows([*opened.rows, *(row for one in beside for row in one.rows)]):
+        runs.setdefault(string(row.get("root_span_id")), []).append(row)
+    for known, held in runs.items():
+        held.sort(key=_order)
+        yield _trace(known, held, opened.file)
+
+
+def _order(row: JsonObject) -> tuple[int, int]:
+    counter = obj(row.get("span_attributes")).get("exec_counter")
+    return (_time(row, "start") or 0, counter if isinstance(counter, int) else 0)
+
+
+def _trace(known: str, rows: list[JsonObject], file: str) -> Trace:
+    ids = {string(row.get("span_id")) for row in rows}
+    root = next((row for row in rows if _parent(row) not in ids), rows[0])
+    noted = about(obj(root.get("metadata")), *(obj(row.get("metadata")) for row in rows))
+    failed = faults.fault(root.get("error"))
+    trace = Trace(
+        source=Source(format="braintrust", version=_version(root), file=file, id=known),
+        id=known,
+        name=string(obj(root.get("span_attributes")).get("name")),
+        status="error" if failed else "ok" if _time(root, "end") else "",
+        started=_time(root, "start"),
+        ended=_time(root, "end"),
+        user=noted.user,
+        session=noted.session,
+        tenant=noted.tenant,
+        tags=tuple(tag for tag in arr(root.get("tags")) if isinstance(tag, str)),
+        metadata=noted.metadata,
+        input=finals.given(root.get("input")),
+        output=finals.final(root.get("output")),
+        fault=failed,
+        grades={name: value for name, value in obj(root.get("scores")).items() if value is not None},
+        losses=_LOST,
+    )
+    return run(trace, [_span(row) for row in rows], hint=_HINT)
+
+
+def _version(root: JsonObject) -> str:
+    return string(obj(obj(root.get("context")).get("span_origin")).get("version"))
+
+
+def _parent(row: JsonObject) -> str:
+    return next((string(one) for one in arr(row.get("span_parents")) if string(one)), "")
+
+
+def _time(row: JsonObject, which: str) -> int | None:
+    return ns(obj(row.get("metrics")).get(which)) or (ns(row.get("created")) if which == "start" else None)
+
+
+def _span(row: JsonObject) -> Span:
+    kind = string(obj(row.get("span_attributes")).get("type"))
+    step: ModelCall | ToolRun | None = None
+    if kind == "llm":
+        step = _model_call(row)
+    elif kind == "tool":
+        step = _tool_run(row)
+    return Span(
+        id=string(row.get("span_id")),
+        parent=_parent(row),
+        started=_time(row, "start"),
+        ended=_time(row, "end"),
+        step=step,
+        tool=_tool_run(row),
+    )
+
+
+def _model_call(row: JsonObject) -> ModelCall:
+    noted, failed = obj(row.get("metadata")), faults.fault(row.get("error"))
+    asked = row.get("input")
+    body = asked if isinstance(asked, dict) else {"messages": asked} if isinstance(asked, list) else asked
+    tools = {"tools": noted["tools"]} if arr(noted.get("tools")) else {}
+    return bodies.model_call(
+        {**body, **tools} if isinstance(body, dict) else body,
+        row.get("output"),
+        provider=string(noted.get("provider")),
+        model=string(noted.get("model")),
+        parameters={name: value for name, value in noted.items() if name not in _NOT_SENT and value is not None},
+        usage=usage.usage(row.get("metrics")),
+        fault=failed,
+        status=faults.status(failed),
+    )
+
+
+def _tool_run(row: JsonObject) -> ToolRun:
+    noted, failed = obj(row.get("metadata")), faults.fault(row.get("error"))
+    given = row.get("output")
+    return ToolRun(
+        name=string(obj(row.get("span_attributes")).get("name")),
+        call_id=string(noted.get("tool_call_id")),
+        arguments=parsed(row.get("input")),
+        result=UNKNOWN if given is None else finals.told(given),
+        fault=failed,
+    )
+
+
+BRAINTRUST = Format("braintrust", "project logs of Braintrust", 11, _fits, _read)

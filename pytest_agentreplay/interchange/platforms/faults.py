@@ -1,0 +1,92 @@
+"""Errors, as platforms keep them: a traceback, a repr, "Class: message", a struct, or the JSON text of one."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects.genai import parsed
+from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.interchange.trace import Fault
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Json, JsonObject
+
+_TRACEBACK = "Traceback (most recent call last)"
+_NAME = r"(?:[A-Za-z_][\w]*\.)*[A-Za-z_]\w*"
+_SAID = re.compile(rf"^({_NAME})(?:: (.*))?$", re.DOTALL)
+_REPR = re.compile(rf"^({_NAME})\((.*)\)$", re.DOTALL)
+_RAISED = re.compile(rf"^({_NAME})(?:: (.*))?$", re.MULTILINE)
+_CLASS = re.compile(r"(?:Error|Exception|Exceeded|Warning|Interrupt|Tripwire\w*|Timeout|Exit)$|^[A-Z]\w*[a-z]\w*$")
+_STATUS = re.compile(r"\b(?:Error code|status[ _]code)\D{0,3}(\d{3})\b")
+_LIMIT = re.compile(
+    r"recursion ?limit|max(?:imum)?[ _]?(?:turns|iterations|steps)|usage ?limit|iteration ?limit|time ?limit",
+    re.IGNORECASE,
+)
+
+
+def fault(value: Json) -> Fault | None:
+    """The error that a field tells; None where it tells none."""
+    told = parsed(value)
+    if isinstance(told, dict):
+        return _of_struct(told) if told else None
+    if not isinstance(value, str) or not value.strip():
+        return None
+    return _of_text(value.strip())
+
+
+def status(found: Fault | None) -> int:
+    """The HTTP status that the message of an SDK's error names; 0 for none."""
+    told = _STATUS.search(found.message[:1000]) if found is not None else None
+    return int(told[1]) if told else 0
+
+
+def limits(*found: Fault | None) -> str:
+    """The class, or the words, of the error by which an agent was stopped at a limit; "" where none was."""
+    for one in found:
+        if one is not None and (told := _LIMIT.search(f"{one.type} {one.message[:1000]}")):
+            return one.type or told[0]
+    return ""
+
+
+def _of_struct(told: JsonObject) -> Fault:
+    """A struct under any of the names that platforms give to type, message and traceback."""
+    inner = next((obj(told[name]) for name in ("error", "exception") if isinstance(told.get(name), dict)), told)
+    kind = next(filter(None, (string(inner.get(name)) for name in ("type", "exception_type", "name", "class"))), "")
+    message = next(filter(None, (string(inner.get(name)) for name in ("message", "error", "detail", "msg"))), "")
+    frames = next((inner[name] for name in ("traceback", "stacktrace", "stack_trace", "stack") if inner.get(name)), "")
+    text = frames if isinstance(frames, str) else "\n".join(map(_frame, objects(arr(frames))))
+    said = Fault("", message) if kind else _of_line(message)
+    return Fault(kind.rpartition(".")[2] or said.type, said.message, text)
+
+
+def _frame(told: JsonObject) -> str:
+    line = told.get("line_number", told.get("lineno", "?"))
+    where = f'  File "{string(told.get("filename"))}", line {line}, in {string(told.get("function_name")) or "?"}'
+    return f"{where}\n    {string(told.get('text'))}" if told.get("text") else where
+
+
+def _of_text(text: str) -> Fault:
+    head, mark, tail = text.partition(_TRACEBACK)
+    if mark:
+        raised = _RAISED.findall(tail)
+        kind, message = raised[-1] if raised else ("", "")
+        said = _of_line(head.strip())
+        return Fault(said.type or kind.rpartition(".")[2], said.message or message.strip(), mark + tail)
+    return _of_line(text)
+
+
+def _of_line(text: str) -> Fault:
+    """`RefundError('no')`, `shop.RefundError: no`, or a message alone."""
+    for form in (_REPR, _SAID):
+        if (found := form.match(text)) and _CLASS.search(kind := found[1].rpartition(".")[2]):
+            return Fault(kind, _plain(found[2] or ""))
+    return Fault("", text)
+
+
+def _plain(message: str) -> str:
+    """The message in a repr's parentheses: the text between the quotes, where it is one text."""
+    quote = message[:1]
+    if quote in {"'", '"'} and len(message) > 1 and message.endswith(quote) and f"{quote}, " not in message:
+        return message[1:-1].replace("\\n", "\n").replace(f"\\{quote}", quote)
+    return message

@@ -1,0 +1,67 @@
+"""What went into an agent and what came out of it, as the root of a run tells them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects import genai
+from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.interchange.platforms import bodies, langchain
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Json
+
+_WRAPPERS = ("output", "result", "final_output", "answer", "response", "return")
+
+
+def given(value: Json) -> Json:
+    """The input of a run: the messages of a state as those of a chat API, anything else as it is."""
+    told = obj(value)
+    if _messages(value):
+        return {"messages": bodies.messages_of(value)}
+    if _messages(told.get("messages")):
+        return {**told, "messages": bodies.messages_of(told["messages"])}
+    return value
+
+
+def final(value: Json) -> Json:
+    """The output of a run: the last words of the assistant in a state, a message or a reply; else the value."""
+    told = obj(value)
+    alone = next(iter(told)) if len(told) == 1 else ""
+    if alone in _WRAPPERS:
+        return final(told[alone])
+    messages = value if _messages(value) else told.get("messages") if _messages(told.get("messages")) else None
+    if messages is None and (langchain.kind(told) or string(told.get("role"))):
+        messages = [value]
+    if messages is None and (
+        objects(told.get("choices")) or objects(told.get("candidates")) or told.get("object") == "response"
+    ):
+        return _text(bodies.model_call({}, value).reply) or value
+    if messages is None:
+        return value
+    return _text(bodies.message(messages)) or value
+
+
+def _messages(value: Json) -> bool:
+    items = arr(value)
+    return bool(items) and all(map(_message, items))
+
+
+def _message(one: Json) -> bool:
+    return bool(langchain.kind(one)) or langchain.pair(one) or string(obj(one).get("role")) != ""
+
+
+def _text(message: Json) -> str:
+    """The text of a message; of one that asks for tools none, for it is no end."""
+    parts = objects(obj(message).get("parts"))
+    if any(part.get("type") == "tool_call" for part in parts):
+        return ""
+    return "\n".join(string(part.get("content")) for part in parts if part.get("type") == "text")
+
+
+def told(value: Json) -> Json:
+    """What a tool's own record says it gave: what its message says, parsed where that is JSON."""
+    inner = obj(value).get("output") if len(obj(value)) == 1 and "output" in obj(value) else value
+    if langchain.kind(inner) in {"tool", "function"}:
+        inner = langchain.fields(inner).get("content")
+    return genai.parsed(inner)

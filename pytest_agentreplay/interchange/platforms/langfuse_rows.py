@@ -1,0 +1,118 @@
+"""The traces in a file of Langfuse, with their observations, however they were got; and how their values are written.
+
+The page's download has `{trace, observations}`, the API a trace with its observations in it, or observations alone; the
+old ingestion has events that make and change them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.dialects.loose import obj, objects, string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+
+_TYPES = frozenset(
+    {
+        *("GENERATION", "SPAN", "EVENT", "TOOL", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"),
+    }
+)
+_EVENTS = ("-create", "-update")
+_VALUES = ("input", "output", "metadata", "modelParameters", "usageDetails")
+
+
+def fits(rows: Iterable[Json]) -> bool:
+    """Whether the rows hold observations, or a trace that names its own."""
+    traces, observations = read(rows)
+    return bool(observations) or any(isinstance(one.get("observations"), list) for one in traces.values())
+
+
+def read(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObject]]:
+    """Traces and observations by their ids."""
+    traces: dict[str, JsonObject] = {}
+    observations: dict[str, JsonObject] = {}
+    waiting = [*rows][::-1]
+    while waiting:
+        row = waiting.pop()
+        told = obj(row)
+        if isinstance(row, list):
+            waiting += row[::-1]
+        elif _is_observation(told):
+            known = string(told["id"])
+            observations[known] = _filled(observations.get(known, {}), told)
+        elif string(told.get("type")).endswith(_EVENTS) and isinstance(told.get("body"), dict):
+            _keep_event(told, traces, observations)
+        elif isinstance(told.get("observations"), list):
+            trace = obj(told.get("trace")) or told
+            traces.setdefault(string(trace.get("id")), trace)
+            waiting += told["observations"][::-1]
+        elif "trace" in told or "batch" in told or "data" in told or "body" in told:
+            waiting += [
+                told[name] for name in ("trace", "batch", "data", "body") if isinstance(told.get(name), list | dict)
+            ]
+    return traces, observations
+
+
+def _is_observation(told: JsonObject) -> bool:
+    return told.get("type") in _TYPES and string(told.get("id")) != "" and ("traceId" in told or "startTime" in told)
+
+
+def _keep_event(event: JsonObject, traces: dict[str, JsonObject], observations: dict[str, JsonObject]) -> None:
+    """Keep what an event of the old ingestion says of a trace or an observation."""
+    kind, body = string(event["type"]).rpartition("-")[0], obj(event["body"])
+    known = string(body.get("id"))
+    if kind == "trace":
+        traces[known] = _filled(traces.get(known, {}), {**body, "observations": []})
+    elif kind.upper() in _TYPES or kind == "observation":
+        named = body if kind == "observation" else {**body, "type": kind.upper()}
+        observations[known] = _filled(observations.get(known, {}), named)
+
+
+def _filled(known: JsonObject, later: JsonObject) -> JsonObject:
+    return known | {name: value for name, value in later.items() if value is not None or name not in known}
+
+
+def plain(observations: Iterable[JsonObject]) -> bool:
+    """Whether values stand in the file as they are, and not as JSON texts: then a text is somebody's words."""
+    return any(isinstance(one.get(name), dict | list) for one in observations for name in ("input", "output"))
+
+
+def value(told: JsonObject, name: str, *, as_is: bool = False) -> Json:
+    """An input or output: a JSON text of an object, a list or a text as what it says, once; all else as it is."""
+    held = told.get(name)
+    if as_is or not isinstance(held, str) or not held.startswith(("{", "[", '"')):
+        return held
+    tree = parse(held)
+    return held if isinstance(tree, NotJson) else tree
+
+
+def twice(told: JsonObject, name: str, *, as_is: bool = False) -> Json:
+    """A value of a trace, which the page's download has as the JSON text of a JSON text."""
+    once = value(told, name, as_is=as_is)
+    if as_is or not isinstance(told.get(name), str) or not isinstance(once, str) or once is told.get(name):
+        return once
+    return value({name: once}, name) if once.startswith(("{", "[")) else once
+
+
+def table(told: JsonObject, name: str) -> JsonObject:
+    """A field that is always an object (metadata, parameters), written as one or as its text."""
+    held = told.get(name)
+    for _ in range(2):
+        tree = parse(held) if isinstance(held, str) else held
+        if isinstance(tree, NotJson):
+            return {}
+        held = tree
+    return obj(held)
+
+
+def scores(trace: JsonObject) -> JsonObject:
+    """What people and judges said of the run, by name."""
+    return {
+        string(one.get("name")): one.get("stringValue") if one.get("value") is None else one.get("value")
+        for one in objects(trace.get("scores"))
+        if string(one.get("name"))
+    }

@@ -1,0 +1,202 @@
+"""LangSmith: runs as they are listed, exported and ingested, traced by LangChain or by hand."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
+from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.platforms import bodies, faults, finals, langchain, langsmith_rows, literals, usage
+from pytest_agentreplay.interchange.platforms.about import about
+from pytest_agentreplay.interchange.platforms.moments import ns
+from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import ModelCall
+
+_HEADERS = "LangSmith keeps no headers, and of a stream only what it amounted to"
+_USAGE = "LangSmith tells the usage in words of its own (`usage_metadata`); the reply's `usage` is made of them"
+_PARSED = "LangChain keeps messages and parameters under names of its own: the request's JSON is not known"
+_PARAMETERS = frozenset({"_type", "model", "model_name", "tools", "functions", "messages", "input"})
+_ORDER = re.compile(r"^[0-9TZ.a-f-]+$")
+
+_HIDDEN = "unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS (or `hide_inputs`, `hide_outputs` of the Client)"
+_ELSEWHERE = (
+    "inputs and outputs are kept elsewhere (`inputs_s3_urls`, `outputs_s3_urls`) and the links expire: "
+    "export the runs with their inputs and outputs, as `Client.read_run` and `Client.list_runs` give them"
+)
+
+
+def _fits(opened: Opened) -> bool:
+    return langsmith_rows.fits(opened.rows)
+
+
+def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
+    rows = [*opened.rows, *(row for one in beside for row in one.rows)]
+    for trace_id, runs in langsmith_rows.traces(rows).items():
+        runs.sort(key=_order)
+        yield _trace(trace_id, runs, opened.file)
+
+
+def _order(told: JsonObject) -> tuple[str, int]:
+    order = string(told.get("dotted_order"))
+    return (order if _ORDER.match(order) else "", ns(told.get("start_time")) or 0)
+
+
+def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
+    ids = {string(one["id"]) for one in runs}
+    root = next((one for one in runs if string(one.get("parent_run_id")) not in ids), runs[0])
+    noted = about(_metadata(root), *map(_metadata, runs))
+    elsewhere = any(obj(one.get(name)) for one in runs for name in ("inputs_s3_urls", "outputs_s3_urls", "s3_urls"))
+    trace = Trace(
+        source=Source(
+            format="langsmith-runs",
+            version=string(obj(obj(root.get("extra")).get("runtime")).get("sdk_version")),
+            file=file,
+            id=trace_id,
+        ),
+        id=trace_id,
+        name=string(root.get("name")),
+        status=_status(root),
+        started=ns(root.get("start_time")),
+        ended=ns(root.get("end_time")),
+        user=noted.user,
+        session=noted.session,
+        tenant=noted.tenant,
+        tags=tuple(tag for tag in arr(root.get("tags")) if isinstance(tag, str)),
+        metadata=noted.metadata,
+        input=finals.given(root.get("inputs")) or None,
+        output=finals.final(root.get("outputs")) or None,
+        fault=faults.fault(root.get("error")),
+        grades=obj(root.get("feedback_stats")),
+        losses=_losses(runs),
+    )
+    return run(trace, [_span(one) for one in runs], hint=_ELSEWHERE if elsewhere else _HIDDEN)
+
+
+def _losses(runs: list[JsonObject]) -> tuple[str, ...]:
+    models = [one for one in runs if one.get("run_type") == "llm"]
+    serialised = any(_of_langchain(one) for one in models)
+    restored = any("usage_metadata" in obj(one.get("outputs")) for one in models)
+    return (_HEADERS, *([_PARSED] if serialised else []), *([_USAGE] if restored else []))
+
+
+def _metadata(told: JsonObject) -> JsonObject:
+    return obj(obj(told.get("extra")).get("metadata"))
+
+
+def _status(told: JsonObject) -> Literal["ok", "error", ""]:
+    if told.get("status") == "error" or told.get("error"):
+        return "error"
+    return "ok" if told.get("status") == "success" or told.get("end_time") else ""
+
+
+def _span(told: JsonObject) -> Span:
+    step: ModelCall | ToolRun | None = None
+    if told.get("run_type") == "llm":
+        step = _chained_call(told) if _of_langchain(told) else _wrapped_call(told)
+    elif told.get("run_type") == "tool":
+        step = _tool_run(told)
+    return Span(
+        id=string(told.get("id")),
+        parent=string(told.get("parent_run_id")),
+        agent=string(_metadata(told).get("lc_agent_name")) if told.get("run_type") == "chain" else "",
+        started=ns(told.get("start_time")),
+        ended=ns(told.get("end_time")),
+        step=step,
+        tool=_tool_run(told) if told.get("run_type") == "chain" else None,
+    )
+
+
+def _of_langchain(told: JsonObject) -> bool:
+    """Whether LangChain wrote a run, and not a wrapper around a client."""
+    asked, answer = obj(told.get("inputs")), obj(told.get("outputs"))
+    first = arr(asked.get("messages"))[:1]
+    return (
+        "generations" in answer
+        or isinstance((first or [None])[0], list)
+        or "invocation_params" in obj(told.get("extra"))
+    )
+
+
+def _wrapped_call(told: JsonObject) -> ModelCall:
+    """A call as `wrap_openai` and its kind keep it: the arguments of the client's function, and its return value."""
+    answer, failed = obj(told.get("outputs")), faults.fault(told.get("error"))
+    counted = answer.get("usage_metadata", _metadata(told).get("usage_metadata"))
+    reply = rest(answer, "usage_metadata")
+    if "choices" in reply and "usage" not in reply and (made := usage.of_chat(counted)):
+        reply["usage"] = made
+    return bodies.model_call(
+        obj(told.get("inputs")),
+        reply or None,
+        whole=string(answer.get("object")) in {"chat.completion", "response"} or "stop_reason" in answer,
+        model=string(_metadata(told).get("ls_model_name")) if "model" not in obj(told.get("inputs")) else "",
+        provider=string(_metadata(told).get("ls_provider")),
+        usage=usage.usage(counted),
+        fault=failed,
+        status=faults.status(failed),
+    )
+
+
+def _chained_call(told: JsonObject) -> ModelCall:
+    """A call as LangChain keeps it: its own messages, and the parameters of its own class."""
+    noted, extra, failed = _metadata(told), obj(told.get("extra")), faults.fault(told.get("error"))
+    params = obj(extra.get("invocation_params"))
+    answer = _generation(told)
+    said = langchain.fields(bodies.inner_message(answer))
+    facts = obj(said.get("response_metadata"))
+    asked = {**obj(told.get("inputs")), "tools": params.get("tools") or params.get("functions") or []}
+    return bodies.model_call(
+        {name: value for name, value in asked.items() if value},
+        answer or None,
+        provider=string(noted.get("ls_provider")),
+        model=string(params.get("model")) or string(params.get("model_name")) or string(noted.get("ls_model_name")),
+        parameters={name: value for name, value in params.items() if name not in _PARAMETERS and value is not None},
+        response_model=string(facts.get("model_name")) or string(facts.get("model")),
+        response_id=string(facts.get("id")),
+        fingerprint=string(facts.get("system_fingerprint")),
+        usage=usage.usage(said.get("usage_metadata"), facts.get("token_usage"), facts.get("usage")),
+        stream=params.get("stream") is True,
+        fault=failed,
+        status=faults.status(failed),
+    )
+
+
+def _generation(told: JsonObject) -> JsonObject:
+    """The first generation of a reply."""
+    found = arr(obj(told.get("outputs")).get("generations"))
+    while found and isinstance(found[0], list):
+        found = found[0]
+    return (objects(found) or [{}])[0] or rest(obj(told.get("outputs")), "generations")
+
+
+def _tool_run(told: JsonObject) -> ToolRun:
+    outputs, failed = obj(told.get("outputs")), faults.fault(told.get("error"))
+    given = outputs.get("output") if set(outputs) == {"output"} else outputs
+    said = langchain.fields(given) if langchain.kind(given) else {}
+    result = UNKNOWN if not outputs or (given is None and failed) else finals.told(given)
+    if failed is None and said.get("status") == "error":
+        failed = faults.fault(said.get("content")) or Fault()
+    return ToolRun(
+        name=string(said.get("name")) or string(told.get("name")),
+        call_id=string(said.get("tool_call_id")) or string(_metadata(told).get("tool_call_id")),
+        arguments=_arguments(obj(told.get("inputs"))),
+        result=result,
+        fault=failed,
+    )
+
+
+def _arguments(inputs: JsonObject) -> Json:
+    """The arguments of a tool; older versions of LangChain wrote them as one text."""
+    alone = inputs.get("input") if set(inputs) == {"input"} else None
+    read = literals.read(alone) if isinstance(alone, str) else None
+    return read if isinstance(read, dict) else inputs
+
+
+LANGSMITH = Format("langsmith-runs", "runs of LangSmith", 8, _fits, _read)

@@ -1,0 +1,200 @@
+"""MLflow: a trace as `Trace.to_json`, `Trace.to_dict` and `search_traces` give it, of schema 2 and 3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pytest_agentreplay.dialects.genai import parsed
+from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
+from pytest_agentreplay.interchange.platforms.about import about
+from pytest_agentreplay.interchange.platforms.moments import ns
+from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import ModelCall
+
+_LOST = "MLflow keeps no headers and no status of HTTP; a request is the arguments of the client's function"
+_MODELS = frozenset({"CHAT_MODEL", "LLM"})
+_STATES = {"OK": "ok", "ERROR": "error"}
+_HINT = (
+    "its spans are not in the file. Get the trace whole with mlflow.get_trace(ID).to_json() or "
+    "mlflow.search_traces(include_spans=True), after mlflow.flush_trace_async_logging(), with mlflow.<library>.autolog()"
+)
+
+
+def _fits(opened: Opened) -> bool:
+    return any(_is_trace(trace) for row in opened.rows for trace in _traces(row))
+
+
+def _is_trace(trace: JsonObject) -> bool:
+    info = obj(trace.get("info"))
+    known = string(info.get("trace_id")) or string(info.get("request_id"))
+    marked = known.startswith("tr-") or any(name.startswith("mlflow.") for name in _notes(info))
+    return marked and isinstance(trace.get("data"), dict)
+
+
+def _notes(info: JsonObject) -> JsonObject:
+    """What is noted of a trace, under any of the names that versions give to it."""
+    tags = info.get("tags")
+    listed = {string(one.get("key")): one.get("value") for one in objects(tags)}
+    return {**obj(tags), **listed, **obj(info.get("request_metadata")), **obj(info.get("trace_metadata"))}
+
+
+def _traces(row: Json) -> list[JsonObject]:
+    """The traces in a row: itself, one in a list, or the row of a table, which has the trace as text or in columns."""
+    if isinstance(row, list):
+        return [trace for one in row for trace in _traces(one)] if len(row) < 100_000 else []
+    told = obj(row)
+    if isinstance(held := told.get("traces"), list):
+        return [trace for one in objects(held) for trace in _traces(one)]
+    inner = parsed(told.get("trace"))
+    if isinstance(inner, dict):
+        return [inner]
+    if "info" in told:
+        return [told]
+    if "spans" in told and ("trace_metadata" in told or "request_metadata" in told or "trace_id" in told):
+        return [{"info": told, "data": {"spans": parsed(told["spans"])}}]
+    return []
+
+
+def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
+    rows = [*opened.rows, *(row for one in beside for row in one.rows)]
+    seen: set[str] = set()
+    for trace in (one for row in rows for one in _traces(row) if _is_trace(one)):
+        info = obj(trace["info"])
+        known = string(info.get("trace_id")) or string(info.get("request_id"))
+        if known not in seen:
+            seen.add(known)
+            yield _trace(known, info, objects(obj(trace["data"]).get("spans")), opened.file)
+
+
+def _trace(known: str, info: JsonObject, spans: list[JsonObject], file: str) -> Trace:
+    notes = _notes(info)
+    root = next((one for one in spans if not _parent(one)), {})
+    noted = about({name: value for name, value in notes.items() if not name.startswith("mlflow.")})
+    attributes = _attributes(root)
+    started = ns(info.get("request_time")) or ns(info.get("timestamp_ms"))
+    trace = Trace(
+        source=Source(format="mlflow", version=string(notes.get("mlflow.trace_schema.version")), file=file, id=known),
+        id=known,
+        name=string(notes.get("mlflow.traceName")) or string(root.get("name")),
+        status=_status(info),
+        started=_time(root, "start") or started,
+        ended=_time(root, "end"),
+        user=string(notes.get("mlflow.trace.user")) or noted.user,
+        session=string(notes.get("mlflow.trace.session")) or noted.session,
+        tenant=noted.tenant,
+        metadata=noted.metadata,
+        input=finals.given(attributes.get("mlflow.spanInputs")),
+        output=finals.final(attributes.get("mlflow.spanOutputs")),
+        fault=_fault(root),
+        grades=_grades(info),
+        losses=(_LOST,),
+    )
+    return run(trace, [_span(one) for one in spans], hint=_HINT)
+
+
+def _status(info: JsonObject) -> Literal["ok", "error", ""]:
+    state = string(info.get("state")) or string(info.get("status"))
+    match _STATES.get(state.rpartition("_")[2].rpartition(".")[2].upper()):
+        case "ok":
+            return "ok"
+        case "error":
+            return "error"
+    return ""
+
+
+def _grades(info: JsonObject) -> JsonObject:
+    """The assessments of a trace, by their names."""
+    found: JsonObject = {}
+    for one in objects(info.get("assessments")):
+        name = string(one.get("assessment_name")) or string(one.get("name"))
+        held = obj(one.get("feedback")) or obj(one.get("expectation"))
+        found |= {name: held.get("value")} if name else {}
+    return found
+
+
+def _attributes(span: JsonObject) -> JsonObject:
+    """The attributes of a span, whose values are JSON texts; older versions wrote some of them plainly."""
+    return {name: parsed(value) for name, value in obj(span.get("attributes")).items()}
+
+
+def _parent(span: JsonObject) -> str:
+    return string(span.get("parent_span_id")) or string(span.get("parent_id"))
+
+
+def _time(span: JsonObject, which: str) -> int | None:
+    return ns(span.get(f"{which}_time_unix_nano")) or ns(span.get(f"{which}_time"))
+
+
+def _span(told: JsonObject) -> Span:
+    attributes = _attributes(told)
+    kind = string(attributes.get("mlflow.spanType")) or string(told.get("span_type"))
+    context = obj(told.get("context"))
+    step: ModelCall | ToolRun | None = None
+    if kind in _MODELS:
+        step = _model_call(told, attributes)
+    elif kind == "TOOL":
+        step = _tool_run(told, attributes)
+    return Span(
+        id=string(told.get("span_id")) or string(context.get("span_id")),
+        parent=_parent(told),
+        agent=string(told.get("name")) if kind == "AGENT" else "",
+        started=_time(told, "start"),
+        ended=_time(told, "end"),
+        step=step,
+        tool=_tool_run(told, attributes),
+    )
+
+
+def _model_call(told: JsonObject, attributes: JsonObject) -> ModelCall:
+    asked, answer, failed = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs"), _fault(told)
+    if "tools" not in obj(asked) and isinstance(asked, dict) and arr(attributes.get("mlflow.chat.tools")):
+        asked = {**asked, "tools": attributes["mlflow.chat.tools"]}
+    return bodies.model_call(
+        asked,
+        answer,
+        whole=string(obj(answer).get("object")) in {"chat.completion", "response"} or "stop_reason" in obj(answer),
+        model="" if string(obj(asked).get("model")) else string(attributes.get("model")),
+        provider=string(attributes.get("mlflow.llm.provider")),
+        usage=usage.usage(attributes.get("mlflow.chat.tokenUsage")),
+        fault=failed,
+        status=faults.status(failed),
+    )
+
+
+def _tool_run(told: JsonObject, attributes: JsonObject) -> ToolRun:
+    asked = obj(attributes.get("mlflow.spanInputs"))
+    failed = _fault(told)
+    given = attributes.get("mlflow.spanOutputs", UNKNOWN)
+    return ToolRun(
+        name=string(told.get("name")),
+        call_id=string(attributes.get("tool_call_id")) or string(asked.get("tool_call_id")),
+        arguments=asked,
+        result=UNKNOWN if given is None and failed else finals.told(given),
+        fault=failed,
+    )
+
+
+def _fault(told: JsonObject) -> Fault | None:
+    """The exception of a span, from the event that tells it, else from its status."""
+    for event in objects(told.get("events")):
+        noted = obj(event.get("attributes"))
+        if event.get("name") == "exception":
+            kind = string(noted.get("exception.type")).rpartition(".")[2]
+            return Fault(kind, string(noted.get("exception.message")), string(noted.get("exception.stacktrace")))
+    status = obj(told.get("status"))
+    code = string(status.get("code")) or string(told.get("status_code"))
+    if not code.endswith("ERROR"):
+        return None
+    return faults.fault(status.get("message", told.get("status_message"))) or Fault()
+
+
+MLFLOW = Format("mlflow", "traces of MLflow", 13, _fits, _read)

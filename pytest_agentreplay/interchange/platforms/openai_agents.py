@@ -1,0 +1,181 @@
+"""The traces of the OpenAI Agents SDK: what a trace processor exports, and what the SDK sends to its own backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects import genai
+from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.platforms import bodies, faults, literals, usage
+from pytest_agentreplay.interchange.platforms.about import about
+from pytest_agentreplay.interchange.platforms.moments import ns
+from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import ModelCall
+
+_LOST = (
+    "the Agents SDK keeps no tool definitions, finish reasons, response ids and fingerprints of its model calls",
+    "the Agents SDK names no model but the one that was asked for",
+)
+_REDACTED = "the Agents SDK hides what a failed tool raised; what the model was told of it is known"
+_UNSET = "`model_config` names every setting; those that are null were not sent and are left out"
+_HINT = (
+    "the Responses model exports the id of each response alone. Export `span_data.input` and "
+    "`span_data.response.model_dump()` of response spans too, in a TracingProcessor of your own; or fetch them with "
+    "GET /v1/responses/{id} and /input_items; and leave RunConfig(trace_include_sensitive_data=True)"
+)
+_CLIENT = frozenset({"base_url", "timeout", "retry", "include_usage", "model_impl", "tracing"})
+_TRACES = frozenset({"trace", "trace.span"})
+
+
+def _fits(opened: Opened) -> bool:
+    return any(string(row.get("object")) in _TRACES for row in _rows(opened.rows))
+
+
+def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
+    rows = _rows([*opened.rows, *(row for one in beside for row in one.rows)])
+    traces: dict[str, JsonObject] = {}
+    spans: dict[str, dict[str, JsonObject]] = {}
+    for row in rows:
+        if row.get("object") == "trace":
+            traces[string(row.get("id"))] = row
+        elif row.get("object") == "trace.span":
+            spans.setdefault(string(row.get("trace_id")), {})[string(row.get("id"))] = row
+    for trace_id in dict.fromkeys((*traces, *spans)):
+        yield _trace(trace_id, traces.get(trace_id, {}), [*spans.get(trace_id, {}).values()], opened.file)
+
+
+def _rows(rows: Iterable[Json]) -> list[JsonObject]:
+    """The traces and spans in the rows, or in the bodies that carry them."""
+    found: list[JsonObject] = []
+    waiting = [*rows][::-1]
+    while waiting:
+        row = waiting.pop()
+        held = obj(row)
+        if isinstance(row, list):
+            waiting += row[::-1]
+        elif string(held.get("object")) in _TRACES:
+            found.append(held)
+        else:
+            waiting += [held[name] for name in ("body", "data", "items") if isinstance(held.get(name), list | dict)]
+    return found
+
+
+def _trace(trace_id: str, told: JsonObject, spans: list[JsonObject], file: str) -> Trace:
+    noted = about(obj(told.get("metadata")))
+    root = next((one for one in spans if not one.get("parent_id")), {})
+    failed = _fault(root) or next((found for one in spans if _kind(one) == "agent" and (found := _fault(one))), None)
+    redacted = any("redacted" in string(obj(obj(obj(one.get("error")).get("data"))).get("error")) for one in spans)
+    trace = Trace(
+        source=Source(format="openai-agents", file=file, id=trace_id),
+        id=trace_id,
+        name=string(told.get("workflow_name")) or string(_data(root).get("name")),
+        status="error" if failed else "ok" if root.get("ended_at") else "",
+        started=ns(root.get("started_at")),
+        ended=ns(root.get("ended_at")),
+        user=noted.user,
+        session=string(told.get("group_id")) or noted.session,
+        tenant=noted.tenant,
+        metadata=noted.metadata,
+        fault=failed,
+        losses=(*_LOST, _UNSET, *([_REDACTED] if redacted else [])),
+    )
+    made = [_span(one) for one in spans]
+    responses = any(_kind(one) == "response" for one in spans)
+    silent = all(span.step is None or isinstance(span.step, ToolRun) or not span.step.messages for span in made)
+    return run(trace, made, hint=_HINT, untold=responses and silent)
+
+
+def _data(told: JsonObject) -> JsonObject:
+    return obj(told.get("span_data"))
+
+
+def _kind(told: JsonObject) -> str:
+    return string(_data(told).get("type"))
+
+
+def _span(told: JsonObject) -> Span:
+    data = _data(told)
+    step: ModelCall | ToolRun | None = None
+    match _kind(told):
+        case "generation":
+            step = _generation(told, data)
+        case "response":
+            step = _response(told, data)
+        case "function":
+            step = _tool_run(told, data)
+    return Span(
+        id=string(told.get("id")),
+        parent=string(told.get("parent_id")),
+        agent=string(data.get("name")) if _kind(told) == "agent" else "",
+        started=ns(told.get("started_at")),
+        ended=ns(told.get("ended_at")),
+        step=step,
+    )
+
+
+def _generation(told: JsonObject, data: JsonObject) -> ModelCall:
+    """A call of a chat model: its messages, and the message that came back."""
+    config, failed = obj(data.get("model_config")), _fault(told)
+    return bodies.model_call(
+        data.get("input"),
+        arr(data.get("output")) or None,
+        model=string(data.get("model")),
+        dialect="openai_chat",
+        parameters={name: value for name, value in config.items() if name not in _CLIENT and value is not None},
+        usage=usage.usage(data.get("usage")),
+        fault=failed,
+        status=faults.status(failed),
+    )
+
+
+def _response(told: JsonObject, data: JsonObject) -> ModelCall:
+    """A call of the Responses model; its messages stand in it only where a processor has put them there."""
+    reply, failed = obj(data.get("response")), _fault(told)
+    asked: JsonObject = {"input": data.get("input")} if isinstance(data.get("input"), str | list) else {}
+    echoed = {name: reply[name] for name in ("instructions", "tools", "model") if reply.get(name)}
+    return bodies.model_call(
+        {**echoed, **asked} if asked else {},
+        reply or None,
+        model=string(data.get("model")),
+        dialect="openai_responses",
+        response_id=string(data.get("response_id")),
+        usage=usage.usage(data.get("usage")),
+        fault=failed,
+        status=faults.status(failed),
+    )
+
+
+def _tool_run(told: JsonObject, data: JsonObject) -> ToolRun:
+    failed = _fault(told)
+    given, output = data.get("input"), data.get("output")
+    return ToolRun(
+        name=string(data.get("name")),
+        arguments=literals.read(given) if isinstance(given, str) else given,
+        result=UNKNOWN if output is None or failed else genai.parsed(output),
+        fault=failed,
+    )
+
+
+def _fault(told: JsonObject) -> Fault | None:
+    """The error of a span: what its data say, unless that is hidden."""
+    error = obj(told.get("error"))
+    if not error:
+        return faults.fault(told.get("error"))
+    data = obj(error.get("data"))
+    inner = string(data.get("error")) or string(data.get("message"))
+    message = string(error.get("message"))
+    found = faults.fault(inner) if inner else None
+    if found is None or not found.type:
+        return Fault("", ": ".join(filter(None, (message, inner))))
+    return found
+
+
+AGENTS = Format("openai-agents", "traces of the OpenAI Agents SDK", 7, _fits, _read)

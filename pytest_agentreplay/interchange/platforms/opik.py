@@ -1,0 +1,201 @@
+"""Opik: what `opik export` writes, and the requests by which its SDK sends traces and spans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects.genai import parsed
+from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
+from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
+from pytest_agentreplay.interchange.platforms.about import about
+from pytest_agentreplay.interchange.platforms.moments import ns
+from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import ModelCall
+
+_LOST = (
+    "Opik names no model but the one that answered",
+    "Opik puts parameters and what the reply said besides its choices into one `metadata`; they are told apart by name",
+)
+_KINDS = frozenset({"llm", "tool", "general", "guardrail"})
+_REPLY = frozenset(
+    {
+        *(
+            "id",
+            "created",
+            "object",
+            "system_fingerprint",
+            "service_tier",
+            "usage",
+            "moderation",
+            "type",
+            "created_from",
+        ),
+        *("model", "tools", "request_id", "finish_reason", "stop_reason", "stop_sequence", "role", "metadata"),
+    }
+)
+_HINT = (
+    "export the spans with it (`opik export WORKSPACE PROJECT traces`), and trace the client (`track_openai`) and "
+    'the tools (`@opik.track(type="tool")`) with capture_input and capture_output left on'
+)
+
+
+def _fits(opened: Opened) -> bool:
+    traces, spans = _rows(opened.rows)
+    return any(_is_span(one) for one in spans.values()) or (
+        "downloaded_at" in obj(opened.rows[:1] and opened.rows[0]) and bool(traces)
+    )
+
+
+def _is_span(told: JsonObject) -> bool:
+    return told.get("type") in _KINDS and "trace_id" in told and ("start_time" in told or "project_name" in told)
+
+
+def _rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObject]]:
+    """Traces and spans by id, in whatever holds them; of two of one id the later fills in."""
+    traces: dict[str, JsonObject] = {}
+    spans: dict[str, JsonObject] = {}
+    waiting: list[tuple[Json, str]] = [(row, "") for row in reversed([*rows])]
+    while waiting:
+        row, path = waiting.pop()
+        told = obj(row)
+        if isinstance(row, list):
+            waiting += [(one, path) for one in reversed(row)]
+        elif isinstance(told.get("body"), dict | list):
+            path = string(told.get("path"))
+            update = path.rpartition("/")[2] if told.get("method") == "PATCH" else ""
+            body = obj(told["body"]) | {"id": update} if update and isinstance(told["body"], dict) else told["body"]
+            waiting.append((body, path))
+        elif (
+            isinstance(told.get("trace"), dict)
+            or isinstance(told.get("spans"), list)
+            or isinstance(told.get("traces"), list)
+        ):
+            waiting += [(one, "spans") for one in reversed(arr(told.get("spans")))]
+            waiting += [(one, "traces") for one in reversed(arr(told.get("traces")))]
+            waiting += [(told["trace"], "traces")] if isinstance(told.get("trace"), dict) else []
+        elif string(told.get("id")):
+            kept = (
+                spans
+                if "trace_id" in told or "span" in path
+                else traces
+                if "trace" in path or "thread_id" in told
+                else {}
+            )
+            kept[string(told["id"])] = _filled(kept.get(string(told["id"]), {}), told)
+    return traces, spans
+
+
+def _filled(known: JsonObject, later: JsonObject) -> JsonObject:
+    return known | {name: value for name, value in later.items() if value not in (None, {}, []) or name not in known}
+
+
+def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
+    traces, spans = _rows([*opened.rows, *(row for one in beside for row in one.rows)])
+    runs: dict[str, list[JsonObject]] = {known: [] for known in traces}
+    for span in spans.values():
+        runs.setdefault(string(span.get("trace_id")), []).append(span)
+    for known, held in runs.items():
+        yield _trace(known, traces.get(known, {}), held, opened.file)
+
+
+def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> Trace:
+    root = next((one for one in spans if not one.get("parent_span_id")), {})
+    told = _filled(root, told)
+    noted = about(obj(told.get("metadata")), *(obj(one.get("metadata")) for one in spans))
+    failed = faults.fault(told.get("error_info"))
+    scores = {string(one.get("name")): one.get("value") for one in objects(told.get("feedback_scores"))}
+    trace = Trace(
+        source=Source(format="opik", file=file, id=known),
+        id=known,
+        name=string(told.get("name")),
+        status="error" if failed else "ok" if told.get("end_time") else "",
+        started=ns(told.get("start_time")),
+        ended=ns(told.get("end_time")),
+        user=noted.user,
+        session=string(told.get("thread_id")) or noted.session,
+        tenant=noted.tenant,
+        tags=tuple(tag for tag in arr(told.get("tags")) if isinstance(tag, str)),
+        metadata=noted.metadata,
+        input=finals.given(told.get("input")) or None,
+        output=finals.final(told.get("output")) or None,
+        fault=failed,
+        grades=scores,
+        losses=_LOST,
+    )
+    return run(trace, [_span(one) for one in spans], hint=_HINT)
+
+
+def _span(told: JsonObject) -> Span:
+    step: ModelCall | ToolRun | None = None
+    if told.get("type") == "llm":
+        step = _model_call(told)
+    elif told.get("type") == "tool":
+        step = _tool_run(told)
+    return Span(
+        id=string(told.get("id")),
+        parent=string(told.get("parent_span_id")),
+        started=ns(told.get("start_time")),
+        ended=ns(told.get("end_time")),
+        step=step,
+        tool=_tool_run(told),
+    )
+
+
+def _model_call(told: JsonObject) -> ModelCall:
+    """A call whose request stands in `input` and `metadata`, and whose reply in `output` and `metadata`."""
+    noted, failed = obj(told.get("metadata")), faults.fault(told.get("error_info"))
+    asked, answer = told.get("input"), told.get("output")
+    body = asked if isinstance(asked, dict) else {"messages": asked}
+    params = {name: value for name, value in noted.items() if name not in _REPLY and not name.startswith("_")}
+    known = {
+        name: noted[name] for name in ("id", "object", "created", "system_fingerprint", "service_tier") if name in noted
+    }
+    chat = objects(obj(answer).get("choices"))
+    return bodies.model_call(
+        {**body, **({"tools": noted["tools"]} if arr(noted.get("tools")) else {})},
+        {**known, "model": told.get("model"), **obj(answer)} if chat else answer or None,
+        provider=string(told.get("provider")),
+        model=string(told.get("model")),
+        response_model=string(noted.get("model")) or string(told.get("model")),
+        response_id=string(noted.get("id")),
+        parameters={
+            name: value for name, value in params.items() if isinstance(value, bool | int | float | str | dict)
+        },
+        usage=usage.usage(told.get("usage"), noted.get("usage")),
+        fault=failed,
+        status=faults.status(failed),
+    )
+
+
+def _tool_run(told: JsonObject) -> ToolRun:
+    noted, failed = obj(told.get("metadata")), faults.fault(told.get("error_info"))
+    given = told.get("output")
+    inner = obj(given)
+    alone = inner.get("output") if set(inner) == {"output"} else given
+    return ToolRun(
+        name=string(told.get("name")),
+        call_id=string(noted.get("tool_call_id")),
+        arguments=_arguments(parsed(told.get("input"))),
+        result=UNKNOWN if alone is None else finals.told(alone),
+        fault=failed,
+    )
+
+
+def _arguments(given: Json) -> Json:
+    """The arguments of a tool, which a decorated function may have taken under one name (`**kwargs`)."""
+    told = obj(given)
+    for name in ("kw", "kwargs"):
+        if name in told and isinstance(told[name], dict) and not any(arr(one) for one in rest(told, name).values()):
+            return {**rest(told, name, "args"), **obj(told[name])}
+    return given
+
+
+OPIK = Format("opik", "traces of Opik", 10, _fits, _read)

@@ -1,0 +1,72 @@
+"""Counts of tokens under the names of the conventions, whatever a platform calls them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects.loose import counts, obj
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Json, JsonObject
+
+_NAMES = {
+    "input_tokens": ("input_tokens", "prompt_tokens", "num_input_tokens", "promptTokens", "input", "promptTokenCount"),
+    "output_tokens": (
+        *("output_tokens", "completion_tokens", "num_output_tokens", "completionTokens", "output"),
+        "candidatesTokenCount",
+    ),
+    "cache_read.input_tokens": (
+        *("prompt_cached_tokens", "cache_read_input_tokens", "input_cache_read", "input_cached_tokens"),
+        *("prompt_details.cache_read", "cached_input_tokens"),
+    ),
+    "cache_creation.input_tokens": ("cache_creation_input_tokens", "input_cache_creation", "cache_write_input_tokens"),
+    "reasoning.output_tokens": (
+        *("completion_reasoning_tokens", "output_reasoning", "output_reasoning_tokens"),
+        "completion_details.reasoning",
+    ),
+}
+_DETAILS = (
+    ("cache_read.input_tokens", ("input_token_details", "input_tokens_details", "prompt_tokens_details")),
+    ("reasoning.output_tokens", ("output_token_details", "output_tokens_details", "completion_tokens_details")),
+)
+_INNER = {
+    "cache_read.input_tokens": ("cache_read", "cached_tokens"),
+    "reasoning.output_tokens": ("reasoning", "reasoning_tokens"),
+}
+
+
+def usage(*told: Json) -> dict[str, int]:
+    """The first of `told` that counts anything."""
+    return next((found for one in told if (found := _read(obj(one)))), {})
+
+
+def of_chat(told: Json) -> JsonObject | None:
+    """The usage that a chat API would have told, made of LangChain's `usage_metadata`; None where there is none."""
+    read = _read(obj(told))
+    if not {"input_tokens", "output_tokens"} <= read.keys():
+        return None
+    made: JsonObject = {"prompt_tokens": read["input_tokens"], "completion_tokens": read["output_tokens"]}
+    made["total_tokens"] = read["input_tokens"] + read["output_tokens"]
+    if cached := read.get("cache_read.input_tokens"):
+        made["prompt_tokens_details"] = {"cached_tokens": cached}
+    if thought := read.get("reasoning.output_tokens"):
+        made["completion_tokens_details"] = {"reasoning_tokens": thought}
+    return made
+
+
+def _read(told: JsonObject) -> dict[str, int]:
+    found = {name: _first(told, names) for name, names in _NAMES.items()}
+    for name, places in _DETAILS:
+        inner = next((obj(told[place]) for place in places if isinstance(told.get(place), dict)), {})
+        found[name] = _first(inner, _INNER[name]) if found[name] is None else found[name]
+    return counts((name, value) for name, value in found.items() if value is not None)
+
+
+def _first(told: JsonObject, names: tuple[str, ...]) -> Json:
+    return next((int(one) for name in names if _whole(one := told.get(name)) and isinstance(one, int | float)), None)
+
+
+def _whole(value: Json) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())

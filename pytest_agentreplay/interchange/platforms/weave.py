@@ -1,0 +1,175 @@
+"""Weave: calls as its server lists them, and as its SDK sends them when they are complete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects.loose import obj, rest, string
+from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
+from pytest_agentreplay.interchange.platforms.about import about
+from pytest_agentreplay.interchange.platforms.moments import ns
+from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import ModelCall
+
+_LOST = (
+    "Weave leaves out what is null in a reply",
+    "Weave keeps no headers; a request is what the client's function was called with",
+)
+_MARKS = ("weave:///", "weave-trace-internal:///")
+_CHAINS = ("langchain.Llm.", "langchain.ChatModel.", "litellm.", "google.genai.", "vertexai.", "bedrock")
+_CLIENTS = (*_CHAINS, "openai.", "anthropic.", "mistralai.", "groq.", "cohere.", "cerebras.")
+_ENDS = ("completions.create", "completions.parse", "messages.create", "responses.create", "responses.parse", ".chat")
+_BATCHES = ("batch", "calls", "body", "req", "start", "end", "data")
+_HINT = (
+    "trace the client (weave.init() before it is made) and the tools (@weave.op), with content capture on; "
+    "export the calls with /calls/stream_query and their inputs and outputs"
+)
+_REFERENCES = (
+    "values of the run stand behind references (weave:///...). Export the calls with expand_columns: "
+    '["inputs", "output"] and return_expanded_column_values: true'
+)
+
+
+def _fits(opened: Opened) -> bool:
+    return bool(_calls(opened.rows))
+
+
+def _calls(rows: Iterable[Json]) -> list[JsonObject]:
+    """The calls in whatever holds them; a start and its end, sent apart, are one call."""
+    merged: dict[str, JsonObject] = {}
+    waiting = [*rows][::-1]
+    while waiting:
+        row = waiting.pop()
+        told = obj(row)
+        if isinstance(row, list):
+            waiting += row[::-1]
+        elif "op_name" in told or ("ended_at" in told and "id" in told):
+            known = string(told.get("id"))
+            old = merged.get(known, {})
+            merged[known] = old | {name: one for name, one in told.items() if one is not None or name not in old}
+        else:
+            waiting += [told[name] for name in _BATCHES if isinstance(told.get(name), list | dict)]
+    return [call for call in merged.values() if string(call.get("op_name")).startswith(_MARKS)]
+
+
+def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
+    runs: dict[str, list[JsonObject]] = {}
+    for call in _calls([*opened.rows, *(row for one in beside for row in one.rows)]):
+        runs.setdefault(string(call.get("trace_id")), []).append(call)
+    for known, held in runs.items():
+        held.sort(key=lambda call: ns(call.get("started_at")) or 0)
+        yield _trace(known, held, opened.file)
+
+
+def _trace(known: str, calls: list[JsonObject], file: str) -> Trace:
+    ids = {string(call.get("id")) for call in calls}
+    root = next((call for call in calls if string(call.get("parent_id")) not in ids), calls[0])
+    noted = about(obj(root.get("attributes")), *(obj(call.get("attributes")) for call in calls))
+    failed = faults.fault(root.get("exception"))
+    if any(_refers(call.get(side)) for call in calls if _of_model(call) for side in ("inputs", "output")):
+        raise TraceIncomplete(_REFERENCES, file=file, place=f"run {known}")
+    trace = Trace(
+        source=Source(format="weave", version=string(_weave(root).get("client_version")), file=file, id=known),
+        id=known,
+        name=_name(root),
+        status="error" if failed else "ok" if root.get("ended_at") else "",
+        started=ns(root.get("started_at")),
+        ended=ns(root.get("ended_at")),
+        user=noted.user or string(root.get("wb_user_id")),
+        session=string(root.get("thread_id")) or noted.session,
+        tenant=noted.tenant,
+        metadata=noted.metadata,
+        input=finals.given(_arguments(root)) or None,
+        output=finals.final(root.get("output")),
+        fault=failed,
+        losses=_LOST,
+    )
+    return run(trace, [_span(call) for call in calls], hint=_HINT)
+
+
+def _weave(call: JsonObject) -> JsonObject:
+    return obj(obj(call.get("attributes")).get("weave"))
+
+
+def _name(call: JsonObject) -> str:
+    """The name of an operation, without where it is kept and its version."""
+    return string(call.get("op_name")).rpartition("/")[2].rpartition(":")[0] or string(call.get("op_name"))
+
+
+def _of_model(call: JsonObject) -> bool:
+    name = _name(call)
+    client = name.startswith(_CLIENTS) and (name.endswith(_ENDS) or name.startswith(_CHAINS))
+    return client or (_weave(call).get("kind") == "llm" and "messages" in obj(call.get("inputs")))
+
+
+def _span(call: JsonObject) -> Span:
+    kind = string(_weave(call).get("kind"))
+    run_of_tool = _tool_run(call)
+    return Span(
+        id=string(call.get("id")),
+        parent=string(call.get("parent_id")),
+        agent=_name(call) if kind == "agent" else "",
+        started=ns(call.get("started_at")),
+        ended=ns(call.get("ended_at")),
+        step=_model_call(call) if _of_model(call) else run_of_tool if kind == "tool" else None,
+        tool=run_of_tool,
+    )
+
+
+def _model_call(call: JsonObject) -> ModelCall:
+    answer, failed = call.get("output"), faults.fault(call.get("exception"))
+    counted = next(iter(obj(obj(call.get("summary")).get("usage")).values()), None)
+    reply = rest(obj(answer), "request_id") or answer
+    return bodies.model_call(
+        rest(obj(call.get("inputs")), "self"),
+        reply,
+        whole=string(obj(answer).get("object")) in {"chat.completion", "response"} or "stop_reason" in obj(answer),
+        usage=usage.usage(counted),
+        fault=failed,
+        status=faults.status(failed),
+    )
+
+
+def _tool_run(call: JsonObject) -> ToolRun:
+    failed, given = faults.fault(call.get("exception")), call.get("output")
+    unknown = (given is None and failed is not None) or _refers(given)
+    return ToolRun(
+        name=_name(call),
+        call_id=string(obj(call.get("attributes")).get("tool_call_id")),
+        arguments=_arguments(call),
+        result=UNKNOWN if unknown else finals.told(given),
+        fault=failed,
+    )
+
+
+def _arguments(call: JsonObject) -> JsonObject:
+    """What an operation was called with, without the object whose method it is."""
+    return rest(obj(call.get("inputs")), "self")
+
+
+def _refers(value: Json) -> bool:
+    """Whether a value, or anything in it, stands elsewhere and was not fetched."""
+    waiting = [rest(value, "self") if isinstance(value, dict) else value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str) and one.startswith(_MARKS):
+            return True
+        if isinstance(one, dict):
+            if one.get("_type") == "CustomWeaveType":
+                return True
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return False
+
+
+WEAVE = Format("weave", "calls of Weave", 12, _fits, _read)
