@@ -22,7 +22,7 @@ _OTHER = bytes(set(range(256)) - set(_MARKS))
 _STEPS = bytes({"[": 1, "{": 1, "]": 255, "}": 255}.get(chr(code), 0) for code in range(256))
 
 
-def exceeded(data: bytes) -> str:
+def exceeded(data: bytes, *, deepest: int = DEEPEST, fullest: int = FULLEST) -> str:
     """Why `data` is too much to be parsed, "" when it is not."""
     depth = marks = at = 0
     inside = False
@@ -37,10 +37,10 @@ def exceeded(data: bytes) -> str:
         found = b"".join(parts[inside::2])
         inside ^= len(parts) % 2 == 0
         steps = memoryview(found.translate(_STEPS)).cast("b")
-        if max(accumulate(steps, initial=depth)) > DEEPEST:
+        if max(accumulate(steps, initial=depth)) > deepest:
             return DEEP
         depth += sum(steps)
         marks += len(found)
-        if marks > FULLEST:
-            return f"more than {FULLEST:,} brackets and commas"
+        if marks > fullest:
+            return f"more than {fullest:,} brackets and commas"
     return ""

@@ -85,7 +85,8 @@ def tools(items: Iterable[Json]) -> tuple[JsonObject, ...]:
         if declared := objects(inner.get("functionDeclarations", inner.get("function_declarations"))):
             found += tools(declared)
             continue
-        schema = inner.get("parameters", inner.get("input_schema", obj(inner.get("inputSchema")).get("json")))
+        named = (inner[name] for name in ("parameters", "parametersJsonSchema", "input_schema") if name in inner)
+        schema = next(named, obj(inner.get("inputSchema")).get("json"))
         name, about = string(inner.get("name")), string(inner.get("description"))
         found.append({**_OPEN_FUNCTION, "name": name, "description": about, "parameters": schema})
     return tuple(found)

@@ -115,7 +115,8 @@ class _Answers:
             asked = self._requests[number]
             fitting = [at for at in free if known and string(asked[at].get("id")) == known]
             fitting = fitting or [at for at in free if string(asked[at].get("name")) in names]
-            fitting = fitting or ([] if names else free)
+            # Without ids the order is all there is: some clients of Gemini answer under a name of their own.
+            fitting = fitting or ([] if names and any(asked[at].get("id") for at in free) else free)
             if fitting:
                 self._found[number, fitting[0]] = response
 

@@ -11,9 +11,10 @@ import json
 import sys
 import zipfile
 import zlib
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.codec import foreign_yaml
+from pytest_agentreplay.codec import bounds, foreign_yaml
 from pytest_agentreplay.errors import TraceError, TraceUnknown
 from pytest_agentreplay.interchange.formats import Opened
 
@@ -24,6 +25,8 @@ LARGEST = 256 << 20
 """Bytes of a file when it is unpacked."""
 MEMBERS = 10_000
 DEEPEST = 200
+FULLEST = 16_000_000
+"""Brackets and commas in a file: about a gigabyte when they are lists, objects and values."""
 
 _ZSTANDARD = 93
 
@@ -36,9 +39,14 @@ def opened(data: bytes, *, file: str) -> Opened:
     text = _text(data)
     if text is None:
         return Opened(file, data)
+    # The lines between may be no JSON: here only how much there is can be counted, and not how deep.
+    if why := bounds.exceeded(data, deepest=len(data), fullest=FULLEST):
+        raise TraceError(f"holds {why}", file=file)
     rows, junk = rows_of(text)
     if rows is None:
         rows = [_yaml(text, file)]
+    if _deeper(rows, DEEPEST):
+        raise TraceError(f"is nested deeper than {DEEPEST}", file=file)
     return Opened(file, data, tuple(rows), None, junk)
 
 
@@ -85,6 +93,18 @@ def _following(text: str) -> list[Json]:
             return []
         rows.append(value)
     return rows
+
+
+def _deeper(level: list[Json], most: int) -> bool:
+    """Whether values hold each other in more than `most` levels."""
+    for _ in range(most):
+        held = (
+            value.values() if isinstance(value, dict) else value for value in level if isinstance(value, dict | list)
+        )
+        level = list(chain.from_iterable(held))
+        if not level:
+            return False
+    return True
 
 
 def _text(data: bytes) -> str | None:

@@ -4,8 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.interchange.logs import (
+    bedrock,
+    claude_code,
+    copilot,
+    har,
+    helicone,
+    inspect_logs,
+    items,
+    pairs,
+    promptlayer,
+    replaykit,
+    vcr,
+    vertex,
+    waza,
+)
+
 if TYPE_CHECKING:
     from pytest_agentreplay.interchange.formats import Format
 
-FORMATS: tuple[Format, ...] = ()
-"""The formats of this room, by rank."""
+FORMATS: tuple[Format, ...] = (
+    *(*helicone.FORMATS, *promptlayer.FORMATS, *bedrock.FORMATS, *vertex.FORMATS, *har.FORMATS, *vcr.FORMATS),
+    *(*inspect_logs.FORMATS, *waza.FORMATS, *claude_code.FORMATS, *copilot.FORMATS, *replaykit.FORMATS),
+    *(*pairs.FORMATS, *items.FORMATS),
+)
+"""The formats of this room."""

@@ -1,0 +1,115 @@
+"""Sessions of Claude Code: JSON Lines of one session or of several, or the export of a web session.
+
+A row is what one side said. The rows are a tree: going back in a session makes a fork, and the newest branch counts.
+One reply of the model may be several rows; what a sub-agent did stands beside ("isSidechain").
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.interchange.assembling import whole
+from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs.claude_rows import branch, in_order
+from pytest_agentreplay.interchange.logs.claude_steps import last_text, steps
+from pytest_agentreplay.interchange.logs.moments import moment
+from pytest_agentreplay.interchange.trace import Source, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+
+_SIDES = frozenset({"user", "assistant"})
+_OTHERS = frozenset({"summary", "system", "queue-operation", "file-history-snapshot", "progress", "custom-title"})
+_LOSSES = ("neither instructions nor tools nor parameters of the requests",)
+
+
+def _rows(opened: Opened) -> list[Json]:
+    if len(opened.rows) != 1:
+        return list(opened.rows)
+    only = opened.rows[0]
+    return only if isinstance(only, list) else arr(obj(only).get("loglines")) or [only]
+
+
+def _is_row(row: JsonObject) -> bool:
+    return row.get("type") in _SIDES and isinstance(row.get("message"), dict)
+
+
+def _fits(opened: Opened) -> bool:
+    if len(opened.rows) == 1 and isinstance(obj(opened.rows[0]).get("loglines"), list):
+        return True
+    return any(_is_row(row) and ("sessionId" in row or "parentUuid" in row) for row in objects(_rows(opened))[:200])
+
+
+def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
+    del beside
+    given = _rows(opened)
+    rows = [row for row in objects(given) if _is_row(row)]
+    about = [row for row in objects(given) if row.get("type") in _OTHERS]
+    junk = opened.junk + len(given) - len(rows) - len(about)
+    sessions: dict[str, list[JsonObject]] = {}
+    known = next((string(row.get("sessionId")) for row in rows if row.get("sessionId")), "")
+    for row in rows:
+        sessions.setdefault(string(row.get("sessionId")) or known, []).append(row)
+    losses = (*_LOSSES, *((f"{junk} rows are no messages and left out",) if junk else ()))
+    titles = [said for row in about if (said := string(row.get("summary")))]
+    title = titles[-1] if titles and len(sessions) == 1 else ""
+    return [_session(opened, name, found, losses, title) for name, found in sessions.items()]
+
+
+def _session(opened: Opened, name: str, rows: list[JsonObject], losses: tuple[str, ...], title: str) -> Trace:
+    ordered = in_order(rows)
+    beside = [row for row in ordered if row.get("isSidechain") is True]
+    told = [row for row in ordered if row.get("isSidechain") is not True] or beside
+    kept, left = branch(told)
+    own = [*losses]
+    if left:
+        own.append(f"{left} rows are of branches that were gone back on: the newest branch is taken")
+    found = steps(kept)
+    if beside and told is not beside:
+        found += [step for agent, chain in _sub_agents(beside) for step in steps(chain, agent=agent)]
+        found.sort(key=lambda step: step.started or 0)
+        own.append("what sub-agents did stands among the steps, under their names")
+    times = [at for row in ordered if (at := moment(row.get("timestamp"))) is not None]
+    version = next((string(row.get("version")) for row in rows if row.get("version")), "")
+    return whole(
+        Trace(
+            source=Source(format="claude-code", version=version, file=opened.file, id=name),
+            id=name,
+            name=title[:120],
+            started=min(times, default=None),
+            ended=max(times, default=None),
+            session=name,
+            metadata=_metadata(rows),
+            output=last_text(kept),
+            steps=tuple(found),
+            losses=tuple(own),
+        )
+    )
+
+
+def _sub_agents(rows: list[JsonObject]) -> list[tuple[str, list[JsonObject]]]:
+    """The rows of each sub-agent, under its id, else under a number for each time one was asked something new."""
+    found: dict[str, list[JsonObject]] = {}
+    roots = 0
+    for row in rows:
+        roots += not row.get("parentUuid")
+        found.setdefault(string(row.get("agentId")) or f"sub-agent {max(roots, 1)}", []).append(row)
+    return list(found.items())
+
+
+def _metadata(rows: list[JsonObject]) -> JsonObject:
+    """Where most of the session was: the folder and the branch of git."""
+    found: JsonObject = {}
+    for name in ("cwd", "gitBranch"):
+        said = Counter(string(row.get(name)) for row in rows if string(row.get(name)))
+        if said:
+            found[name] = said.most_common(1)[0][0]
+    return found
+
+
+FORMATS = (Format("claude-code", "session of Claude Code", 23, _fits, _read),)

@@ -1,0 +1,70 @@
+"""The rows of a session in order, and the newest branch of the tree that they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.dialects.loose import obj, objects, string
+from pytest_agentreplay.interchange.logs.moments import moment
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import JsonObject
+
+
+def in_order(rows: list[JsonObject]) -> list[JsonObject]:
+    """The rows as they stand; by their times where a row stands before the one that it answers."""
+    seen: set[str] = set()
+    known = {string(row.get("uuid")) for row in rows}
+    shuffled = False
+    for row in rows:
+        parent = string(row.get("parentUuid"))
+        shuffled |= parent in known and parent not in seen and parent != ""
+        seen.add(string(row.get("uuid")))
+    times = [moment(row.get("timestamp")) for row in rows]
+    if not shuffled or any(at is None for at in times):
+        return rows
+    return [rows[place] for place in sorted(range(len(rows)), key=lambda place: times[place] or 0)]
+
+
+def branch(rows: list[JsonObject]) -> tuple[list[JsonObject], int]:
+    """The rows that lead to the last one, and how many were left out.
+
+    A row that names no parent follows the one before it. Results of tools, and further pieces of a reply, belong to the
+    branch that asked for them, wherever they hang in the tree.
+    """
+    parents = _parents(rows)
+    at, kept = len(rows) - 1, set[int]()
+    while at >= 0:
+        kept.add(at)
+        at = parents[at]
+    replies = {_reply(rows[place]) for place in kept} - {""}
+    kept |= {place for place, row in enumerate(rows) if _reply(row) in replies}
+    asked = {
+        string(block.get("id")) for place in kept for block in blocks(rows[place]) if block.get("type") == "tool_use"
+    }
+    for place, row in enumerate(rows):
+        answered = {string(block.get("tool_use_id")) for block in blocks(row) if block.get("type") == "tool_result"}
+        if answered and answered <= asked:
+            kept.add(place)
+    return [row for place, row in enumerate(rows) if place in kept], len(rows) - len(kept)
+
+
+def blocks(row: JsonObject) -> list[JsonObject]:
+    """The blocks of the message in a row."""
+    return objects(obj(row.get("message")).get("content"))
+
+
+def _parents(rows: list[JsonObject]) -> list[int]:
+    """For each row the place of the one before it, always a smaller one; -1 for the first."""
+    places: dict[str, int] = {}
+    found: list[int] = []
+    for place, row in enumerate(rows):
+        named = string(row.get("parentUuid")) or string(row.get("logicalParentUuid"))
+        found.append(places.get(named, place - 1))
+        if string(row.get("uuid")):
+            places[string(row["uuid"])] = place
+    return found
+
+
+def _reply(row: JsonObject) -> str:
+    return string(obj(row.get("message")).get("id")) if row.get("type") == "assistant" else ""

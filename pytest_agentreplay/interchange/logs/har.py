@@ -1,0 +1,112 @@
+"""HAR 1.2: the HTTP that a proxy or a browser saw, with times, of many runs in one file."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.dialects.loose import obj, objects, string
+from pytest_agentreplay.errors import TraceError, TraceIncomplete
+from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs import runs
+from pytest_agentreplay.interchange.logs.moments import after, moment
+from pytest_agentreplay.interchange.logs.recorded import Recorded, heard
+from pytest_agentreplay.interchange.trace import ModelCall, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.model import Headers, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import Trace
+
+
+def _log(opened: Opened) -> JsonObject:
+    return obj(obj(opened.rows[0]).get("log")) if len(opened.rows) == 1 else {}
+
+
+def _fits(opened: Opened) -> bool:
+    log = _log(opened)
+    return isinstance(log.get("entries"), list) and "version" in log
+
+
+def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
+    del beside
+    log = _log(opened)
+    entries = objects(log.get("entries"))
+    found = heard(map(_recorded, entries))
+    if not found.rows:
+        if any(_bodiless(entry) for entry in entries):
+            msg = "holds no bodies: save it again with content (in a browser: Save all as HAR with content)"
+            raise TraceIncomplete(msg, file=opened.file)
+        said = "; ".join(found.losses) or "nothing in it"
+        raise TraceError(f"holds no call of a model or of a tool ({said})", file=opened.file)
+    if all(isinstance(row.step, ModelCall) and row.step.reply is None and not row.step.fault for row in found.rows):
+        raise TraceIncomplete("holds no replies: save it again with content", file=opened.file)
+    creator = obj(log.get("creator"))
+    version = " ".join(filter(None, (string(creator.get("name")), string(creator.get("version")))))
+    source = Source(format="har", version=version, file=opened.file, fidelity=found.fidelity)
+    return runs.traces(found.rows, source, *found.losses)
+
+
+def _recorded(entry: JsonObject) -> Recorded:
+    asked, told = obj(entry.get("request")), obj(entry.get("response"))
+    started = moment(entry.get("startedDateTime"))
+    posted = string(obj(asked.get("postData")).get("text"))
+    sent = posted.encode("utf-8", "replace")
+    headers = _pairs(asked)
+    if posted and not any(name.lower() == "content-type" for name, _ in headers):
+        headers = (*headers, ("content-type", string(obj(asked.get("postData")).get("mimeType"))))
+    response, exact = _reply(told)
+    return Recorded(
+        request=HttpCall(string(asked.get("method")).upper(), string(asked.get("url")), headers, Body(sent)),
+        response=response,
+        exact=exact,
+        started=started,
+        ended=after(started, entry.get("time")),
+    )
+
+
+def _reply(told: JsonObject) -> tuple[HttpReply | Failure | None, bool]:
+    """What came back; None where the file does not say, and whether its bytes are those of the wire."""
+    status, content = told.get("status"), obj(told.get("content"))
+    if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status < 1000:
+        error = string(told.get("_error")) or string(told.get("statusText"))
+        return (Failure("builtins.ConnectionError", error) if error else None), True
+    text = content.get("text")
+    if not isinstance(text, str):
+        if content.get("size") not in {0, None} or status < 400:
+            return None, True
+        text = ""
+    data, exact = text.encode("utf-8", "replace"), True
+    if content.get("encoding") == "base64":
+        try:
+            data = base64.b64decode(text)
+        except (binascii.Error, ValueError):
+            exact = False
+    headers = _pairs(told)
+    if data and not any(name.lower() == "content-type" for name, _ in headers):
+        headers = (*headers, ("content-type", string(content.get("mimeType"))))
+    return HttpReply(status, string(told.get("statusText")), _version(told), headers, Body(data)), exact
+
+
+def _bodiless(entry: JsonObject) -> bool:
+    asked = obj(entry.get("request"))
+    return asked.get("method") == "POST" and not string(obj(asked.get("postData")).get("text"))
+
+
+def _version(told: JsonObject) -> str:
+    return string(told.get("httpVersion")).upper() or "HTTP/1.1"
+
+
+def _pairs(side: JsonObject) -> Headers:
+    return tuple(
+        (string(one.get("name")), string(one.get("value")))
+        for one in objects(side.get("headers"))
+        if string(one.get("name")) and not string(one.get("name")).startswith(":")
+    )
+
+
+FORMATS = (Format("har", "HAR of a proxy or a browser", 19, _fits, _read),)

@@ -1,0 +1,196 @@
+"""Rows of a request and its reply, as programs and gateways log them: `{"request": {...}, "response": {...}}`.
+
+There is no standard; the names that many give to the two, to times, ids and people are read, and whatever wraps a body
+("body", "url", "status") is taken off. Which API was spoken is seen from the bodies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
+from pytest_agentreplay.dialects import genai
+from pytest_agentreplay.dialects.loose import obj, rest, string
+from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.interchange import wire
+from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs import runs, tables
+from pytest_agentreplay.interchange.logs.moments import after, moment
+from pytest_agentreplay.interchange.logs.runs import Row
+from pytest_agentreplay.interchange.logs.wordings import dialect_of
+from pytest_agentreplay.interchange.trace import Fault, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import ModelCall, Trace
+
+_SIDES = (
+    *(("request", "response"), ("req", "res"), ("req", "resp"), ("request_body", "response_body")),
+    *(("request", "reply"), ("kwargs", "response"), ("body", "response"), ("input", "output")),
+    *(("request", "completion"), ("requestBody", "responseBody"), ("raw_request", "raw_response")),
+)
+_STARTS = ("timestamp", "started_at", "start_time", "startTime", "request_time", "created_at", "time", "ts", "date")
+_ENDS = ("ended_at", "end_time", "endTime", "response_time", "finished_at", "completed_at")
+_SPENT = ("duration_ms", "latency_ms", "elapsed_ms", "durationMs", "latencyMs")
+_USERS = ("user_id", "user", "userId", "end_user")
+_SESSIONS = ("session_id", "session", "sessionId", "conversation_id", "thread_id")
+_IDS = ("id", "request_id", "requestId", "litellm_call_id")
+_RUNS = ("run_id", "trace_id", "traceId")
+_STATUSES = ("status_code", "status", "statusCode", "http_status")
+_RAW_SHOWN = ("model_parameters", "optional_params")
+
+
+class Pair(NamedTuple):
+    """One row without what wraps its bodies. `reply` is None where none came."""
+
+    row: JsonObject
+    url: str
+    request: JsonObject
+    reply: Json
+    status: int
+    error: Json
+
+    @property
+    def dialect(self) -> str:
+        """The API that was spoken, "" for what is no model call."""
+        return dialect_of(self.request, self.reply)
+
+
+def pair(row: Json) -> Pair | None:
+    """A row as a pair; None for any other."""
+    found = obj(row)
+    for asked, told in _SIDES:
+        request = genai.parsed(found.get(asked))
+        if isinstance(request, dict) and told in found:
+            return _pair(found, request, genai.parsed(found[told]))
+    if isinstance(found.get("messages"), list) and isinstance(found.get("response"), dict):  # LiteLLM's payload
+        shown = [obj(found.get(name)) for name in _RAW_SHOWN]
+        request = {
+            "model": found.get("model"),
+            "messages": found["messages"],
+            **{k: v for o in shown for k, v in o.items()},
+        }
+        return _pair(found, request, found["response"])
+    return None
+
+
+def _pair(row: JsonObject, request: JsonObject, reply: Json) -> Pair:
+    outer, told = request, obj(reply)
+    for name in ("body", "json", "data"):
+        inner = genai.parsed(outer.get(name))
+        if isinstance(inner, dict) and not {"messages", "input", "contents"} & outer.keys():
+            request = inner
+    wrapped = next((name for name in ("body", "json", "data") if name in told), "")
+    if wrapped and not dialect_of(None, told):
+        reply = genai.parsed(told[wrapped])
+    status = next((code for side in (told, row) for name in _STATUSES if _code(code := side.get(name))), 0)
+    error = row.get("error", row.get("exception"))
+    if obj(reply).get("error") and not status:
+        status = 500 if not dialect_of(None, reply) else 0
+    url = string(outer.get("url")) or string(outer.get("uri")) or string(row.get("url"))
+    return Pair(
+        row, url if "://" in url else "", request, reply or None, status if isinstance(status, int) else 0, error
+    )
+
+
+def call(found: Pair, where: str = "", **facts: object) -> ModelCall:
+    """The pair as the call of a model."""
+    where = where or found.url or _where(found)
+    status = found.status or 200
+    if isinstance(found.reply, str):  # a stream as the text that came
+        sent = HttpCall("POST", where, wire.JSON, Body(wire.compact(found.request)))
+        came = found.reply.encode("utf-8", "replace")
+        kind = "text/event-stream" if came.lstrip().startswith((b"data:", b"event:")) else "text/plain"
+        return wire.model_call(sent, HttpReply(status, headers=(("content-type", kind),), body=Body(came)), **facts)
+    if found.error and found.reply is None:
+        facts.setdefault("fault", fault(found.error))
+    read = wire.json_call(where, found.request, found.reply, status=status, **facts)
+    return read if found.status or found.reply is None else _without_status(read)
+
+
+def fault(error: Json) -> Fault:
+    """An error as a log tells it: a text, or an object with type and message."""
+    told = obj(error)
+    kind = string(told.get("type")) or string(told.get("class")) or string(told.get("code"))
+    message = string(told.get("message")) or (error if isinstance(error, str) else "")
+    return Fault(kind, message or (wire.compact(error).decode("utf-8", "replace") if not kind else ""))
+
+
+def known(row: JsonObject, *names: str) -> str:
+    """The first of these fields of a row, or of its metadata, that says something."""
+    places = (row, obj(row.get("metadata")))
+    found = (place[name] for place in places for name in names if isinstance(place.get(name), str | int))
+    return next((str(one) for one in found if one not in {"", True, False}), "")
+
+
+def _without_status(read: ModelCall) -> ModelCall:
+    return replace(read, status=0)
+
+
+def _where(found: Pair) -> str:
+    streamed = isinstance(found.reply, list) or found.request.get("stream") is True
+    model = string(found.request.get("model")) or string(obj(found.reply).get("modelVersion")) or "unknown"
+    return wire.address(found.dialect, model=model.removeprefix("models/"), stream=streamed)
+
+
+def _code(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 100 <= value < 600
+
+
+def _row(found: Pair) -> Row:
+    row = found.row
+    started = next((at for name in _STARTS if (at := moment(row.get(name))) is not None), None)
+    ended = next((at for name in _ENDS if (at := moment(row.get(name))) is not None), None)
+    ended = ended or next((at for name in _SPENT if (at := after(started, row.get(name))) is not None), None)
+    user = known(row, *_USERS) or string(obj(found.request.get("metadata")).get("user_id"))
+    return Row(
+        step=call(found, started=started, ended=ended, id=known(row, *_IDS)),
+        run=known(row, *_RUNS),
+        name=known(row, "name", "agent", "agent_name"),
+        user=user or string(found.request.get("user")),
+        session=known(row, *_SESSIONS),
+        tenant=known(row, "tenant", "tenant_id"),
+        tags=tables.texts(row.get("tags")),
+        metadata=rest(obj(row.get("metadata")), *_USERS, *_SESSIONS),
+    )
+
+
+def _first(opened: Opened) -> str:
+    """The dialect of the first row that is a pair; "" where none is."""
+    rows = tables.rows(opened)
+    return next((found.dialect for row in rows[:50] if (found := pair(row)) and found.dialect), "")
+
+
+def _reading(name: str) -> Callable[..., list[Trace]]:
+    def read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
+        del beside
+        rows = tables.rows(opened)
+        pairs = [found for row in rows if (found := pair(row)) and found.dialect]
+        if not pairs:
+            msg = "holds no request with its messages beside its reply: log both bodies whole"
+            raise TraceIncomplete(msg, file=opened.file)
+        losses = []
+        if left := len(rows) - len(pairs) + opened.junk:
+            losses.append(f"{left} rows are no calls of a model and left out")
+        source = Source(format=name, file=opened.file, fidelity="body-json")
+        return runs.traces(map(_row, pairs), source, "neither headers nor the bytes of the wire", *losses)
+
+    return read
+
+
+def _format(name: str, title: str, *dialects: str) -> Format:
+    return Format(name, title, 24, lambda opened: _first(opened) in dialects, _reading(name))
+
+
+FORMATS = (
+    _format("openai-chat-log", "requests and replies of OpenAI's chat API", "openai_chat"),
+    _format("openai-responses-log", "requests and replies of OpenAI's Responses API", "openai_responses"),
+    _format("anthropic-log", "requests and replies of Anthropic's Messages API", "anthropic"),
+    _format(
+        "model-log", "requests and replies of another model API", "gemini", "bedrock", "ollama_chat", "ollama_generate"
+    ),
+)

@@ -1,0 +1,114 @@
+"""HTTP as somebody recorded it: which of it a model was asked, and whether the bytes are still those of the wire."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from pytest_agentreplay.core.content_coding import is_coded
+from pytest_agentreplay.core.matching.address import split
+from pytest_agentreplay.core.matching.content import decoded, header
+from pytest_agentreplay.core.model import HttpReply
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.interchange import wire
+from pytest_agentreplay.interchange.logs.runs import Row
+from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ToolRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.model import Failure, Headers, HttpCall
+    from pytest_agentreplay.interchange.trace import Step
+
+_JSON_STARTS = (b"{", b"[", b"data:", b"event:")
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One request and what came back. `exact` says that both bodies are the bytes that were on the wire."""
+
+    request: HttpCall
+    response: HttpReply | Failure | None
+    exact: bool = True
+    started: int | None = None
+    ended: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What recorded HTTP amounts to: the rows of a run, the sentences on what is left out, and how near it is."""
+
+    rows: tuple[Row, ...]
+    losses: tuple[str, ...]
+    fidelity: Literal["bytes", "body-json"]
+
+
+def heard(recorded: Iterable[Recorded]) -> Heard:
+    """The calls of models, and of tools over MCP; everything else is counted."""
+    rows: list[Row] = []
+    others: Counter[str] = Counter()
+    exact, packed = True, 0
+    for one in recorded:
+        kind = wire.kind(one.request)
+        if kind not in wire.MODEL_KINDS | {"tool"}:
+            others[f"{one.request.method} {split(one.request.url).host}"] += kind != "mcp"
+            continue
+        plain = _plain(one)
+        exact &= plain.exact
+        packed += not _readable(plain.response)
+        rows.append(Row(step=_step(plain, kind)))
+    losses = [f"{packed} replies are packed in a way that is not read: they are kept, not understood"] if packed else []
+    if said := ", ".join(f"{number} x {where}" for where, number in others.items() if number):
+        losses.append(f"other HTTP is left out: {said}")
+    return Heard(tuple(rows), tuple(losses), "bytes" if exact else "body-json")
+
+
+def _step(one: Recorded, kind: str) -> Step:
+    if kind in wire.MODEL_KINDS:
+        return wire.model_call(one.request, one.response, started=one.started, ended=one.ended)
+    asked, told = READER.read_call(one.request), READER.read_reply(one.request, one.response)
+    return ToolRun(
+        name=asked.name,
+        arguments=asked.parameters,
+        result=UNKNOWN if told.error and told.result is None else told.result,
+        fault=Fault(message=told.error) if told.error else None,
+        started=one.started,
+        ended=one.ended,
+    )
+
+
+def _plain(one: Recorded) -> Recorded:
+    """The same with headers that are true of the bodies: recorders unpack a body and leave its headers alone."""
+    request_headers, asked = _true_of(one.request.headers, one.request.body.data)
+    request = replace(one.request, headers=request_headers)
+    if not isinstance(one.response, HttpReply):
+        return replace(one, request=request, exact=one.exact and asked)
+    headers, told = _true_of(one.response.headers, one.response.body.data)
+    return replace(
+        one, request=request, response=replace(one.response, headers=headers), exact=one.exact and asked and told
+    )
+
+
+def _true_of(headers: Headers, data: bytes) -> tuple[Headers, bool]:
+    """The headers without what the body contradicts, and whether it contradicted nothing."""
+    coding, length = header(headers, "content-encoding"), header(headers, "content-length")
+    false: set[str] = set()
+    if is_coded(coding) and not _coded(data, coding):
+        false |= {"content-encoding", "content-length"}
+    if length.isdecimal() and len(length) < 16 and int(length) != len(data):
+        false.add("content-length")
+    return tuple((name, value) for name, value in headers if name.lower() not in false), not false
+
+
+def _coded(data: bytes, coding: str) -> bool:
+    if "gzip" in coding.lower():
+        return data.startswith(_GZIP)
+    return not data.lstrip().startswith(_JSON_STARTS)
+
+
+def _readable(response: HttpReply | Failure | None) -> bool:
+    if not isinstance(response, HttpReply):
+        return True
+    return decoded(response.body.data, header(response.headers, "content-encoding"))[1]

@@ -1,0 +1,107 @@
+"""The rows of a log as the runs that they belong to: by the run that a row names, else by what was said before.
+
+A log tells of no root: no name, no status, no own input or output. What each run was asked and answered is taken from
+its first and its last call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.interchange.assembling import conversations, whole
+from pytest_agentreplay.interchange.chains import links
+from pytest_agentreplay.interchange.trace import ModelCall, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.interchange.trace import Source, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of a log: its step, and what it says of the run around it. `run` is the run that it names, "" none."""
+
+    step: Step
+    run: str = ""
+    name: str = ""
+    user: str = ""
+    session: str = ""
+    tenant: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: JsonObject = field(default_factory=dict)
+
+
+def traces(
+    rows: Iterable[Row], source: Source, *losses: str, together: bool = False, missing: Iterable[str] = ()
+) -> list[Trace]:
+    """The runs in `rows`, in the order in which they begin. With `together` the file is one run, whatever it holds."""
+    ordered = timely(rows)
+    runs = [ordered] if together else _split(ordered)
+    return [_trace(run, source, losses, tuple(missing)) for run in runs if run]
+
+
+def timely(rows: Iterable[Row]) -> list[Row]:
+    """The rows by the time at which their calls began where each has one, else as they stand."""
+    found = list(rows)
+    began = [row.step.started for row in found]
+    if any(moment is None for moment in began):
+        return found
+    # Many logs count whole seconds: of two calls in one, the one with less history came first.
+    return sorted(found, key=lambda row: (row.step.started or 0, _said(row.step)))
+
+
+def _said(step: Step) -> int:
+    return len(step.messages) if isinstance(step, ModelCall) else 0
+
+
+def _split(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows by run. A tool that ran without naming one belongs to the model call before it."""
+    place: dict[int, object] = {}
+    calls = [row.step for row in rows if not row.run and isinstance(row.step, ModelCall)]
+    for number, run in enumerate(conversations(calls)):
+        place.update({id(call): number for call in run})
+    found: dict[object, list[Row]] = {}
+    last: object = 0
+    for row in rows:
+        last = row.run or place.get(id(row.step), last)
+        found.setdefault(last, []).append(row)
+    return list(found.values())
+
+
+def _trace(rows: Sequence[Row], source: Source, losses: tuple[str, ...], missing: tuple[str, ...]) -> Trace:
+    steps = tuple(row.step for row in rows)
+    ends = [moment for step in steps if (moment := step.ended or step.started) is not None]
+    first = next((step for step in steps if isinstance(step, ModelCall)), None)
+    known = rows[0].run or (first.id or first.response_id if first else "")
+    return whole(
+        Trace(
+            source=replace(source, id=source.id or known),
+            id=known,
+            name=_first(row.name for row in rows),
+            started=steps[0].started,
+            ended=max(ends, default=None),
+            user=_first(row.user for row in rows),
+            session=_first(row.session for row in rows),
+            tenant=_first(row.tenant for row in rows),
+            tags=tuple(dict.fromkeys(tag for row in rows for tag in row.tags)),
+            metadata={name: value for row in reversed(rows) for name, value in row.metadata.items()},
+            steps=steps,
+            losses=losses,
+            missing=(*missing, *_gaps(steps)),
+        )
+    )
+
+
+def _gaps(steps: Iterable[Step]) -> Iterable[str]:
+    """The calls that a log left out: a later request tells that they asked for tools."""
+    calls = [step for step in steps if isinstance(step, ModelCall)]
+    for number, link in enumerate(links(calls), 1):
+        if link is not None and not link.rewritten and any(part.get("type") == "tool_call" for part in link.added):
+            yield f"a call of the model before model call {number}, which tells of it"
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next(filter(None, texts), "")
