@@ -6,6 +6,7 @@ not, so that it says something. Where only words can say what is wanted, they ar
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cases.case import Check
 from pytest_agentreplay.cases.claims import claim
 from pytest_agentreplay.cases.strangers import reached
+from pytest_agentreplay.cases.words.calls import failed
 from pytest_agentreplay.core.canon import NotJson, canonical, parse
 from pytest_agentreplay.core.drift import table
 from pytest_agentreplay.core.model import HttpReply
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 LOOP = 3
 """So many identical calls are a loop; of failing ones, one less."""
+ERROR = re.compile(r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b|\s*(?:error|exception|traceback)\b", re.IGNORECASE)
+"""How a result begins that is an error in a text, where nothing else marks it."""
+ASSERTED = re.compile(r"assert (?:'(?P<text>[^'\\]+)'|\"(?P<other>[^\"\\]+)\") (?P<without>not )?in ")
+"""What pytest says of an assertion on a text."""
 FIRST_LINE = 120
 """Characters of an error's text that a check holds."""
 BAD = frozenset({"I", "F", "FAIL", "FAILED", "INCORRECT", "FALSE", "NO", "0", "0.0"})
@@ -76,6 +82,7 @@ def symptoms(evidence: Evidence) -> Iterator[Symptom]:
     yield from broken_replies(evidence)
     yield from ended_badly(evidence)
     yield from unanswered(evidence)
+    yield from asserted(evidence)
     yield from graded(evidence)
 
 
@@ -83,7 +90,7 @@ def claimed(evidence: Evidence) -> Iterator[Symptom]:
     """Tools whose last call failed, and an answer that says nothing of it."""
     answer = text_of(evidence.output)
     for call in {call.name: call for call in evidence.tool_calls}.values() if answer else ():
-        if not call.failed:
+        if not went_wrong(call):
             continue
         tells = f"The answer tells that {call.name} failed, and claims nothing that was not done"
         if said := claim(answer, call.name):
@@ -125,7 +132,7 @@ def repeated(evidence: Evidence) -> Iterator[Symptom]:
         calls.setdefault(f"{call.name} {canonical(_plain(call.arguments))}", []).append(call)
     most: dict[str, list[ToolCallView]] = {}
     for same in calls.values():
-        if len(same) >= LOOP - all(call.failed for call in same) and len(same) > len(most.get(same[0].name, ())):
+        if len(same) >= LOOP - all(map(went_wrong, same)) and len(same) > len(most.get(same[0].name, ())):
             most[same[0].name] = same
     for name, same in most.items():
         told = f"{name} was called {len(same)} times with the same arguments"
@@ -136,12 +143,21 @@ def repeated(evidence: Evidence) -> Iterator[Symptom]:
 
 def failed_tools(evidence: Evidence) -> Iterator[Symptom]:
     """Each tool that failed, and the arguments that its error speaks of."""
-    for name, count in Counter(call.name for call in evidence.tool_calls if call.failed).items():
-        call = next(call for call in evidence.tool_calls if call.failed and call.name == name)
-        told = f"{name} failed{f' {count} times' if count > 1 else ''}: {first_line(str(call.result))}"
-        blamed = argued(call, str(call.result))
+    for name, count in Counter(call.name for call in evidence.tool_calls if went_wrong(call)).items():
+        call = next(call for call in evidence.tool_calls if went_wrong(call) and call.name == name)
+        error = text_of(call.result)  # type: ignore[arg-type]
+        told = f"{name} failed{f' {count} times' if count > 1 else ''}: {first_line(error)}"
+        seen = Check("tool_failed", name)
+        if not failed(call):
+            seen = Check("exchange", {"at": name, "side": "reply", "path": "$", "contains": first_line(error)})
+        blamed = argued(call, error)
         wrong: Json = {"name": name, **blamed}
-        yield Symptom(told, Check("tool_failed", name), Check("tool_not_called", wrong) if blamed else None)
+        yield Symptom(told, seen, Check("tool_not_called", wrong) if blamed else None)
+
+
+def went_wrong(call: ToolCallView) -> bool:
+    """Whether a call failed, or gave a text that begins as errors do."""
+    return failed(call) or (isinstance(call.result, str) and ERROR.match(call.result) is not None)
 
 
 def broken_replies(evidence: Evidence) -> Iterator[Symptom]:
@@ -177,6 +193,23 @@ def unanswered(evidence: Evidence) -> Iterator[Symptom]:
     came = evidence.run is not None and any(x.outcome is not None for x in evidence.run.exchanges)
     if evidence.output in (None, "") and came:
         yield Symptom("There is no final answer", Check("output", {"exists": False}), Check("output", {"exists": True}))
+
+
+def asserted(evidence: Evidence) -> Iterator[Symptom]:
+    """What the test wanted whose recording this is."""
+    end = evidence.run.header.outcome if evidence.run is not None else {}
+    said = first_line(str(end.get("message", "")))
+    if end.get("status") != "failed" or evidence.status == "error" or not said:
+        return
+    wants = f"What the test wanted holds: {said}"
+    answer = text_of(evidence.output)
+    found = ASSERTED.match(said)
+    text = (found["text"] or found["other"]) if found else ""
+    if found and bool(found["without"]) == (text in answer):
+        kind, seen = ("not_contains", "contains") if found["without"] else ("contains", "not_contains")
+        yield Symptom(f"The test failed: {said}", Check("output", {seen: text}), Check("output", {kind: text}), wants)
+    else:
+        yield Symptom(f"The test failed: {said}", semantic=wants)
 
 
 def graded(evidence: Evidence) -> Iterator[Symptom]:

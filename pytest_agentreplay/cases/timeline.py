@@ -40,8 +40,8 @@ def notes(case: Case, run: Run, told: Iterable[str]) -> str:
 def origin(case: Case, run: Run) -> str:
     """Where the run comes from, in a sentence."""
     source = case.source
-    named = f"run {code(source.id)} of a {source.format} trace" if source.format != "snapshot" else code(source.id)
-    when = f", {run.header.recorded}" if run.header.recorded else ""
+    named = f"{source.format}, run {code(source.id)}" if source.format != "snapshot" else f"a recording of {code(source.id)}"
+    when = f", of {run.header.recorded}" if run.header.recorded else ""
     return plain(f"From {named}{when}. Fidelity: {source.fidelity}.")
 
 
@@ -79,8 +79,8 @@ def ran(call: ToolCallView) -> str:
     """What a tool gave."""
     what = f"{call.name} with {value(call.arguments)}"  # type: ignore[arg-type]
     if call.failed:
-        return f"{what} failed: {value(call.result)}"  # type: ignore[arg-type]
-    return f"{what} gave {value(call.result)}"  # type: ignore[arg-type]
+        return f"{what} failed: {value(call.result)}."  # type: ignore[arg-type]
+    return f"{what} gave {value(call.result)}."  # type: ignore[arg-type]
 
 
 def clock(run: Run, x: Exchange) -> str:

@@ -17,7 +17,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli import exploring, exporting, leftovers, locking, redacting, replaying, runs, sealed, serving
+from pytest_agentreplay.cli import (
+    casework,
+    exploring,
+    exporting,
+    leftovers,
+    locking,
+    redacting,
+    replaying,
+    runs,
+    sealed,
+    serving,
+    sharing,
+)
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
 from pytest_agentreplay.core.orders import LIMIT
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError, SnapshotMissing
@@ -38,6 +50,10 @@ VERBS = """everyday
   accept    take a pending run, changed requests, or one rule for all snapshots
 
 cases
+  scaffold  a case of a failed run, from another tool's trace or from a snapshot
+  freeze    a case of the failing run that a test has just had
+  cold      what the cases that cannot be replayed lack, and what to capture next
+  bundle    a whole case as one file to share; or open one
   export    a case in the form of another tool: a pytest file, promptfoo, OpenAI Evals, OTLP
 
 files
@@ -198,7 +214,32 @@ def build_parser() -> argparse.ArgumentParser:
     scan = verb("scan", redacting.scan, "Tell what the rules and a policy find in any file.")
     scan.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, or folders")
     scan.add_argument("--json", action="store_true", help="print plain data")
-    for one in (recover, redact, scan):
+    scaffold = verb("scaffold", casework.scaffold, "Make a case of a failed run, from a trace or a snapshot.")
+    scaffold.add_argument("traces", nargs="+", type=Path, metavar="FILE", help="traces, read together, or a snapshot")
+    scaffold.add_argument("--from", dest="format", default="", metavar="FORMAT", help="read them as this format")
+    scaffold.add_argument(
+        "--run", dest="wanted", default="", metavar="ID", help="the run to take, where a file holds several"
+    )
+    scaffold.add_argument(
+        "--all", action="store_true", help="take every run of every file, each into a folder below DIR"
+    )
+    scaffold.add_argument("--cold", action="store_true", help="keep as a cold case what was not captured")
+    freeze = verb("freeze", casework.freeze, "Make a case of the failing run that a test has just had.")
+    freeze.add_argument("nodeid", metavar="NODEID", help="the test, as pytest names it")
+    for one in (scaffold, freeze):
+        one.add_argument("--out", type=Path, metavar="DIR", help="the case's folder (default: cases/NAME)")
+        one.add_argument("--runner", default="", metavar="KEY", help="the runner of the case, by its key")
+        one.add_argument("--force", action="store_true", help="write over files that are not what would be written")
+    cold = verb("cold", sharing.cold, "Count what the cases that cannot be replayed lack.")
+    cold.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="cases, or folders (default: cases)")
+    cold.add_argument("--by", choices=["model", "hour", "tenant", "tool"], help="count them by this, too")
+    cold.add_argument("--json", action="store_true", help="print plain data")
+    bundle = verb("bundle", sharing.bundle, "Pack a case into one file to share, or open one.")
+    bundle.add_argument("case", nargs="?", type=Path, metavar="CASE", help="the case's folder")
+    bundle.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file; with --open the case's new folder")
+    bundle.add_argument("--open", type=Path, metavar="FILE", help="open this bundle")
+    bundle.add_argument("--force", action="store_true", help="write over files that are not those of the bundle")
+    for one in (recover, redact, scan, scaffold, freeze, bundle):
         one.add_argument(
             "--policy", action="append", metavar="WHAT", help="pii, strict or a file, beside the project's"
         )

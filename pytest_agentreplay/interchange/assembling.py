@@ -29,7 +29,7 @@ _LIMITS = re.compile(r"(?i)recursion|max_?(turn|iter|step|round)|(?<!rate)(?<!ra
 
 
 def whole(trace: Trace) -> Trace:
-    """The trace with all that its steps tell of each other: results, arguments, input, output, limits, what is missing."""
+    """The trace with all that its steps tell of each other: results, arguments, input, output, what stopped it or lacks."""
     steps, missing = assembled(trace.steps)
     calls = [step for step in steps if isinstance(step, ModelCall)]
     return replace(

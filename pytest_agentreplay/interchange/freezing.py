@@ -143,10 +143,15 @@ def _model(call: ModelCall, nth: int, told: Told) -> tuple[HttpCall, Outcome | N
 def _refused(fault: Fault, status: int, told: Told) -> Outcome:
     """What stands for a failed call of a model whose answer was not kept."""
     if status < ERROR_STATUS:
-        return Failure(fault.type or "Exception", fault.message)
+        return failure_of(fault, fault.message)
     told.lost("the bodies of error replies are not kept: they are written from the message alone")
     body = json.dumps({"error": {"message": fault.message, "type": fault.type or None}}, ensure_ascii=False).encode()
     return HttpReply(status, headers=(("content-type", "application/json"),), body=Body(body), cuts=(len(body),))
+
+
+def failure_of(fault: Fault, message: str) -> Failure:
+    """The exception that a source tells of; of one without a class name only that it was one."""
+    return Failure(fault.type or "Exception", message, (message,) if message else ())
 
 
 def _tool(tool: ToolRun, nth: int, told: Told) -> tuple[ToolCall, Outcome | None]:
@@ -155,7 +160,7 @@ def _tool(tool: ToolRun, nth: int, told: Told) -> tuple[ToolCall, Outcome | None
     if tool.fault is not None:
         seen = tool.replayable
         said = tool.fault.message or (seen if isinstance(seen, str) and seen != UNKNOWN else "")
-        return call, Failure(tool.fault.type or "Exception", said)
+        return call, failure_of(tool.fault, said)
     if (value := returned(tool)) == UNKNOWN:
         told.misses(f"result of {tool.name}, call {nth}")
         return call, None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.redaction.policy import Policy, joined
-from pytest_agentreplay.errors import TraceError
+from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange import reading
 from pytest_agentreplay.interchange.opening import LARGEST
 from pytest_agentreplay.store import files
@@ -32,17 +32,22 @@ PERSONAL = Policy(pii=True)
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """The runs in some files: `sources` are (name as shown, redacted bytes), `redaction` is what took things off."""
+    """The runs in some files: `sources` are (name as shown, redacted bytes), `redaction` is what took things off.
+
+    `refusal` says why there are none: what they need was not captured.
+    """
 
     traces: tuple[Trace, ...]
     sources: tuple[tuple[str, bytes], ...]
     redaction: Redaction
     policy: Policy
     wanted: str = ""
+    refusal: TraceIncomplete | None = None
 
-    def kept(self, trace: Trace) -> dict[str, bytes]:
-        """What a case keeps of the sources of one of the traces, by file name."""
-        mine = [_own_rows(trace, *source, self.wanted) for source in self.sources]
+    def kept(self, trace: Trace | None) -> dict[str, bytes]:
+        """What a case keeps of the sources of one of the traces, by file name; all of them for none."""
+        whole = trace is None or len(self.traces) == 1
+        mine = [data if whole or trace is None else _own_rows(trace, file, data, self.wanted) for file, data in self.sources]
         numbered = len(mine) > 1
         return {
             f"source-trace{f'-{number}' if numbered else ''}.{ending(data)}": data for number, data in enumerate(mine, 1)
@@ -50,11 +55,14 @@ class Import:
 
 
 def imported(paths: Sequence[Path], policy: Policy, environ: Mapping[str, str], wanted: str = "") -> Import:
-    """The runs in `paths`, which are read together. Raises TraceError, or SnapshotError for a file that is none."""
+    """The runs in `paths`, which are read together. Raises TraceError, or SnapshotError for what is no plain file."""
     policy = joined(policy, PERSONAL)
     redaction = redaction_for(environ, policy=policy)
     sources = tuple((shown(path), cleaned(files.read(path, LARGEST), shown(path), redaction)) for path in paths)
-    return Import(tuple(reading.traces(sources, wanted)), sources, redaction, policy, wanted)
+    try:
+        return Import(tuple(reading.traces(sources, wanted)), sources, redaction, policy, wanted)
+    except TraceIncomplete as refusal:
+        return Import((), sources, redaction, policy, wanted, refusal)
 
 
 def ending(data: bytes) -> str:

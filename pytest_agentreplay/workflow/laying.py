@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.cases.case import FILE
+from pytest_agentreplay.codec import strict_yaml
+from pytest_agentreplay.errors import CaseError, SnapshotError
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
@@ -45,3 +48,14 @@ def state(file: Path, data: bytes) -> str:
         return "absent"
     there = files.read(file, largest=max(len(data) + 1, files.LARGEST))
     return "same" if there.replace(b"\r\n", b"\n") == data.replace(b"\r\n", b"\n") else "other"
+
+
+def day_of(folder: Path) -> str:
+    """The day on which the case in `folder` was made, "" where there is none that tells."""
+    try:
+        value = strict_yaml.load(files.read(folder / FILE), file=FILE, error=CaseError).value
+    except (SnapshotError, CaseError):
+        return ""
+    source = value.get("source") if isinstance(value, dict) else None
+    day = source.get("imported") if isinstance(source, dict) else None
+    return day if isinstance(day, str) else ""

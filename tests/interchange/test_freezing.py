@@ -116,7 +116,7 @@ def test_a_trace_comes_back_from_a_snapshot_with_its_turns_tools_and_facts():
     lookup, refund = (x for x in run.exchanges if isinstance(x.call, ToolCall))
     assert (lookup.call.arguments, lookup.outcome) == ({"order_id": "A-1001"}, ToolReply(ORDER))
     assert refund.call.arguments == {"order_id": "A-1001", "amount_cents": 45990}
-    assert refund.outcome == Failure("RefundError", FAILED.message)
+    assert refund.outcome == Failure("RefundError", FAILED.message, (FAILED.message,))
     case = run.header.kit["case"]
     assert case["input"] == "I want my money back for A-1001."
     assert case["output"] == "Done! I have refunded $459.90."
@@ -221,7 +221,7 @@ def test_a_failed_call_of_a_model_is_its_status_or_its_exception():
         429,
         "429 RateLimitError: slow down",
     )
-    assert second.outcome == Failure("APIConnectionError", "connection reset")
+    assert second.outcome == Failure("APIConnectionError", "connection reset", ("connection reset",))
 
 
 def test_the_model_saw_the_truth_and_the_tool_knows_its_type():

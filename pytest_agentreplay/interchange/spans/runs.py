@@ -104,9 +104,9 @@ class _Tree:
                 ),
                 id=root.trace or root.id,
                 name=_name(root, agents),
-                status="error" if root.status == "error" else "ok" if root.ended else "",
-                started=root.started,
-                ended=root.ended,
+                status=_status(root),
+                started=min((span.started for span in self.spans if span.started), default=None),
+                ended=max((span.ended for span in self.spans if span.ended), default=None),
                 input=asked,
                 output=told,
                 fault=root.fault if self._kinds[root.id][1] not in {"model", "tool"} else None,
@@ -168,6 +168,13 @@ class _Tree:
         ]
         left = [f"{count} spans of the kind {kind} are left out" for kind, count in others.items() if kind]
         return unique([*(loss for family in families for loss in family.losses), *left, *cut])
+
+
+def _status(root: Span) -> Any:
+    """The root's own word: an ended span without an error is ok. Where the root is not in the file, nobody says."""
+    if root.status == "error":
+        return "error"
+    return "ok" if root.ended and root.name and not root.parent else ""
 
 
 def _kind(span: Span) -> tuple[Family | None, Kind]:

@@ -1,0 +1,225 @@
+"""The verbs that make a case of a failure: from a trace of another tool, from a snapshot, from the run just seen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cli.redacting import chosen_policy
+from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_agentreplay.core.redaction.policy import Policy
+    from pytest_agentreplay.interchange.trace import Trace
+    from pytest_agentreplay.workflow.importing import Import
+    from pytest_agentreplay.workflow.scaffolding import Scaffold, Told
+
+CASES = "cases"
+MANY = 20
+"""Files of one folder that are read together where one of them alone is not enough."""
+
+
+def scaffold(options: argparse.Namespace) -> int:
+    """`agentreplay scaffold TRACE|SNAPSHOT... [--out DIR] [--from FORMAT] [--run ID | --all] [--policy P] [--force]`."""
+    from pytest_agentreplay.store.layout import SUFFIX
+    from pytest_agentreplay.workflow.importing import imported
+
+    policy, _ = chosen_policy(options.policy)
+    if options.all:
+        return every(options, policy)
+    ours = [path for path in options.traces if path.name.endswith(SUFFIX)]
+    if ours and len(options.traces) > 1:
+        return complain("a snapshot is a run of its own: name it alone, or add --all", USAGE)
+    if ours:
+        return put(of_snapshot(ours[0], options, policy), options)
+    found = imported(options.traces, policy, os.environ, options.format)
+    if found.refusal is not None:
+        if not options.cold:
+            return complain(f"{found.refusal}; to keep it as it is, as a cold case: --cold", USAGE)
+        return put(of_refusal(found, options), options)
+    chosen = [trace for trace in found.traces if fits(trace, options.wanted)]
+    if len(chosen) != 1:
+        return choose(chosen or found.traces, options.wanted if not chosen else "")
+    return put(of_trace(chosen[0], found, options, folder_of(options, chosen[0].name or chosen[0].id)), options)
+
+
+def fits(trace: Trace, wanted: str) -> bool:
+    """Whether `--run` means this one: by its id, or by its name."""
+    return wanted in {"", trace.id, trace.source.id, trace.name}
+
+
+def choose(traces: Iterable[Trace], wanted: str) -> int:
+    """List the runs that there are."""
+    for trace in traces:
+        calls = f"{len(trace.model_calls)} model calls, {len(trace.tool_runs)} tool calls"
+        status = "error" if trace.faults else trace.status or "unknown"
+        say(f"--run {quoted(trace.id or trace.source.id)}   # {status}, {calls}, {trace.name}")
+    why = f"there is no run {wanted!r}" if wanted else "there are several runs"
+    return complain(f"{why}: name one of these with --run, or take each with --all", USAGE)
+
+
+def every(options: argparse.Namespace, policy: Policy) -> int:
+    """A case of each run in each file. A file that cannot be read is told, and keeps no other from being read."""
+    made = failed = 0
+    with progress(len(options.traces)) as step:
+        for path in options.traces:
+            try:
+                for one in cases_of(path, options, policy):
+                    put(one, options, quiet=len(options.traces) > MANY)
+                    made += 1
+            except AgentReplayError as error:
+                failed += 1
+                complain(error, DIVERGED)
+            step()
+    cases, of = f"{made} case{'s' * (made != 1)}", f"{len(options.traces)} file{'s' * (len(options.traces) != 1)}"
+    say(f"{cases} of {of} in {shown(options.out or Path(CASES))}" + (f"; {failed} could not be read" if failed else ""))
+    return DIVERGED if failed else SAME if made else NOTHING
+
+
+def cases_of(path: Path, options: argparse.Namespace, policy: Policy) -> Iterable[Scaffold]:
+    """The case of each run in a file; with those beside it where it is not enough alone."""
+    from pytest_agentreplay.store.layout import SUFFIX
+    from pytest_agentreplay.workflow.importing import imported
+
+    if path.name.endswith(SUFFIX):
+        yield of_snapshot(path, options, policy)
+        return
+    found = imported([path], policy, os.environ, options.format)
+    if found.refusal is not None:
+        beside = [other for other in options.traces if other.parent == path.parent and other != path][:MANY]
+        together = imported([path, *beside], policy, os.environ, options.format) if beside else found
+        found = together if together.refusal is None else found
+    if found.refusal is not None and not options.cold:
+        raise found.refusal
+    if not found.traces:
+        yield of_refusal(found, options)
+    for trace in found.traces:
+        known = trace.source.id or trace.id
+        yield of_trace(trace, found, options, named(options, trace.name, f"{trace.source.format} {known}"))
+
+
+def of_trace(trace: Trace, found: Import, options: argparse.Namespace, folder: Path) -> Scaffold:
+    """The case of an imported run."""
+    from pytest_agentreplay.workflow.scaffolding import from_trace
+
+    return from_trace(trace, found, told(folder, options))
+
+
+def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaffold:
+    """The case of a snapshot."""
+    from pytest_agentreplay.store import layout
+    from pytest_agentreplay.workflow.freezing import from_snapshot
+
+    name = file.name.removesuffix(layout.SUFFIX)
+    folder = named(options, name, shown(file)) if getattr(options, "all", False) else folder_of(options, name)
+    return from_snapshot(file, told(folder, options), policy, os.environ)
+
+
+def of_refusal(found: Import, options: argparse.Namespace) -> Scaffold:
+    """The cold case of files from which no run can be read."""
+    from pytest_agentreplay.workflow.scaffolding import from_refusal
+
+    name = Path(found.sources[0][0]).name.partition(".")[0]
+    folder = named(options, name, found.sources[0][0]) if options.all else folder_of(options, name)
+    assert found.refusal is not None
+    return from_refusal(found.refusal, found, told(folder, options))
+
+
+def told(folder: Path, options: argparse.Namespace) -> Told:
+    """What the command line says of a case; the day on which it was made stays that of the first time."""
+    from pytest_agentreplay.workflow.laying import day_of
+    from pytest_agentreplay.workflow.scaffolding import Told
+
+    root = root_above(Path.cwd())
+    whole = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type
+    place = whole.relative_to(root).as_posix() if whole.is_relative_to(root) else whole.name
+    today = day_of(whole) or f"{datetime.now(UTC):%Y-%m-%d}"
+    return Told(folder=whole, test=f"{place}/case.yaml::observed", today=today, runner=options.runner or "")
+
+
+def folder_of(options: argparse.Namespace, name: str) -> Path:
+    """Where the one case goes: as was said, else below `cases/` by its name."""
+    from pytest_agentreplay.workflow.scaffolding import file_name
+
+    out: Path | None = options.out
+    return out if out is not None else root_above(Path.cwd()) / CASES / file_name(name or "case")
+
+
+def named(options: argparse.Namespace, name: str, identity: str) -> Path:
+    """Where one case of many goes: below the folder that was said, by name and identity, so that none meets another."""
+    from pytest_agentreplay.store.layout import hashed
+
+    return (options.out or root_above(Path.cwd()) / CASES) / hashed(name or "case", identity, 50)
+
+
+def put(made: Scaffold, options: argparse.Namespace, *, quiet: bool = False) -> int:
+    """Write a case, and say what it is, what was done, and what comes next."""
+    from pytest_agentreplay.workflow.laying import lay
+
+    laid = lay(made.case.folder, made.contents, force=options.force)
+    where = shown(made.case.folder)
+    kept(where, laid.kept)
+    if quiet:
+        return SAME
+    source = made.case.source
+    say(f"{where}: {made.case.expect}, from {source.format} {source.id} ({source.fidelity})".replace("  ", " "))
+    for sentence in made.told:
+        say(f"  {sentence}")
+    if made.case.expect == "cold":
+        say(f"  cold: {made.case.reason}")
+        for one in made.case.missing:
+            say(f"  missing: {one}")
+    say(f"  {summary(laid.written, laid.same)}")
+    say(f"next: read {where}/case.yaml, then\n  pytest {quoted(where)}")
+    return SAME
+
+
+def kept(where: str, names: Iterable[str]) -> None:
+    """Say which files were left as they are."""
+    for name in names:
+        say(f"{where}/{name}: kept as it is, which is not what would be written; --force writes over it")
+
+
+def summary(written: tuple[str, ...], same: tuple[str, ...]) -> str:
+    """What was done with the files."""
+    if not written:
+        return f"nothing to write: {len(same)} file{'s are' if len(same) != 1 else ' is'} as they would be written"
+    return f"wrote {', '.join(sorted(written))}"
+
+
+def freeze(options: argparse.Namespace) -> int:
+    """`agentreplay freeze NODEID [--out DIR] [--runner KEY]`."""
+    from pytest_agentreplay.workflow.freezing import from_snapshot, latest
+
+    policy, _ = chosen_policy(options.policy)
+    file = latest(root_above(Path.cwd()), options.nodeid)
+    folder = folder_of(options, options.nodeid.rpartition("::")[2])
+    made = from_snapshot(file, told(folder, options), policy, os.environ)
+    if made.run.header.outcome.get("status") == "passed":
+        complain(f"{shown(file)}: its test has passed; what is wrong with the run is for you to say in `observed`", SAME)
+    return put(made, options)
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Callable[[], None]]:
+    """A bar on a terminal where there is much to do; gives what counts one more."""
+    if total <= MANY or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=total)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,66 @@
+"""The verbs about cases that are there: share one as a file, and say what the cold ones lack."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cli.casework import CASES, kept, summary
+from pytest_agentreplay.cli.redacting import chosen_policy
+from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
+from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def bundle(options: argparse.Namespace) -> int:
+    """`agentreplay bundle CASE -o FILE`, `agentreplay bundle --open FILE --out DIR`."""
+    from pytest_agentreplay.store import files
+    from pytest_agentreplay.workflow.bundling import open_bundle, packed_case
+    from pytest_agentreplay.workflow.laying import lay
+
+    if options.open is not None:
+        if options.out is None or options.case is not None:
+            return complain("say where it goes: agentreplay bundle --open FILE --out DIR", USAGE)
+        try:
+            contents = open_bundle(options.open)
+        except CaseError as error:
+            return complain(error, DAMAGED)
+        laid = lay(options.out, contents, force=options.force)
+        kept(shown(options.out), laid.kept)
+        say(f"{shown(options.out)}: {summary(laid.written, laid.same)}\nnext:\n  pytest {quoted(shown(options.out))}")
+        return SAME
+    if options.case is None or options.out is None:
+        return complain("say of which case, and where it goes: agentreplay bundle cases/x -o x.zip", USAGE)
+    policy, _ = chosen_policy(options.policy)
+    made = packed_case(options.case, policy, os.environ)
+    for place in made.found:
+        complain(place, DIVERGED)
+    if made.found:
+        return complain(f"{shown(options.case)}: not packed; take off what was found, or name a policy", DIVERGED)
+    files.write_whole(options.out, made.data)
+    for name in made.left:
+        say(f"{shown(options.case)}/{name}: is no file of a case, and stays out")
+    say(f"{shown(options.out)}: {len(made.names)} files, {len(made.data):,} bytes, sha256 {made.digest[:16]}")
+    return SAME
+
+
+def cold(options: argparse.Namespace) -> int:
+    """`agentreplay cold [PATH...] [--by model|hour|tenant|tool] [--json]`."""
+    from pytest_agentreplay.workflow import cold as looking
+
+    places = options.paths or [root_above(Path.cwd()) / CASES]
+    found = looking.survey(places, options.by)
+    for why in found.unread:
+        complain(why, SAME)
+    if options.json:
+        say_data(found.plain())
+    else:
+        for line in found.lines():
+            say(line)
+    return SAME if found.cold else complain(f"no case in {', '.join(map(shown, places))} is cold", NOTHING)
