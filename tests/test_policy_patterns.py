@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.policies import patterns
 from pytest_agentreplay.core.linear import Slow
 from pytest_agentreplay.core.regexes import Refused
+from pytest_agentreplay.policies import patterns
 
 CORPUS = Path(os.environ.get("AGENTREPLAY_CORPUS") or Path(__file__).parent / "corpus") / "hostile_corpus.jsonl"
 ROWS = [row for row in map(json.loads, CORPUS.read_text("utf-8").splitlines()) if row["class"] == "redos"]

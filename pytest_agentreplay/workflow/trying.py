@@ -11,21 +11,21 @@ import copy
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.places import todays_places
-from pytest_agentreplay.cases.case import RUN, Serving
-from pytest_agentreplay.cases.judging import Evidence
+from pytest_agentreplay.cases.case import RUN
+from pytest_agentreplay.cases.evidence import Evidence, frozen
 from pytest_agentreplay.codec import Snapshot
-from pytest_agentreplay.core.casting import Cast, Casting
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import Header, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.dialects import READER, mcp, speaking
-from pytest_agentreplay.dialects.meaning import by_body, by_meaning
-from pytest_agentreplay.errors import CaseError, ReplayDiverged
+from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.settings.words import order_of
 from pytest_agentreplay.workflow import kit
+from pytest_agentreplay.workflow.casting import gate_of, serving_of
 from pytest_agentreplay.workflow.replaying import Replay
 from pytest_agentreplay.workflow.scene import Place
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.boundaries.serving import Serving as Order
-    from pytest_agentreplay.cases.case import Case, Half
-    from pytest_agentreplay.core.casting import Fixtures
+    from pytest_agentreplay.cases.case import Case, Half, Serving
+    from pytest_agentreplay.cases.fixtures import Fixtures
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call, Json, Outcome
+    from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.core.replayer import Replayer
     from pytest_agentreplay.settings import Settings
@@ -44,19 +44,13 @@ if TYPE_CHECKING:
 Runner: TypeAlias = Callable[..., Any]
 """Calls an agent: with the messages of the case's input, or with its arguments by name; may give an awaitable."""
 
-SERVED: Mapping[Half, Serving] = {
-    "observed": Serving(),
-    "desired": Serving(model="position", tools="arguments"),
-}
-"""How a half is served that does not say it."""
-
 
 def attempt(
     case: Case,
     half: Half,
     run: Run,
     *,
-    runner: Runner,
+    runner: Runner | None,
     fixtures: Fixtures | None = None,
     settings: Settings,
     root: Path,
@@ -64,13 +58,15 @@ def attempt(
     redactors: Mapping[str, Redactor | None] | None = None,
     allow_live: bool = False,
 ) -> Evidence:
-    """What `runner` did on the frozen `run` of `case`, served as `half` says.
+    """What `runner` did on the frozen `run` of `case`, served as `half` says; what that run shows where nobody runs.
 
-    A refusal is in the evidence whatever the agent did with the exception. Raises CaseError for what cannot be served
-    so; who interrupts the runner (KeyboardInterrupt, the outcomes of pytest) interrupts this too.
+    `fixtures` are those of the case's folder unless they are given. A refusal is in the evidence whatever the agent did
+    with the exception. Raises CaseError for what cannot be served so; who interrupts the runner (KeyboardInterrupt, the
+    outcomes of pytest) interrupts this too.
     """
-    serving = case.serving.get(half, SERVED[half])
-    permitted(case, serving, allow_live=allow_live)
+    if runner is None:
+        return frozen(run)
+    serving = serving_of(case, half, allow_live=allow_live)
     marks = todays_places(root) if settings.places else {}
     place = Place(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
     scene = Attempt(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
@@ -79,18 +75,6 @@ def attempt(
         return scene.evidence(runner, case.input)
     finally:
         scene.close()
-
-
-def permitted(case: Case, serving: Serving, *, allow_live: bool) -> None:
-    """Raise CaseError for a service that is not there, or that the command line does not allow."""
-    if serving.tools == "live":
-        raise CaseError("tools never go live: serve them strict, position or arguments", file=case.file)
-    if serving.model == "arguments" or serving.other == "arguments":
-        raise CaseError("only tools are served by arguments: take strict, position or live", file=case.file)
-    if "live" in {serving.model, serving.other} and not allow_live:
-        raise CaseError(
-            "asks the real model, which only the command line can allow: agentreplay replay CASE --live", file=case.file
-        )
 
 
 def joined(settings: Settings, case: Case) -> Settings:
@@ -123,24 +107,7 @@ class Attempt(Replay):
 
     def answering(self, recorded: Run, matching: Matching) -> Replayer:
         """The gate that serves each sort of call as the case says."""
-        meaning = None
-        if self.case.source.fidelity != "bytes":
-            wire = self.case.source.fidelity == "body-json"
-            meaning = by_body(matching) if wire else by_meaning(matching, recorded)
-        self.casting = Casting(
-            recorded,
-            matching,
-            READER,
-            Cast(
-                model=self.serving.model,
-                tools=self.serving.tools,
-                other=self.serving.other,
-                fixtures=self._fixtures,
-                meaning=meaning,
-                retell=told_again,
-                spell=mcp.spelled,
-            ),
-        )
+        self.casting = gate_of(self.case, self.serving, recorded, matching, fixtures=self._fixtures)
         return self.casting
 
     def _order(self) -> Order | None:
@@ -168,13 +135,15 @@ class Attempt(Replay):
             self.casting.finish(self._body)
         self.close()
         errors = () if failure is None or isinstance(failure, ReplayDiverged) else (self._named(failure),)
-        return Evidence(
+        seen = frozen(self.run())
+        return replace(
+            seen,
             status="ok" if failure is None else "error",
             output=self._stored(output),
-            run=self.run(),
-            tool_calls=self.view().tool_calls,
-            errors=errors,
+            errors=(*seen.errors, *errors),
             seconds=seconds,
+            input=given,
+            recorded=frozen(self.snapshot.run).tool_calls,
             divergence=self._parted(),
             served=f"{self.serving.told} ({self.casting.told})" if self.casting.counts else self.serving.told,
         )
@@ -234,12 +203,3 @@ class Attempt(Replay):
         kind = type(failure)
         name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
         return name, self.redaction.text(str(failure))
-
-
-def told_again(call: Call, recorded: Call, outcome: Outcome) -> Outcome | None:
-    """A recorded reply in the form in which `call` asks for it; None where it cannot be told so."""
-    told = speaking.retell(call, recorded, outcome)
-    if told is not outcome or not isinstance(outcome, HttpReply):
-        return told
-    now, then = READER.read_call(call).dialect, READER.read_call(recorded).dialect
-    return outcome if now == then or outcome.status >= 400 else None

@@ -227,7 +227,7 @@ def case(root: Path, *, fidelity="bytes", **more) -> Case:
     )
 
 
-def tried(root: Path, run: Run, runner, *, half="observed", fixtures=None, allow_live=False, fidelity="bytes", **more):
+def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fidelity="bytes", **more):
     """What `runner` does on the case of `run`; nothing may really run."""
     before = [*LEDGER]
     evidence = attempt(
@@ -235,7 +235,6 @@ def tried(root: Path, run: Run, runner, *, half="observed", fixtures=None, allow
         half,
         run,
         runner=runner,
-        fixtures=fixtures,
         settings=settings(),
         root=root,
         environ=os.environ,

@@ -9,8 +9,8 @@ import inspect
 import pytest
 
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.model import ToolReply
 from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.errors import CaseError
 from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, recorded, script, tried
 
 NOBODY = "http://127.0.0.1:9"
@@ -61,17 +61,27 @@ FIXES = {
 MINE = [{"order": "A-17", "user_id": "u-7"}]
 
 
-class Fixtures:
-    """What the tools of the case give; that of the fixed agent's own call was written by hand."""
+ORDERS = [{"order": "A-17", "user_id": "u-3"}, *MINE]
+FIXTURES = """
+tool: lookup_order
+answers:
+  - arguments: {order_id: A-17}
+    result: [{order: A-17, user_id: u-3}, {order: A-17, user_id: u-7}]
+    recorded: true
+  - arguments: {order_id: A-17, user_id: u-7}
+    result: [{order: A-17, user_id: u-7}]
+    written: true
+    why: nobody has asked so before
+"""
 
-    def answer(self, tool, arguments):
-        if arguments.get("order_id") != "A-17":
-            return None
-        orders = [{"order": "A-17", "user_id": "u-3"}, *MINE]
-        return (ToolReply(MINE), True) if arguments.get("user_id") == "u-7" else (ToolReply(orders), False)
 
-    def advice(self, tool, arguments):
-        return (f"write {tool} for {arguments}",)
+@pytest.fixture
+def furnished(tmp_path):
+    """The project of a case that has fixtures beside it."""
+    folder = tmp_path / "cases/order/fixtures"
+    folder.mkdir(parents=True)
+    (folder / "lookup_order-1.yaml").write_text(FIXTURES, encoding="utf-8")
+    return tmp_path
 
 
 @pytest.mark.parametrize("fix", FIXES)
@@ -86,13 +96,13 @@ def test_a_fixed_agent_parts_from_a_strict_world(client, fix, frozen, tmp_path):
 
 @pytest.mark.parametrize("fix", FIXES)
 @EVERY_CLIENT
-def test_it_runs_to_its_end_by_position_and_arguments(client, fix, frozen, tmp_path):
-    evidence = tried(tmp_path, frozen(client), agent(client, **FIXES[fix][0]), half="desired", fixtures=Fixtures())
+def test_it_runs_to_its_end_by_position_and_arguments(client, fix, frozen, furnished):
+    evidence = tried(furnished, frozen(client), agent(client, **FIXES[fix][0]), half="desired")
     assert evidence.divergence is None, evidence.divergence
     assert evidence.output == "Your order goes to u-3 (answer 2)."
     (call,) = evidence.tool_calls
     written = fix == "one argument more"
-    assert call.result == (MINE if written else [{"order": "A-17", "user_id": "u-3"}, *MINE])
+    assert call.result == (MINE if written else ORDERS)
     by = "written" if written else "recorded"
     assert (
         evidence.served == f"model position, tools arguments, other strict (model 2 position, tools 1 arguments ({by}))"
@@ -105,6 +115,20 @@ def test_a_tool_that_is_asked_anew_parts_where_nobody_knows_and_says_what_to_wri
     assert evidence.divergence.kind is Kind.ARGS
     assert [one.path for one in evidence.divergence.differences] == ["$.user_id"]
     assert evidence.divergence.turn == 1
+
+
+def test_the_nearest_fixture_is_named_and_the_line_to_write(frozen, furnished):
+    evidence = tried(furnished, frozen(CLIENTS["chat"]), agent(CLIENTS["chat"], user="u-9"), half="desired")
+    nearest, line = evidence.divergence.hints
+    file = "cases/order/fixtures/lookup_order-1.yaml"
+    assert f"recorded, {furnished}/{file}:4:5, to" in nearest or f"recorded, {file}:4:5, to" in nearest
+    assert line.endswith('{"order_id": "A-17", "user_id": "u-9"}, "result": "...", "written": true, "why": "..."}')
+
+
+def test_a_broken_fixture_is_told_with_its_place(frozen, furnished):
+    (furnished / "cases/order/fixtures/refund-1.yaml").write_text("tool: refund\nanswers: {}\n", encoding="utf-8")
+    with pytest.raises(CaseError, match=r"refund-1\.yaml:2:\d+: answers is a list"):
+        tried(furnished, frozen(CLIENTS["chat"]), agent(CLIENTS["chat"]), half="desired")
 
 
 def test_a_refusal_is_in_the_evidence_whatever_the_agent_does_with_it(frozen, tmp_path):
@@ -125,8 +149,8 @@ def test_an_agent_that_asks_more_often_is_told_so(frozen, tmp_path):
 
 @pytest.mark.parametrize("asked", CLIENTS.values(), ids=CLIENTS)
 @pytest.mark.parametrize("frozen_as", ["chat", "claude_stream"])
-def test_by_position_an_agent_may_ask_in_another_api(asked, frozen_as, frozen, tmp_path):
-    evidence = tried(tmp_path, frozen(CLIENTS[frozen_as]), agent(asked), half="desired", fixtures=Fixtures())
+def test_by_position_an_agent_may_ask_in_another_api(asked, frozen_as, frozen, furnished):
+    evidence = tried(furnished, frozen(CLIENTS[frozen_as]), agent(asked), half="desired")
     assert evidence.divergence is None, evidence.divergence
     assert (evidence.output, len(evidence.tool_calls)) == ("Your order goes to u-3 (answer 2).", 1)
 

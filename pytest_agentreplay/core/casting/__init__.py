@@ -4,7 +4,7 @@ Each sort of call (of a model, of a tool, of anything else) is served in one of 
 
     strict       to the recorded call only, as `Replayer` does
     position     the next recorded reply of its lane to a model, tool or endpoint, whatever is asked of that
-    arguments    tools alone: what their fixtures say to these arguments; without fixtures what was recorded for them
+    arguments    tools alone: what their fixtures say to these arguments, else what was recorded for the very same
     live         the real one is asked; never a tool
 
 Whatever serves, each recorded reply is given once. Unless all is strict the recorded order binds nobody, and a call
@@ -23,10 +23,11 @@ from pytest_agentreplay.core.casting.positions import Positions
 from pytest_agentreplay.core.explain import uncast
 from pytest_agentreplay.core.explain.standing import Standing
 from pytest_agentreplay.core.gate import Answer, Forward, Refuse
-from pytest_agentreplay.core.model import Exchange, FrameCall, HttpCall, Timing, ToolCall
+from pytest_agentreplay.core.model import Exchange, FrameCall, Timing, ToolCall
 from pytest_agentreplay.core.replayer import Replayer, queued
 from pytest_agentreplay.core.tolerance import view
 from pytest_agentreplay.core.turns import function_of, home
+from pytest_agentreplay.errors import CaseError
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
@@ -137,38 +138,40 @@ class Casting(Replayer):
         tool, fixtures = function_of(call, self._reader), self.cast.fixtures
         if tool is None:
             return self._by_position(call, moment)
-        advice: tuple[str, ...] = ()
-        if fixtures is None:
-            found = self._positions.of_arguments(call, self.served)
-            if found is not None:
-                return found, RECORDED
-        else:
-            arguments = {name: view(value) for name, value in tool.arguments.items()}
-            given = fixtures.answer(tool.name, arguments)
-            if given is None and tool.defaults:
-                given = fixtures.answer(tool.name, {k: v for k, v in arguments.items() if k not in tool.defaults})
+        said = {name: view(value) for name, value in tool.arguments.items()}
+        if fixtures is not None:
+            try:
+                given = fixtures.answer(tool.name, said)
+                if given is None and tool.defaults:
+                    given = fixtures.answer(tool.name, {k: v for k, v in said.items() if k not in tool.defaults})
+            except CaseError as error:  # to raise it would leave it to the agent whether anybody hears of it
+                return uncast.unmatched(self._standing(), call, self._lane(moment), (str(error),)), ""
             if given is not None:
                 return self._carried(call, moment, given[0]), WRITTEN if given[1] else RECORDED
-            advice = fixtures.advice(tool.name, arguments)
-        return uncast.unmatched(self._standing(), call, home(self._positions.told, moment.lane), advice), ""
+        found = self._positions.of_arguments(call, self.served)
+        if found is not None:
+            return found, RECORDED
+        advice = fixtures.advice(tool.name, said) if fixtures is not None else ()
+        return uncast.unmatched(self._standing(), call, self._lane(moment), advice), ""
 
     def _carried(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
-        """What a fixture gives, in the place of the tool's next recorded exchange where there is one."""
-        carrier = self._positions.next(call, moment, self.served)
-        if isinstance(call, ToolCall):
-            carrier = carrier or Exchange(call, None, -1, None, timing=self._latest)
-            return replace(carrier, outcome=outcome)
-        # Over a connection an answer is told from a recorded one by the id of its question.
-        question = call if isinstance(call, HttpCall) else carrier.call if carrier is not None else None
-        spelled = self.cast.spell(question, outcome) if question is not None and self.cast.spell is not None else None
-        if spelled is None:
-            return self._exhausted(call, moment)
-        return replace(carrier or Exchange(call, None, -1, None, timing=self._latest), outcome=spelled)
+        """What a fixture gives, in the place of a recorded exchange of the tool where there is one."""
+        carrier = self._positions.of_arguments(call, self.served)
+        if isinstance(call, FrameCall):
+            # Over a connection an answer is told by the id of its question: that of a recorded one.
+            carrier = carrier or self._positions.next(call, moment, self.served)
+            question: Call | None = carrier.call if carrier is not None else None
+        else:
+            question = call
+        if not isinstance(call, ToolCall):
+            spelled = self.cast.spell(question, outcome) if question is not None and self.cast.spell else None
+            if spelled is None:
+                return self._exhausted(call, moment)
+            outcome = spelled
+        return replace(carrier or Exchange(call, None, -1, None, timing=self._latest), outcome=outcome)
 
     def _exhausted(self, call: Call, moment: Moment) -> Divergence:
-        return uncast.exhausted(
-            self._standing(), call, home(self._positions.told, moment.lane), self._positions.had(call, moment)
-        )
+        return uncast.exhausted(self._standing(), call, self._lane(moment), self._positions.had(call, moment))
 
     def _served(self, verdict: Verdict, call: Call, moment: Moment, sort: Sort, how: str) -> Verdict:
         """Give the answer in the form that `call` asks for, and keep that it was given."""
@@ -206,6 +209,9 @@ class Casting(Replayer):
             agent=moment.agent,
         )
         return Forward(self._tickets)
+
+    def _lane(self, moment: Moment) -> str:
+        return home(self._positions.told, moment.lane)
 
     def _standing(self) -> Standing:
         return Standing(self.run, self._reader, self.served.keys(), self._matching)

@@ -1,0 +1,124 @@
+"""Who answers for the world in a case: its frozen run and its fixtures, served as the case says."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cases import fixtures as reading
+from pytest_agentreplay.cases.case import DEFAULT_SERVING, FIXTURES
+from pytest_agentreplay.cases.fixtures import MOST_FILES, SUFFIX
+from pytest_agentreplay.cases.render import fixture_name
+from pytest_agentreplay.codec.strict_yaml import LARGEST
+from pytest_agentreplay.core.casting import Cast, Casting
+from pytest_agentreplay.core.model import HttpReply
+from pytest_agentreplay.dialects import READER, mcp, speaking
+from pytest_agentreplay.dialects.meaning import by_body, by_meaning
+from pytest_agentreplay.errors import CaseError, SnapshotError
+from pytest_agentreplay.store import files
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.cases.case import Case, Half, Serving
+    from pytest_agentreplay.cases.fixtures import Answer, Fixtures
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Failure, JsonObject, Outcome, Run, ToolReply
+
+
+def serving_of(case: Case, half: Half, *, allow_live: bool = False) -> Serving:
+    """How a half of a case is served. Raises CaseError for what is not served so, or not allowed to be live."""
+    serving = case.serving.get(half, DEFAULT_SERVING[half])
+    if serving.tools == "live":
+        raise CaseError("tools never go live: serve them strict, position or arguments", file=case.file)
+    if "arguments" in {serving.model, serving.other}:
+        raise CaseError("only tools are served by arguments: take strict, position or live", file=case.file)
+    if "live" in {serving.model, serving.other} and not allow_live:
+        said = "asks the real model, which the command line alone allows: agentreplay replay CASE --live"
+        raise CaseError(said, file=case.file)
+    return serving
+
+
+def gate_of(case: Case, serving: Serving, run: Run, matching: Matching, *, fixtures: Fixtures | None = None) -> Casting:
+    """The gate of a case. Without `fixtures` those beside it are read; raises CaseError for one that cannot be."""
+    meaning = None
+    if case.source.fidelity != "bytes":
+        meaning = by_body(matching) if case.source.fidelity == "body-json" else by_meaning(matching, run)
+    if fixtures is None and serving.tools == "arguments":
+        fixtures = fixtures_of(case)
+    return Casting(
+        run,
+        matching,
+        READER,
+        Cast(
+            model=serving.model,
+            tools=serving.tools,
+            other=serving.other,
+            fixtures=Given(case, fixtures) if fixtures is not None else None,
+            meaning=meaning,
+            retell=told_again,
+            spell=mcp.spelled,
+        ),
+    )
+
+
+def fixtures_of(case: Case) -> Fixtures:
+    """The fixtures in the folder of a case. Raises CaseError."""
+    found = sorted((case.folder / FIXTURES).glob(f"*{SUFFIX}"))
+    if len(found) > MOST_FILES:
+        raise CaseError(f"more than {MOST_FILES:,} fixtures are not read", file=case.file)
+    try:
+        for file in found:
+            files.refuse_links(file, case.folder.parent)
+        return reading.read({shown(file): files.head(file, LARGEST + 1) for file in found})
+    except SnapshotError as error:
+        raise CaseError(str(error).removeprefix(f"{error.file}: "), file=error.file) from None
+
+
+class Given:
+    """What the tools of a case give in one go: `core.casting.Fixtures`, asked by one thread at a time."""
+
+    def __init__(self, case: Case, fixtures: Fixtures) -> None:
+        """Nothing was given yet."""
+        self._case = case
+        self._fixtures = fixtures
+        self._times: Counter[int] = Counter()
+
+    def answer(self, tool: str, arguments: JsonObject) -> tuple[ToolReply | Failure, bool] | None:
+        """The answer to these arguments; where they come again, what followed it."""
+        found = self._fixtures.answer(tool, arguments)
+        if found is None:
+            return None
+        self._times[id(found)] += 1
+        return found.outcome(self._times[id(found)] - 1), found.written
+
+    def advice(self, tool: str, arguments: JsonObject) -> tuple[str, ...]:
+        """The answer of the tool to the most similar arguments, and the line to write beside it."""
+        theirs = [fixture for fixture in self._fixtures.fixtures if fixture.tool == tool]
+        line = json.dumps({"arguments": arguments, "result": "...", "written": True, "why": "..."}, ensure_ascii=False)
+        if not theirs:
+            file = shown(self._case.folder / fixture_name(tool, 1))
+            other = get_close_matches(tool, self._fixtures.tools, n=1)
+            named = (f"or call it {other[0]}, which has fixtures",) if other else ()
+            return (f"write {file}: tool: {tool}, answers: [{line}]", *named)
+        known = min((one for fixture in theirs for one in fixture.answers), key=lambda one: apart(one, arguments))
+        kind = "written" if known.written else "recorded"
+        told, file = json.dumps(known.arguments, ensure_ascii=False), known.file or theirs[0].file
+        return f"the nearest answer is {kind}, {file}:{known.place}, to {told}", f"add to answers in {file}: - {line}"
+
+
+def apart(answer: Answer, arguments: JsonObject) -> int:
+    """In how many arguments a call differs from that of an answer."""
+    names = answer.arguments.keys() | arguments.keys()
+    absent = object()
+    return sum(answer.arguments.get(name, absent) != arguments.get(name, absent) for name in names)
+
+
+def told_again(call: Call, recorded: Call, outcome: Outcome) -> Outcome | None:
+    """A recorded reply in the form in which `call` asks for it; None where it cannot be told so."""
+    told = speaking.retell(call, recorded, outcome)
+    if told is not outcome or not isinstance(outcome, HttpReply):
+        return told
+    now, then = READER.read_call(call).dialect, READER.read_call(recorded).dialect
+    return outcome if now == then or outcome.status >= 400 else None
