@@ -34,6 +34,11 @@ def wanted(call):
     return json.loads(call.function.arguments)
 
 
+def said(reply):
+    """The model's message, to be sent along from now on."""
+    return reply.model_dump(include={"role", "content", "tool_calls"})
+
+
 def told(call, result):
     """The message that tells the model what came of its tool call."""
     return {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}

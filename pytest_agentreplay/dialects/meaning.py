@@ -7,6 +7,7 @@ which model: the same words, tools and arguments, in the same order. Whatever sa
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import media
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Json, JsonObject, Run
     from pytest_agentreplay.core.reading import CallReading
+
+_DATE = re.compile(r"[-@](?:\d{4}-\d\d-\d\d|\d{8})$")
+"""The end of "gpt-5-2025-08-07" and of "claude-sonnet-4-5-20250929"."""
 
 
 def by_body(matching: Matching) -> Callable[[Call], str]:
@@ -42,7 +46,8 @@ def by_body(matching: Matching) -> Callable[[Call], str]:
 def by_meaning(matching: Matching, run: Run) -> Callable[[Call], str]:
     """A model's call is what it says, a tool's its name and arguments; any other call is itself.
 
-    What no call of `run` tells (the name of the model, the schemas of tools) was lost on the way and is not compared.
+    What no call of `run` tells (the name of the model, the schemas of tools) was lost on the way and is not compared;
+    of a name that is the served one in each call, its date is not.
     """
     lost = _lost(run)
 
@@ -62,12 +67,12 @@ def by_meaning(matching: Matching, run: Run) -> Callable[[Call], str]:
 def said(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
     """What a call says to a model, the same for all dialects; `without` names what is left out of it.
 
-    That is "model", "tools", a field of all tools, or "is_error". Thoughts are left out always: they are the model's
+    That is "model", "dated" (what the name of a model says of its date), "tools", a field of all tools, or "is_error". Thoughts are left out always: they are the model's
     own, and most traces lose them.
     """
     tools = [_tool(tool, without) for tool in genai.tools(reading.tools)]
     return {
-        "model": "" if "model" in without else reading.model,
+        "model": "" if "model" in without else _DATE.sub("", reading.model) if "dated" in without else reading.model,
         "tools": [] if "tools" in without else tools,
         "said": _said(reading, without),
     }
@@ -75,12 +80,14 @@ def said(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
 
 def _lost(run: Run) -> frozenset[str]:
     """What no model call of `run` tells, although a run like this must have had it."""
-    readings = [reading for x in run.exchanges if (reading := READER.read_call(x.call)).kind == "model"]
+    asked = [x for x in run.exchanges if READER.read_call(x.call).kind == "model"]
+    readings = [READER.read_call(x.call) for x in asked]
     tools = [tool for reading in readings for tool in genai.tools(reading.tools)]
     parts = [part for reading in readings for one in genai.conversation(reading) for part in objects(one["parts"])]
     used = {part.get("type") for part in parts} & {"tool_call", "tool_call_response"}
     tells = {
         "model": any(reading.model not in {"", "unknown"} for reading in readings),
+        "dated": any(READER.read_reply(x.call, x.outcome).model != READER.read_call(x.call).model for x in asked),
         "tools": bool(tools) or not (used or any(function_of(x.call, READER) for x in run.exchanges)),
         "description": any(tool.get("description") for tool in tools),
         "parameters": any(_schema(tool.get("parameters")) for tool in tools),

@@ -2,7 +2,7 @@
 
 import re
 
-from examples.chat import ask, told, wanted
+from examples.chat import ask, said, told, wanted
 from examples.orders.tools import PROMPT, TOOLS, lookup_orders
 
 
@@ -11,7 +11,7 @@ def answer(question: str, user_id: str) -> str:
     messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": question}]
     own = {}
     while (reply := ask(messages, TOOLS)).tool_calls:
-        messages.append(reply)
+        messages.append(said(reply))
         for call in reply.tool_calls:
             orders = lookup_orders(**wanted(call), user_id=user_id)
             own |= {order["order_id"]: order for order in orders}

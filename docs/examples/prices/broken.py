@@ -2,7 +2,7 @@
 
 import re
 
-from examples.chat import ask, told, wanted
+from examples.chat import ask, said, told, wanted
 from examples.prices.tools import PROMPT, TOOLS, quote
 
 
@@ -16,7 +16,7 @@ def answer(messages: list[dict]) -> str:
     """Answer the last message."""
     messages = [{"role": "system", "content": PROMPT}, *messages]
     while (reply := ask(messages, TOOLS)).tool_calls:
-        messages.append(reply)
+        messages.append(said(reply))
         for call in reply.tool_calls:
             messages.append(told(call, {"price": price(**wanted(call)), "currency": "EUR"}))
     return reply.content

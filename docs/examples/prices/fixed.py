@@ -2,7 +2,7 @@
 
 import json
 
-from examples.chat import ask, told, wanted
+from examples.chat import ask, said, told, wanted
 from examples.prices.tools import PROMPT, TOOLS, quote
 
 
@@ -16,7 +16,7 @@ def answer(messages: list[dict]) -> str:
     """Answer the last message."""
     messages = [{"role": "system", "content": PROMPT}, *messages]
     while (reply := ask(messages, TOOLS)).tool_calls:
-        messages.append(reply)
+        messages.append(said(reply))
         for call in reply.tool_calls:
             if (found := price(**wanted(call))) is None:
                 return "I cannot tell the price now, the price service does not answer. Please ask again later."

@@ -1,6 +1,6 @@
 """Refunds orders. When the till refuses, only the model learns of it, and the model may say anything."""
 
-from examples.chat import ask, described, told, wanted
+from examples.chat import ask, described, said, told, wanted
 from examples.refund.tools import RefundError, issue_refund, lookup_order
 
 PROMPT = (
@@ -19,7 +19,7 @@ def answer(messages: list[dict]) -> str:
     """Answer the last message."""
     messages = [{"role": "system", "content": PROMPT}, *messages]
     while (reply := ask(messages, TOOLS, **MODEL)).tool_calls:
-        messages.append(reply)
+        messages.append(said(reply))
         for call in reply.tool_calls:
             try:
                 result = FUNCTIONS[call.function.name](**wanted(call))

@@ -1,6 +1,6 @@
 """Refunds orders. When the till refuses, the customer is told so, whatever the model makes of it."""
 
-from examples.chat import ask, described, told, wanted
+from examples.chat import ask, described, said, told, wanted
 from examples.refund.tools import RefundError, issue_refund, lookup_order
 
 PROMPT = (
@@ -20,7 +20,7 @@ def answer(messages: list[dict]) -> str:
     messages = [{"role": "system", "content": PROMPT}, *messages]
     refused = None
     while (reply := ask(messages, TOOLS, **MODEL)).tool_calls:
-        messages.append(reply)
+        messages.append(said(reply))
         for call in reply.tool_calls:
             try:
                 result = FUNCTIONS[call.function.name](**wanted(call))

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timezone
 
-from examples.chat import ask, told
+from examples.chat import ask, said, told
 from examples.sales.tools import PROMPT, TOOLS, sales_on
 
 
@@ -10,7 +10,7 @@ def answer(messages: list[dict]) -> str:
     """Answer the last message."""
     messages = [{"role": "system", "content": PROMPT}, *messages]
     while (reply := ask(messages, TOOLS)).tool_calls:
-        messages.append(reply)
+        messages.append(said(reply))
         for call in reply.tool_calls:
             today = datetime.now(timezone.utc).date()
             messages.append(told(call, sales_on(today.isoformat())))

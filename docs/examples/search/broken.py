@@ -1,6 +1,6 @@
 """Answers from a manual, and searches in vain until its steps are used up."""
 
-from examples.chat import ask, told, wanted
+from examples.chat import ask, said, told, wanted
 from examples.search.tools import PROMPT, TOOLS, SearchDown, search
 
 STEPS = 5
@@ -17,7 +17,7 @@ def answer(messages: list[dict]) -> str:
         reply = ask(messages, TOOLS)
         if not reply.tool_calls:
             return reply.content
-        messages.append(reply)
+        messages.append(said(reply))
         for call in reply.tool_calls:
             try:
                 found = search(**wanted(call))

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from examples.chat import ask, told, wanted
+from examples.chat import ask, said, told, wanted
 from examples.search.tools import PROMPT, TOOLS, SearchDown, search
 
 
@@ -11,7 +11,7 @@ def answer(messages: list[dict]) -> str:
     messages = [{"role": "system", "content": PROMPT}, *messages]
     failed = Counter()
     while (reply := ask(messages, TOOLS)).tool_calls:
-        messages.append(reply)
+        messages.append(said(reply))
         for call in reply.tool_calls:
             try:
                 found = search(**wanted(call))
