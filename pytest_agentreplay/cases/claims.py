@@ -1,7 +1,7 @@
 """Whether an answer claims what a failed tool did not do, in the answer's own words.
 
-English only, and careful: an answer that admits to anything wrong claims nothing. What is found is a passage that stands
-in the answer, so that a check can hold whatever one thinks of how it was found.
+English only, and careful: an answer that admits to anything wrong claims nothing. What is found is a passage that
+stands in the answer, so that a check can hold whatever one thinks of how it was found.
 """
 
 from __future__ import annotations

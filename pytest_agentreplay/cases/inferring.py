@@ -31,13 +31,16 @@ if TYPE_CHECKING:
 
 LOOP = 3
 """So many identical calls are a loop; of failing ones, one less."""
-ERROR = re.compile(r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b|\s*(?:error|exception|traceback)\b", re.IGNORECASE)
+ERROR = re.compile(
+    r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b|\s*(?:error|exception|traceback)\b", re.IGNORECASE
+)
 """How a result begins that is an error in a text, where nothing else marks it."""
 ASSERTED = re.compile(r"assert (?:'(?P<text>[^'\\]+)'|\"(?P<other>[^\"\\]+)\") (?P<without>not )?in ")
 """What pytest says of an assertion on a text."""
 FIRST_LINE = 120
 """Characters of an error's text that a check holds."""
-BAD = frozenset({"I", "F", "FAIL", "FAILED", "INCORRECT", "FALSE", "NO", "0", "0.0"})
+BAD = frozenset({"I", "F", "FAIL", "FAILED", "INCORRECT"})
+"""Grades that say in words that a run was wrong; of a number nobody knows which end is good."""
 ERROR_STATUS = 400
 
 
@@ -63,7 +66,9 @@ class Inference:
 
 def inferred(evidence: Evidence) -> Inference:
     """What looks wrong in the run that `evidence` is of."""
-    found = list(symptoms(evidence)) or [unremarkable(evidence)]
+    found = list(symptoms(evidence))
+    if not any(symptom.observed for symptom in found):
+        found.append(unremarkable(evidence, alone=not found))
     return Inference(
         _once(symptom.observed for symptom in found),
         _once(symptom.desired for symptom in found),
@@ -149,7 +154,8 @@ def failed_tools(evidence: Evidence) -> Iterator[Symptom]:
         told = f"{name} failed{f' {count} times' if count > 1 else ''}: {first_line(error)}"
         seen = Check("tool_failed", name)
         if not failed(call):
-            seen = Check("exchange", {"at": name, "side": "reply", "path": "$", "contains": first_line(error)})
+            part: Json = {"at": name, "side": "reply", "path": "$", "contains": first_line(error)}
+            seen = Check("exchange", part)
         blamed = argued(call, error)
         wrong: Json = {"name": name, **blamed}
         yield Symptom(told, seen, Check("tool_not_called", wrong) if blamed else None)
@@ -173,7 +179,9 @@ def broken_replies(evidence: Evidence) -> Iterator[Symptom]:
             what = "half a JSON body" if torn else "an error"
             told = f"Turn {turn.number} was answered {x.outcome.status} with {what}"
             seen = Check("error", {"class": f"HTTP {x.outcome.status}"}) if x.outcome.status >= ERROR_STATUS else None
-            wants = f"What turn {turn.number} got ({x.outcome.status}, {what}) is not taken for a result" if torn else ""
+            wants = (
+                f"What turn {turn.number} got ({x.outcome.status}, {what}) is not taken for a result" if torn else ""
+            )
             yield Symptom(told, seen, semantic=wants)
 
 
@@ -183,8 +191,8 @@ def ended_badly(evidence: Evidence) -> Iterator[Symptom]:
         return
     yield Symptom("It ended with an error", Check("status", "error"), Check("status", "ok"))
     kind, text = evidence.errors[-1] if evidence.errors else ("", "")
-    said: JsonObject = {"class": kind, "text": first_line(text)}
-    if said := {key: value for key, value in said.items() if value}:
+    said: JsonObject = {key: value for key, value in (("class", kind), ("text", first_line(text))) if value}
+    if said:
         yield Symptom(f"It ended with {': '.join(map(str, said.values()))}", Check("error", said))
 
 
@@ -219,24 +227,24 @@ def graded(evidence: Evidence) -> Iterator[Symptom]:
             yield Symptom(f"It was graded {name}: {grade}", semantic=f"The answer deserves better than {name}: {grade}")
 
 
-def unremarkable(evidence: Evidence) -> Symptom:
-    """What is said of a run in which nothing looks wrong: only a person knows why it was kept."""
+def unremarkable(evidence: Evidence, *, alone: bool) -> Symptom:
+    """What is said of a run that shows nothing wrong by itself: only a person knows why it was kept."""
     answer = first_line(text_of(evidence.output))
-    words = "Say what is wrong with this run, and what a fixed agent shows instead"
     return Symptom(
         "Nothing in it looks wrong by itself",
         Check("output", {"contains": answer}) if answer else Check("output", {"exists": False}),
-        semantic=words,
+        semantic="Say what is wrong with this run, and what a fixed agent shows instead" if alone else "",
     )
 
 
 def argued(call: ToolCallView, error: str = "") -> JsonObject:
     """The plain arguments of a call by their paths; of one that failed, those whose value its error names."""
-    plain = {name: value for name, value in _plain(call.arguments).items() if isinstance(value, str | int | float)}
+    given = _plain(call.arguments).items()
+    plain: JsonObject = {name: value for name, value in given if isinstance(value, str | int | float)}
     if error:
         plain = {name: value for name, value in plain.items() if len(str(value)) > 1 and str(value) in error}
-        own = {name: value for name, value in plain.items() if isinstance(value, int | float)}
-        plain = own or plain  # an error names the order that it is about, too; a number is what was wrong with it
+        numbers: JsonObject = {name: value for name, value in plain.items() if not isinstance(value, str)}
+        plain = numbers or plain  # an error names the order that it is about, too; a number is what was wrong with it
     return {"arguments": {show((name,)): value for name, value in plain.items()}} if plain else {}
 
 

@@ -37,4 +37,6 @@ def records(value: object) -> Iterator[dict[str, object]]:
 
 
 def _texts(record: dict[str, object]) -> list[str]:
-    return [str(value) for value in record.values() if isinstance(value, str | int | float) and value not in (True, False)]
+    return [
+        str(value) for value in record.values() if isinstance(value, str | int | float) and value not in (True, False)
+    ]

@@ -40,7 +40,11 @@ def notes(case: Case, run: Run, told: Iterable[str]) -> str:
 def origin(case: Case, run: Run) -> str:
     """Where the run comes from, in a sentence."""
     source = case.source
-    named = f"{source.format}, run {code(source.id)}" if source.format != "snapshot" else f"a recording of {code(source.id)}"
+    named = (
+        f"{source.format}, run {code(source.id)}"
+        if source.format != "snapshot"
+        else f"a recording of {code(source.id)}"
+    )
     when = f", of {run.header.recorded}" if run.header.recorded else ""
     return plain(f"From {named}{when}. Fidelity: {source.fidelity}.")
 
@@ -116,5 +120,3 @@ def code(text: str) -> str:
 def plain(text: str) -> str:
     """A sentence on one line, without what a terminal would act on."""
     return visible(" ".join(text.split()))
-
-

@@ -31,7 +31,7 @@ MANY = 20
 
 
 def scaffold(options: argparse.Namespace) -> int:
-    """`agentreplay scaffold TRACE|SNAPSHOT... [--out DIR] [--from FORMAT] [--run ID | --all] [--policy P] [--force]`."""
+    """`agentreplay scaffold TRACE|SNAPSHOT... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
     from pytest_agentreplay.store.layout import SUFFIX
     from pytest_agentreplay.workflow.importing import imported
 
@@ -207,7 +207,9 @@ def freeze(options: argparse.Namespace) -> int:
     folder = folder_of(options, options.nodeid.rpartition("::")[2])
     made = from_snapshot(file, told(folder, options), policy, os.environ)
     if made.run.header.outcome.get("status") == "passed":
-        complain(f"{shown(file)}: its test has passed; what is wrong with the run is for you to say in `observed`", SAME)
+        complain(
+            f"{shown(file)}: its test has passed; what is wrong with the run is for you to say in `observed`", SAME
+        )
     return put(made, options)
 
 

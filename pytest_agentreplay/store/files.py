@@ -5,7 +5,7 @@ the new one is whole. What is read is a plain file of bounded size: no link, pip
 It is long because it is one: whatever touches the disk does so through the name `os` in here, which tests replace.
 """
 
-# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH208
+# ruff: noqa: PTH103, PTH104, PTH105, PTH106, PTH108, PTH208
 # One name, os, does everything to the disk, so that a test can fail each of its calls in turn.
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A case as one file to share, and out of such a file again.
 
-What is packed is what a case consists of and nothing beside it, looked through once more for secrets and people. What is
-opened comes from a stranger: plain files of known names, of bounded size, each of the digest that the bundle lists.
+What is packed is what a case consists of and nothing beside it, looked through once more for secrets and people. What
+is opened comes from a stranger: plain files of known names, of bounded size, each of the digest that the bundle lists.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import stat
 import zipfile
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
@@ -32,7 +33,6 @@ from pytest_agentreplay.workflow.reviewing import Review, in_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from pytest_agentreplay.core.redaction.policy import Policy
 
@@ -48,7 +48,7 @@ PLAIN = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A bundle: its bytes and digest, the files in it, those left out, and what of a secret was found ("" places none)."""
+    """A bundle: bytes, digest, the files in it, those left out, and where something stands that must stay."""
 
     data: bytes
     digest: str
@@ -67,7 +67,9 @@ def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Pac
     contents = {name: files.read(folder / name, LARGEST) for name in names}
     sound(contents, shown(folder))
     policy = joined(policy, PERSONAL)
-    found = [line for name, data in contents.items() for line in places(f"{shown(folder)}/{name}", data, policy, environ)]
+    found = [
+        line for name, data in contents.items() for line in places(f"{shown(folder)}/{name}", data, policy, environ)
+    ]
     listing = {"schemaVersion": VERSION, "files": {name: digest_of(data) for name, data in sorted(contents.items())}}
     data = packed({**contents, LISTING: (json.dumps(listing, indent=2) + "\n").encode()})
     left = tuple(name for name in there if name not in names)
@@ -104,7 +106,7 @@ def sound(contents: Mapping[str, bytes], file: str) -> None:
     """Raise CaseError where the case and its run cannot be read."""
     if FILE not in contents:
         raise CaseError(f"holds no {FILE}", file=file)
-    form.read(contents[FILE], file=f"{file}/{FILE}", folder=None, words=None)
+    form.read(contents[FILE], file=f"{file}/{FILE}", folder=Path(), words=None)
     if RUN in contents:
         try:
             codec.loads(contents[RUN], file=f"{file}/{RUN}")

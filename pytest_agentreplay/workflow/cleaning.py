@@ -1,7 +1,7 @@
 """A trace file before anybody reads it: unpacked, and without what the rules find in it.
 
 Everything else is made of what this gives, so that no datum has a way around it. What is left is still a trace file of
-the same tool: headers lose their credentials, texts their secrets, and ids and times, which long numbers resemble, stay.
+the same tool: headers lose their credentials, texts their secrets; ids and times, which resemble long numbers, stay.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`agentreplay cold`: what the cases that cannot be replayed lack, and what to capture next.
 
-Events are alike when they show the same signature: the words of `observed` with the tools and errors in them. A field is
-worth capturing when it is missing often, and worth more where no case of the same signature can be replayed.
+Events are alike when they show the same signature: the words of `observed` with the tools and errors in them. A field
+is worth capturing when it is missing often, and worth more where no case of the same signature can be replayed.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ class Survey:
         """By what was asked for: how many cases, how many of them cold."""
         every = Counter(value for row in self.rows for value in row.of.get(self.by, ()))
         cold = Counter(value for row in self.cold for value in row.of.get(self.by, ()))
-        return sorted(((one, count, cold[one]) for one, count in every.items()), key=lambda row: (-row[2], -row[1], row[0]))
+        return sorted(
+            ((one, count, cold[one]) for one, count in every.items()), key=lambda row: (-row[2], -row[1], row[0])
+        )
 
     def lines(self) -> Iterator[str]:
         """The survey for people."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.cases.case import CaseSource
+from pytest_agentreplay.core.drift import table, texts
 from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotMissing
 from pytest_agentreplay.store import files, layout, nearby, reading
@@ -18,9 +19,12 @@ from pytest_agentreplay.workflow.scaffolding import scaffold
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import Literal
 
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.workflow.scaffolding import Scaffold, Told
+
+FIDELITIES: tuple[Literal["bytes", "body-json", "semantic"], ...] = ("bytes", "body-json", "semantic")
 
 
 def latest(root: Path, nodeid: str) -> Path:
@@ -51,6 +55,10 @@ def from_snapshot(file: Path, told: Told, policy: Policy, environ: Mapping[str, 
         raise SnapshotEdited(f"was edited after it was sealed; if the edit is meant: {how}", file=shown(file))
     review = Review(snapshot.run, data, policy, environ)
     run = review.run
-    source = CaseSource(id=run.header.test, file=shown(file), fidelity="bytes", imported=told.today)
+    stated = table(run.header.kit, "case")
+    fidelity = next((one for one in FIDELITIES if one == stated.get("fidelity")), FIDELITIES[0])
+    source = CaseSource(
+        id=run.header.test, fidelity=fidelity, imported=told.today, losses=tuple(texts(stated.get("losses")))
+    )
     run = replace(run, header=replace(run.header, test=told.test))
-    return scaffold(run, source, told, review.redaction)
+    return scaffold(run, source, told, review.redaction, missing=tuple(texts(stated.get("missing"))))

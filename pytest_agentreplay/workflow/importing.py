@@ -47,10 +47,13 @@ class Import:
     def kept(self, trace: Trace | None) -> dict[str, bytes]:
         """What a case keeps of the sources of one of the traces, by file name; all of them for none."""
         whole = trace is None or len(self.traces) == 1
-        mine = [data if whole or trace is None else _own_rows(trace, file, data, self.wanted) for file, data in self.sources]
+        mine = [
+            data if whole or trace is None else _own_rows(trace, file, data, self.wanted) for file, data in self.sources
+        ]
         numbered = len(mine) > 1
         return {
-            f"source-trace{f'-{number}' if numbered else ''}.{ending(data)}": data for number, data in enumerate(mine, 1)
+            f"source-trace{f'-{number}' if numbered else ''}.{ending(data)}": data
+            for number, data in enumerate(mine, 1)
         }
 
 

@@ -1,4 +1,4 @@
-"""The files of a case put in their places: a new folder whole or not at all, an old one without touching what people wrote.
+"""The files of a case put in their places: a new folder whole or not at all, what people wrote left as it is.
 
 What differs from what would be written now was edited, or comes from something else: it is kept, and told.
 """

@@ -1,7 +1,7 @@
 """From a frozen run to a case: what it says of itself, and the files that make its folder.
 
-Pure but for the settings that it is handed: nothing is written here. What is inferred is a proposal; the person who keeps
-the case edits it, and `laying` never writes over that.
+Nothing is written here. What is inferred is a proposal; the person who keeps the case edits it, and `laying` never
+writes over that.
 """
 
 from __future__ import annotations
@@ -157,14 +157,14 @@ def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:
 
 def given(told: Json, run: Run) -> Json:
     """The input of a case, in one of its two forms; of what nobody has told the first question."""
+    if told in (None, "", [], {}):
+        return _asked_first(run)
     match told:
-        case None | "" | [] | {}:
-            return _asked_first(run)
         case str():
             return {"messages": [{"role": "user", "content": told}]}
         case list() if all(isinstance(one, dict) for one in told):
             return {"messages": [_message(one) for one in told]}
-        case {"messages": list() as messages} if len(told) == 1:
+        case {"messages": list() as messages, **others} if not others:
             return {"messages": [_message(one) if isinstance(one, dict) else one for one in messages]}
         case dict():
             return {"arguments": told}
@@ -197,7 +197,9 @@ def answers(run: Run) -> dict[str, bytes]:
     for x in top_level(run):
         if isinstance(x.call, ToolCall) and x.call.boundary == "tool" and isinstance(x.outcome, ToolReply | Failure):
             same.setdefault(canonical([x.call.name, x.call.arguments]), []).append((x.call, x.outcome))
-    told = [of_answers(every[0][0].name, [(call.arguments, outcome) for call, outcome in every]) for every in same.values()]
+    told = [
+        of_answers(every[0][0].name, [(call.arguments, outcome) for call, outcome in every]) for every in same.values()
+    ]
     return {name: text.encode() for name, text in render.fixture_files(told).items()}
 
 

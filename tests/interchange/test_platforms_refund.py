@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.interchange.neutral import ASKED, DONE, ORDER, REFUND, SYSTEM, TRACES, imported, refund_facts
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import platforms
 from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import UNKNOWN
+from tests.interchange.neutral import ASKED, DONE, ORDER, REFUND, SYSTEM, TRACES, imported, refund_facts
 
 QUESTION = {"input": {"question": ASKED}}
 STATE = {"input": {"messages": [{"role": "user", "content": ASKED}]}}
@@ -141,7 +141,12 @@ LANGFUSE = {
         "declared": ["get_weather"],
     },
     "vertex-ai-2025-08-01": {
-        **{"tools": [], "results": [], "order": ["model"], "dialects": {"gemini"}, "session": "", "declared": []},
+        "tools": [],
+        "results": [],
+        "order": ["model"],
+        "dialects": {"gemini"},
+        "session": "",
+        "declared": [],
         "output": "**Langfuse** is an **open-source observability",
     },
 }

@@ -21,7 +21,12 @@ from pytest_agentreplay.workflow.importing import imported
 from pytest_agentreplay.workflow.scaffolding import Told, file_name, from_refusal, from_trace, given
 
 TRACES = Path(__file__).parents[1] / "interchange" / "traces"
-FILES = sorted(file for kind in ("generated", "public") for file in (TRACES / kind).rglob("*") if file.is_file())
+FILES = sorted(
+    file
+    for kind in ("generated", "public")
+    for file in (TRACES / kind).rglob("*")
+    if file.is_file() and "schemas" not in file.parent.name
+)
 TOLD = Told(folder=Path("cases/refund"), test="cases/refund/case.yaml::observed", today="2026-11-22")
 
 
@@ -87,7 +92,8 @@ def test_a_refund_that_failed_and_an_answer_that_hides_it(tmp_path):
     assert run.header.test == TOLD.test
     assert answers.answer("lookup_order", {"order_id": "A-1001"}).outcome().value["total_cents"] == 4599
     notes = made.contents["notes.md"].decode()
-    assert "issue_refund with" in notes and "failed: `agent" in notes
+    assert "issue_refund with" in notes
+    assert "failed: `RefundError: amount 45990" in notes
     assert "Done! I have refunded $459.90 to Zoë Müller" in notes
 
 
@@ -145,7 +151,8 @@ def test_credentials_in_headers_come_off_however_short(text, gone, tmp_path):
 
     done = clean(text, redaction_for({}))
 
-    assert gone not in done and "[[redacted:" in done
+    assert gone not in done
+    assert "[[redacted:" in done
     before, after = (strict_yaml.load(one.encode(), file="x", error=TraceError).value for one in (text, done))
     assert shape(before) == shape(after)
     assert clean(done, redaction_for({})) == done
@@ -230,6 +237,7 @@ def test_an_input_has_one_of_two_forms(told, case):
 def test_names_are_safe_on_every_system(name):
     made = file_name(name)
 
-    assert re.fullmatch(r"[a-z0-9_][a-z0-9_.-]*[a-z0-9_]", made) and len(made) <= 60
+    assert re.fullmatch(r"[a-z0-9_][a-z0-9_.-]*[a-z0-9_]", made)
+    assert len(made) <= 60
     assert made.split(".")[0] not in {"con", "nul"}
     assert file_name("refund-agent") == "refund-agent"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.genai import parsed
-from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.dialects.loose import arr, obj, string
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.trace import ModelCall
 
 _LOST = (
-    "Braintrust keeps of a reply its choices and its usage: the model that answered, the response id and the "
-    "fingerprint are lost",
+    (
+        "Braintrust keeps of a reply its choices and its usage: the model that answered, the response id and the "
+        "fingerprint are lost"
+    ),
 )
 _NOT_SENT = frozenset({"model", "provider", "tools", "tool_call_id", "span_origin", "instrumentation"})
 _LISTS = ("events", "rows", "data", "body")

@@ -1,0 +1,323 @@
+"""`agentreplay scaffold`, `freeze`, `bundle`, `cold`: as typed, with what is written and what is said."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.cases import form
+from pytest_agentreplay.cli import main
+from pytest_agentreplay.interchange.archives import packed
+
+TRACES = Path(__file__).parents[1] / "interchange" / "traces" / "generated"
+REFUND = TRACES / "otel-genai" / "otlp_refund_spanonly.jsonl"
+SPANS = TRACES / "otel-genai" / "otlp_refund_eventonly.jsonl"
+LOGS = TRACES / "otel-genai" / "otlp_logs_refund_eventonly.jsonl"
+NO_CONTENT = TRACES / "otel-genai" / "otlp_refund_noargs_nocontent.jsonl"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    """An empty project, as the working directory."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def typed(*words):
+    return main([str(word) for word in words])
+
+
+def contents(folder):
+    folder = Path(folder)
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()
+    }
+
+
+NAMES = [
+    "case.yaml",
+    "fixtures/issue_refund-1.yaml",
+    "fixtures/lookup_order-1.yaml",
+    "notes.md",
+    "run.snapshot.json",
+    "source-trace.jsonl",
+]
+
+
+def test_a_trace_becomes_a_case(capsys):
+    assert typed("scaffold", REFUND, "--out", "cases/refund") == 0
+
+    assert [*contents("cases/refund")] == NAMES
+    assert os.listdir("cases") == ["refund"]
+    said = capsys.readouterr().out
+    assert "The answer says 'I have refunded' after issue_refund failed" in said
+    assert said.endswith("next: read cases/refund/case.yaml, then\n  pytest cases/refund\n")
+    snapshot = codec.loads(Path("cases/refund/run.snapshot.json").read_bytes(), file="run")
+    assert snapshot.sealed
+    assert snapshot.run.header.test == "cases/refund/case.yaml::observed"
+
+
+def test_a_second_time_changes_nothing_even_on_another_day(capsys, monkeypatch):
+    typed("scaffold", REFUND, "--out", "cases/refund")
+    before = contents("cases/refund")
+    times = {name: (Path("cases/refund") / name).stat().st_mtime_ns for name in before}
+    case = Path("cases/refund/case.yaml")
+    case.write_bytes(before["case.yaml"].replace(b'imported: "20', b'imported: "19'))
+    changed = contents("cases/refund")
+    capsys.readouterr()
+
+    assert typed("scaffold", REFUND, "--out", "cases/refund") == 0
+
+    assert contents("cases/refund") == changed
+    assert {name: (Path("cases/refund") / name).stat().st_mtime_ns for name in before if name != "case.yaml"} == {
+        name: when for name, when in times.items() if name != "case.yaml"
+    }
+    assert "nothing to write" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["case.yaml", "notes.md", "fixtures/lookup_order-1.yaml"])
+def test_what_people_wrote_is_kept_and_told(name, capsys):
+    typed("scaffold", REFUND, "--out", "cases/refund")
+    file = Path("cases/refund") / name
+    file.write_text(file.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
+    Path("cases/refund/fixtures/issue_refund-1.yaml").unlink()
+    capsys.readouterr()
+
+    assert typed("scaffold", REFUND, "--out", "cases/refund") == 0
+    assert file.read_text(encoding="utf-8").endswith("# mine\n")
+    said = capsys.readouterr().out
+    assert f"cases/refund/{name}: kept as it is, which is not what would be written; --force writes over it" in said
+    assert "wrote fixtures/issue_refund-1.yaml\n" in said
+
+    assert typed("scaffold", REFUND, "--out", "cases/refund", "--force") == 0
+    assert not file.read_text(encoding="utf-8").endswith("# mine\n")
+
+
+def test_a_snapshot_becomes_a_case_too(capsys):
+    typed("scaffold", REFUND, "--out", "cases/refund")
+
+    assert typed("scaffold", "cases/refund/run.snapshot.json", "--out", "cases/again", "--runner", "refunds") == 0
+
+    made = form.read(Path("cases/again/case.yaml").read_bytes(), file="case.yaml", folder=Path("cases/again"))
+    assert (made.source.format, made.source.id) == ("snapshot", "cases/refund/case.yaml::observed")
+    assert made.runners == {"observed": "refunds", "desired": "refunds"}
+    assert "source-trace.jsonl" not in contents("cases/again")
+    assert [check.word for check in made.observed] == ["output", "tool_failed"]
+
+
+def test_spans_and_their_logs_are_one_run():
+    assert typed("scaffold", SPANS, LOGS, "--out", "cases/refund") == 0
+
+    assert {"source-trace-1.jsonl", "source-trace-2.jsonl"} <= contents("cases/refund").keys()
+    made = form.read(Path("cases/refund/case.yaml").read_bytes(), file="case.yaml", folder=Path())
+    assert made.expect == "reproduces"
+
+
+def test_of_several_runs_one_is_named_or_all_are_taken(capsys, project):
+    text = REFUND.read_text(encoding="utf-8")
+    first = json.loads(text.splitlines()[0])["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"]
+    second = "0" * 31 + "1"
+    two = project / "two.jsonl"
+    two.write_text(text + text.replace(first, second), encoding="utf-8")
+
+    assert typed("scaffold", two, "--out", "cases/refund") == 2
+    said = capsys.readouterr()
+    assert f"--run {first}   # error, 3 model calls, 2 tool calls, refund-agent\n--run {second}" in said.out
+    assert "name one of these with --run, or take each with --all" in said.err
+    assert not Path("cases").exists()
+
+    assert typed("scaffold", two, "--out", "cases/refund", "--run", second) == 0
+    assert second.encode() in contents("cases/refund")["source-trace.jsonl"]
+    assert first.encode() not in contents("cases/refund")["source-trace.jsonl"]
+
+    assert typed("scaffold", two, "--out", "cases/all", "--all") == 0
+    assert len(os.listdir("cases/all")) == 2
+    assert typed("scaffold", two, "--out", "cases/refund", "--run", "nobody") == 2
+
+
+def test_what_was_not_captured_is_refused_with_the_setting_and_kept_when_wanted(capsys):
+    assert typed("scaffold", NO_CONTENT, "--out", "cases/x") == 2
+    said = capsys.readouterr().err
+    assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in said
+    assert "--cold" in said
+    assert not Path("cases").exists()
+
+    assert typed("scaffold", NO_CONTENT, "--out", "cases/x", "--cold") == 0
+    assert form.read(Path("cases/x/case.yaml").read_bytes(), file="c", folder=Path()).expect == "cold"
+
+
+def test_many_files_at_once_where_some_cannot_be_read(project, capsys):
+    (project / "bad.json").write_text('{"nobody": "knows"}', encoding="utf-8")
+    files = [project / f"{number}.jsonl" for number in range(25)]
+    for number, file in enumerate(files):
+        first = "ac95f7ae4763b1091b88bd38c18ed791"
+        file.write_text(REFUND.read_text(encoding="utf-8").replace(first, f"{number:032x}"), encoding="utf-8")
+
+    assert typed("scaffold", *files, "bad.json", "--all", "--out", "cases") == 1
+
+    said = capsys.readouterr()
+    assert said.out == "25 cases of 26 files in cases; 1 could not be read\n"
+    assert "bad.json" in said.err
+    assert len(os.listdir("cases")) == 25
+    before = contents("cases")
+    assert typed("scaffold", *files, "--all", "--out", "cases") == 0
+    assert contents("cases") == before
+
+
+def test_nothing_is_left_of_a_write_that_failed(monkeypatch, capsys):
+    from pytest_agentreplay.store import files
+
+    writes = files.write_beside
+    done = []
+
+    def failing(path, text, token):
+        done.append(path)
+        if len(done) == 4:
+            raise OSError(28, "No space left on device")
+        writes(path, text, token)
+
+    monkeypatch.setattr(files, "write_beside", failing)
+
+    assert typed("scaffold", REFUND, "--out", "cases/refund") == 2
+    assert len(done) == 4
+    assert not Path("cases/refund").exists()
+    assert contents("cases") == {} if Path("cases").exists() else True
+    assert "no space left" in capsys.readouterr().err.lower()
+
+    monkeypatch.setattr(files, "write_beside", writes)
+    assert typed("scaffold", REFUND, "--out", "cases/refund") == 0
+
+
+def test_a_bundle_is_the_same_bytes_and_opens_to_the_same_files(capsys):
+    typed("scaffold", REFUND, "--out", "cases/refund")
+    Path("cases/refund/scratch.txt").write_text("mine", encoding="utf-8")
+
+    assert typed("bundle", "cases/refund", "-o", "one.zip") == 0
+    assert "cases/refund/scratch.txt: is no file of a case, and stays out" in capsys.readouterr().out
+    assert typed("bundle", "cases/refund", "-o", "two.zip") == 0
+    assert Path("one.zip").read_bytes() == Path("two.zip").read_bytes()
+
+    assert typed("bundle", "--open", "one.zip", "--out", "cases/theirs") == 0
+    Path("cases/refund/scratch.txt").unlink()
+    assert contents("cases/theirs") == contents("cases/refund")
+
+
+def test_a_bundle_of_what_must_not_be_shared_is_refused(capsys):
+    typed("scaffold", REFUND, "--out", "cases/refund")
+    notes = Path("cases/refund/notes.md")
+    notes.write_text(notes.read_text(encoding="utf-8") + "\nAsk ada@example.org\n", encoding="utf-8")
+
+    assert typed("bundle", "cases/refund", "-o", "one.zip") == 1
+    said = capsys.readouterr().err
+    assert "notes.md:" in said
+    assert "email" in said
+    assert "ada@" not in said
+    assert not Path("one.zip").exists()
+
+
+def bundled(**changes):
+    """The members of a good bundle, changed."""
+    typed("scaffold", REFUND, "--out", "cases/refund")
+    typed("bundle", "cases/refund", "-o", "good.zip")
+    with zipfile.ZipFile("good.zip") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    return members | changes
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../out.yaml",
+        "/etc/passwd",
+        "fixtures/../../x.yaml",
+        "fixtures/con.yaml",
+        "fixtures\\x.yaml",
+        "C:x.yaml",
+        "conftest.py",
+        "fixtures/x.yaml.",
+        ".hidden",
+        "CASE.YAML",
+    ],
+)
+def test_a_hostile_name_in_a_bundle_writes_nothing(name, capsys, project):
+    Path("bad.zip").write_bytes(packed({**bundled(), name: b"x"}))
+    before = contents(project)
+    capsys.readouterr()
+
+    assert typed("bundle", "--open", "bad.zip", "--out", "cases/theirs") == 4
+    assert "nothing was written" in capsys.readouterr().err
+    assert contents(project) == before
+
+
+def test_a_link_or_a_bomb_in_a_bundle_writes_nothing(project, capsys):
+    members = bundled()
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = (stat.S_IFLNK | 0o777) << 16 if name == "notes.md" else 0
+            archive.writestr(info, data)
+    Path("link.zip").write_bytes(out.getvalue())
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+        archive.writestr("fixtures/big.yaml", b"0" * (65 << 20))
+    Path("bomb.zip").write_bytes(out.getvalue())
+
+    for file in ("link.zip", "bomb.zip"):
+        assert typed("bundle", "--open", file, "--out", "cases/theirs") == 4
+        assert not Path("cases/theirs").exists()
+
+
+def test_a_bundle_that_was_changed_is_refused(capsys):
+    members = bundled()
+    for changed in (
+        {**members, "notes.md": b"other"},
+        {name: data for name, data in members.items() if name != "notes.md"},
+        {name: data for name, data in members.items() if name != "bundle.json"},
+    ):
+        Path("bad.zip").write_bytes(packed(changed))
+        assert typed("bundle", "--open", "bad.zip", "--out", "cases/theirs") == 4
+    Path("bad.zip").write_bytes(b"PK\x03\x04 no archive")
+    assert typed("bundle", "--open", "bad.zip", "--out", "cases/theirs") == 4
+    assert not Path("cases/theirs").exists()
+
+
+def test_cold_cases_say_what_to_capture_next(capsys):
+    assert typed("cold") == 5
+    typed("scaffold", REFUND, "--out", "cases/warm")
+    for name in ("one", "two"):
+        typed("scaffold", NO_CONTENT, "--out", f"cases/{name}", "--cold")
+    capsys.readouterr()
+
+    assert typed("cold", "--by", "model") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("2 of 3 cases cannot be replayed\n  cases/one  grade cold\n  cases/two  grade cold\n")
+    assert "1. messages of model calls: missing in 2 cases" in said
+    assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in said
+    assert "by model\n  unknown: 2 of 2 cases cold\n  gpt-4o-mini: 0 of 1 case cold" in said
+
+    assert typed("cold", "--json", "--by", "hour") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["cases"], len(told["cold"]), told["capture"][0]["cases"]) == (3, 2, ["cases/one", "cases/two"])
+    assert told["by"]["13:00 UTC"] == {"cases": 1, "cold": 0}
+
+
+def test_a_broken_case_is_told_and_hides_no_other(capsys):
+    typed("scaffold", NO_CONTENT, "--out", "cases/one", "--cold")
+    Path("cases/bad").mkdir()
+    Path("cases/bad/case.yaml").write_text("id: [", encoding="utf-8")
+
+    assert typed("cold") == 0
+    said = capsys.readouterr()
+    assert "1 of 1 cases cannot be replayed" in said.out
+    assert "cases/bad/case.yaml" in said.err

@@ -1,0 +1,84 @@
+"""`agentreplay freeze`: the failing run that a test has just had, as a case, with the real agent and plugin."""
+
+from __future__ import annotations
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.cases import form
+from pytest_agentreplay.cases.evidence import frozen
+from pytest_agentreplay.cases.judging import judge
+
+FAILING = """
+import agent
+
+def test_sorry(agentreplay):
+    answer = agent.answer("Where is A-17?")
+    assert "sorry" in answer
+"""
+NODE = "test_shop.py::test_sorry"
+
+
+def case_in(folder):
+    case = form.read((folder / "case.yaml").read_bytes(), file="case.yaml", folder=folder)
+    return case, codec.loads((folder / "run.snapshot.json").read_bytes(), file="run").run
+
+
+def test_a_failing_run_becomes_a_case_that_is_true_of_it(project):
+    project.furnish(FAILING)
+    assert project.record().returncode == 1
+
+    done = project.command("freeze", NODE, "--runner", "refunds")
+
+    assert done.returncode == 0, done.stderr
+    case, run = case_in(project.root / "cases" / "test_sorry")
+    assert (case.source.format, case.source.id, case.source.fidelity) == ("snapshot", NODE, "bytes")
+    assert case.runners == {"observed": "refunds", "desired": "refunds"}
+    assert case.input == {"messages": [{"role": "user", "content": "Where is A-17?"}]}
+    assert ("output", {"not_contains": "sorry"}) in [(check.word, check.wanted) for check in case.observed]
+    assert ("output", {"contains": "sorry"}) in [(check.word, check.wanted) for check in case.desired]
+    assert judge(case, "observed", frozen(run)).holds
+    assert not judge(case, "desired", frozen(run)).holds
+    assert run.header.test == "cases/test_sorry/case.yaml::observed"
+    assert sorted(file.name for file in (project.root / "cases/test_sorry/fixtures").iterdir()) == [
+        "lookup_order-1.yaml",
+        "refund-1.yaml",
+    ]
+    assert done.stdout.endswith("next: read cases/test_sorry/case.yaml, then\n  pytest cases/test_sorry\n")
+
+
+def test_the_run_that_waits_is_the_one_that_was_just_seen(project):
+    assert project.record().returncode == 0
+    project.edit("test_shop.py", 'assert "refund" in', 'assert "refunded at last" in')
+    assert project.record().returncode == 1
+
+    done = project.command("freeze", "test_shop.py::test_refund", "--out", "cases/last")
+
+    assert done.returncode == 0, done.stderr
+    _, run = case_in(project.root / "cases" / "last")
+    assert run.header.outcome["status"] == "failed"
+    assert "has passed" not in done.stderr
+
+
+def test_a_passing_run_is_taken_with_a_word_and_an_unknown_test_is_told(project):
+    assert project.record().returncode == 0
+
+    done = project.command("freeze", "test_shop.py::test_refund", "--out", "cases/passed")
+    assert done.returncode == 0
+    assert "its test has passed" in done.stderr
+
+    done = project.command("freeze", "test_shop.py::test_nobody")
+    assert done.returncode == 2
+    assert "pytest --snapshot-record test_shop.py::test_nobody" in done.stderr
+    assert not (project.root / "cases" / "test_nobody").exists()
+
+
+def test_an_edited_snapshot_is_no_evidence(project):
+    project.furnish(FAILING)
+    project.record()
+    file = project.files[0]
+    file.write_text(file.read_text(encoding="utf-8").replace("18.5", "81.5"), encoding="utf-8")
+
+    done = project.command("freeze", NODE)
+
+    assert done.returncode == 4
+    assert "agentreplay reseal" in done.stderr
+    assert not (project.root / "cases").exists()
