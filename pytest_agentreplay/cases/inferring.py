@@ -156,7 +156,8 @@ def failed_tools(evidence: Evidence) -> Iterator[Symptom]:
         if not failed(call):
             part: Json = {"at": name, "side": "reply", "path": "$", "contains": first_line(error)}
             seen = Check("exchange", part)
-        blamed = argued(call, error)
+        # An answer that hides the failure is mended by saying it, whatever was asked of the tool.
+        blamed = {} if claim(text_of(evidence.output), name) else argued(call, error)
         wrong: Json = {"name": name, **blamed}
         yield Symptom(told, seen, Check("tool_not_called", wrong) if blamed else None)
 
