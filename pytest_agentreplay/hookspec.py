@@ -44,3 +44,22 @@ def pytest_agentreplay_runners() -> dict[str, Callable[..., Any]]:  # type: igno
     gives the final output; it may be a coroutine function. Called once a case is run, never while it is collected; a conftest file counts for the
     cases below its folder.
     """
+
+
+@pytest.hookspec
+def pytest_agentreplay_assertions() -> dict[str, Callable[[Any, Any], object]]:  # type: ignore[empty-body]
+    """Give words that cases may use beside the shipped ones: name -> function.
+
+    `{"polite": check}` is `- polite: ...` in a `case.yaml`: `check(wanted, evidence)` gets what stands there, as JSON,
+    and the evidence (`output`, `status`, `tool_calls`, `errors`, `seconds`, `run`). It gives True, False, a text (why
+    it does not hold), or None: cannot say, which is no pass. When it raises, nobody can say either.
+    """
+
+
+@pytest.hookspec
+def pytest_agentreplay_judge(case: Any, sentence: str, evidence: Any) -> bool | str | None:
+    """Judge one check in words, such as "The answer says that the refund was not made".
+
+    Give True, False, a text (why it does not hold), or None to leave it to the next judge. What no judge has said is
+    counted as `needs human`. Judges are asked about `desired` alone, in the order of pytest's hooks.
+    """

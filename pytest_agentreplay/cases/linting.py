@@ -1,14 +1,40 @@
-"""What is wrong with a case that can be read: what no run could show, what every run shows, what nobody can reach."""
+"""What is wrong with a case that can be read: what no run could show, what every run shows, what nobody can reach.
+
+contradictory   two checks of one half that no run satisfies, or observed and desired that want the same
+vacuous         a check that holds whatever the agent did, or desired that the frozen run shows already
+untrue          observed that the frozen run does not show: nothing would be reproduced
+dead            a fixture that no frozen call reaches and that nobody wrote
+cold, folder    what is not there, what does not belong
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from pytest_agentreplay.cases import judging
+from pytest_agentreplay.cases.case import FILE, FIXTURES, NOTES, RUN, SOURCE_TRACE
+from pytest_agentreplay.cases.contradictions import contradictions, vacuous
+from pytest_agentreplay.cases.evidence import frozen
+from pytest_agentreplay.cases.words import WORDS, no_word
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.freeze import freeze_arguments
+from pytest_agentreplay.core.turns import tool_of
+from pytest_agentreplay.dialects import READER
+
 if TYPE_CHECKING:
-    from pytest_agentreplay.cases.case import Case
+    from collections.abc import Collection, Iterable, Iterator
+
+    from pytest_agentreplay.cases.case import Case, Half
+    from pytest_agentreplay.cases.evidence import Evidence
     from pytest_agentreplay.cases.fixtures import Fixtures
-    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.cases.judging import Result
+    from pytest_agentreplay.core.model import JsonObject, Run
+
+OURS = re.compile(
+    rf"{re.escape(FILE)}|{re.escape(RUN)}|{re.escape(NOTES)}|{FIXTURES}/[^/]+\.ya?ml|{SOURCE_TRACE}\.[\w.-]+", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +50,104 @@ class Complaint:
     place: str = ""
     level: Literal["error", "warning"] = "error"
 
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.place}" if self.place else self.file
+        return f"{where}: {self.level}: {self.message} [{self.rule}]"
 
-def lint(case: Case, run: Run | None, fixtures: Fixtures) -> tuple[Complaint, ...]:
-    """What is wrong with a case, its frozen run and its fixtures."""
-    del case, run, fixtures
-    return ()
+
+def lint(case: Case, run: Run | None, fixtures: Fixtures, words: Collection[str] = ()) -> tuple[Complaint, ...]:
+    """What is wrong with a case, its frozen run (None where there is none) and its fixtures.
+
+    `words` are those of other packages, which are neither judged nor complained about.
+    """
+    found = [*_of_the_case(case, words)]
+    if run is not None:
+        found += [*_of_the_run(case, run), *_of_the_fixtures(run, fixtures)]
+    elif case.expect != "cold":
+        found.append(Complaint("missing", f"there is no {RUN}: scaffold the case again, or mark it cold", case.file))
+    return tuple(found)
+
+
+def strangers(case: Case, files: Iterable[str]) -> Iterator[Complaint]:
+    """What `files`, by their path in the case's folder, hold that is no part of a case, or lack that is one."""
+    there = {*files}
+    for name in sorted(there):
+        if not OURS.fullmatch(name):
+            message = f"{name} is no file of a case; what you keep beside it goes elsewhere"
+            yield Complaint("folder", message, case.file, "", "warning")
+    if case.source.file and case.source.file not in there:
+        place = case.places.get(("source", "file"), "")
+        yield Complaint("missing", f"source.file is {case.source.file}, and no such file is there", case.file, place)
+
+
+def _of_the_case(case: Case, words: Collection[str]) -> Iterator[Complaint]:
+    if case.folder.name and case.id != case.folder.name:
+        message = f"id is {case.id}, and the folder is called {case.folder.name}: let them be one"
+        yield Complaint("id", message, case.file, case.places.get(("id",), ""))
+    for note in case.notes:
+        yield Complaint("newer", note.removeprefix(f"{case.file}: "), case.file, "", "warning")
+    for half in ("observed", "desired"):
+        for check in case.checks(half):
+            if check.word not in WORDS and check.word not in words:
+                yield Complaint("word", no_word(check.word, words), case.file, check.place, "warning")
+    if case.expect == "reproduces" and not case.observed:
+        yield _at(case, "expect", "empty", "expect: reproduces needs observed: the signature of the failure")
+    if case.expect == "fixed" and not case.desired:
+        yield _at(case, "expect", "empty", "expect: fixed needs desired: what the fixed agent shows")
+    for rule, check, message in (*vacuous(case), *contradictions(case)):
+        yield Complaint(rule, message, case.file, check.place)
+    if case.expect == "cold" and not case.missing:
+        yield _at(case, "cold", "cold", "a cold case lists what a replay would need: cold: {missing: [...]}", "warning")
+
+
+def _of_the_run(case: Case, run: Run) -> Iterator[Complaint]:
+    """Observed that is not true of the frozen run; desired that is already."""
+    evidence = frozen(run)
+    level: Literal["error", "warning"] = "warning" if case.expect == "cold" else "error"
+    for result in _judged(case, "observed", evidence):
+        if not result.held:
+            why = "; ".join(line.strip() for line in result.lines)
+            message = f"observed is not true of the frozen run: {result.check.word}: {why}"
+            yield Complaint("untrue", message, case.file, result.check.place, level)
+    desired = _judged(case, "desired", evidence)
+    if desired and not case.semantic and all(result.held for result in desired):
+        message = "the frozen run shows all that is desired: it says nothing about a fix"
+        yield Complaint("vacuous", message, case.file, case.places.get(("desired",), ""))
+
+
+def _judged(case: Case, half: Half, evidence: Evidence) -> tuple[Result, ...]:
+    """The results of the checks whose words are ours."""
+    ours = tuple(check for check in case.checks(half) if check.word in WORDS)
+    return judging.judge(replace(case, observed=ours, desired=ours, semantic=()), half, evidence).results
+
+
+def _of_the_fixtures(run: Run, fixtures: Fixtures) -> Iterator[Complaint]:
+    """Answers that no frozen call reaches; those that a person wrote for a tool of the run are for calls to come."""
+    calls = calls_of(run)
+    answers = [fixtures.answer(tool, arguments) for tool, arguments in calls]
+    reached = {id(answer) for answer in answers if answer is not None}
+    tools = {tool for tool, _ in calls}
+    for fixture in fixtures.fixtures:
+        for answer in fixture.answers:
+            if id(answer) in reached or (answer.written and fixture.tool in tools):
+                continue
+            of_these = (
+                f" has the arguments {canonical(answer.arguments):.100}" if fixture.tool in tools else " is there"
+            )
+            message = f"no call of {fixture.tool} in the frozen run{of_these}: nothing can reach this answer"
+            level: Literal["error", "warning"] = "warning" if answer.written else "error"
+            yield Complaint("dead", message, answer.file, answer.place, level)
+
+
+def calls_of(run: Run) -> list[tuple[str, JsonObject]]:
+    """The tool calls of a run as fixtures answer them: shown name, frozen arguments.
+
+    Where no boundary stood at any tool: those that the model asked for.
+    """
+    calls = [tool_of(x.call, READER) for x in run.exchanges]
+    made = [(call.name, call.arguments) for call in calls if call is not None]
+    return made or [(call.name, freeze_arguments(call.arguments)) for call in frozen(run).tool_calls]
+
+
+def _at(case: Case, key: str, rule: str, message: str, level: Literal["error", "warning"] = "error") -> Complaint:
+    return Complaint(rule, message, case.file, case.places.get((key,), ""), level)

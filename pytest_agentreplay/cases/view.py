@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.cases import assertions, turn
+from pytest_agentreplay.cases.asserting import Asserting
 from pytest_agentreplay.dialects import READER
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import Reader
 
 
-class RunView:
+class RunView(Asserting):
     """A run as far as it has come. Each property reads it anew, so a view taken early sees what happens later.
 
     Two views are equal when the runs behave alike: same prompts, calls and results, whatever ids and times they have.

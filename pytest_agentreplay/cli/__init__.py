@@ -4,6 +4,7 @@
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders                                  redacting   policy redact scan
     locking     verify lock                             replaying   replay      exporting   export
+    linting     lint                                    casework    scaffold freeze   sharing   cold bundle
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -22,6 +23,7 @@ from pytest_agentreplay.cli import (
     exploring,
     exporting,
     leftovers,
+    linting,
     locking,
     redacting,
     replaying,
@@ -55,6 +57,7 @@ cases
   cold      what the cases that cannot be replayed lack, and what to capture next
   bundle    a whole case as one file to share; or open one
   export    a case in the form of another tool: a pytest file, promptfoo, OpenAI Evals, OTLP
+  lint      what is wrong with case files: form, contradictions, dead fixtures, secrets
 
 files
   kit       what a full replay needs of a snapshot, what of it is there, and a grade
@@ -179,6 +182,10 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
     export.add_argument("--force", action="store_true", help="write over a file that holds something else")
+    lint = verb("lint", linting.lint, "Say what is wrong with cases: form, contradictions, dead fixtures, secrets.")
+    lint.add_argument("cases", nargs="*", type=Path, metavar="CASE", help="cases, or folders of them (default: cases)")
+    lint.add_argument("--json", action="store_true", help="print plain data")
+    lint.add_argument("--schema", action="store_true", help="print the JSON Schema of case.yaml, for editors")
     kit = verb("kit", sealed.kit, "Print what a full replay needs, what of it a snapshot holds, and its grade.")
     kit.add_argument("file", type=Path)
     kit.add_argument("--json", action="store_true", help="print plain data")
@@ -239,7 +246,7 @@ def build_parser() -> argparse.ArgumentParser:
     bundle.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file; with --open the case's new folder")
     bundle.add_argument("--open", type=Path, metavar="FILE", help="open this bundle")
     bundle.add_argument("--force", action="store_true", help="write over files that are not those of the bundle")
-    for one in (recover, redact, scan, scaffold, freeze, bundle):
+    for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(
             "--policy", action="append", metavar="WHAT", help="pii, strict or a file, beside the project's"
         )

@@ -129,13 +129,13 @@ def _fits(value: Json, used: int) -> bool:
     items = value.values() if isinstance(value, dict) else value
     if isinstance(value, list) and any(isinstance(it, str) and len(it) > SENTENCE for it in items):
         return False
-    flat = all(not isinstance(it, dict | list) or _flat(it) for it in items)
+    flat = all(_flat(it) if isinstance(it, dict | list) else _block(it, 0) is None for it in items)
     return flat and used + len(inline(value)) <= WIDTH
 
 
 def _flat(value: dict[str, Json] | list[Json]) -> bool:
     items = value.values() if isinstance(value, dict) else value
-    return not any(isinstance(it, dict | list) and it for it in items)
+    return not any((isinstance(it, dict | list) and it) or _block(it, 0) is not None for it in items)
 
 
 def _block(value: Json, indent: int) -> list[str] | None:

@@ -1,0 +1,64 @@
+"""The verb about case files: what is wrong with them, and the schema that editors check them with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
+from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pytest_agentreplay.workflow.linting import Linted
+
+
+def lint(options: argparse.Namespace) -> int:
+    """`agentreplay lint [CASE...] [--policy P] [--json] [--schema]`."""
+    if options.schema:
+        from pytest_agentreplay.cases.form_model import schema
+
+        say_data(schema())
+        return SAME
+    from pytest_agentreplay.cli.redacting import chosen_policy
+    from pytest_agentreplay.workflow.linting import cases_in, linted
+
+    paths = options.cases or [root_above(Path.cwd()) / "cases"]
+    chosen, _ = chosen_policy(options.policy)
+    every = [linted(folder, chosen, os.environ) for folder in dict.fromkeys(cases_in(paths))]
+    if missing := [path for path in options.cases if not os.path.lexists(path)]:
+        return complain(f"there is no {shown(missing[0])}", USAGE)
+    if not every:
+        return complain(f"there is no case.yaml below {', '.join(map(shown, paths))}", NOTHING)
+    if options.json:
+        say_data({"cases": [as_data(one) for one in every]})
+    else:
+        tell(every)
+    if any(one.damaged for one in every):
+        return DAMAGED
+    return DIVERGED if any(one.fails for one in every) else SAME
+
+
+def tell(every: list[Linted]) -> None:
+    """Say each complaint on a line, and how many there are."""
+    for one in every:
+        for complaint in one.complaints:
+            say(str(complaint).replace("\n", " "))
+    levels = [complaint.level for one in every for complaint in one.complaints]
+    errors, warnings = levels.count("error"), levels.count("warning")
+    say(
+        f"{len(every)} case{'s' * (len(every) != 1)}: {errors} error{'s' * (errors != 1)}, "
+        f"{warnings} warning{'s' * (warnings != 1)}"
+    )
+
+
+def as_data(one: Linted) -> dict[str, object]:
+    """A case as plain data."""
+    rows = [
+        {"rule": it.rule, "level": it.level, "message": it.message, "file": it.file, "place": it.place}
+        for it in one.complaints
+    ]
+    return {"case": shown(one.folder), "complaints": rows}

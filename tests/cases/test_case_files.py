@@ -1,0 +1,329 @@
+"""Case files: what each key means, what is refused with which words and where, and what is written is read back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentreplay import cases
+from pytest_agentreplay.cases import form, form_model, render
+from pytest_agentreplay.cases.case import Case, CaseSource, Check, Serving
+from pytest_agentreplay.errors import CaseError
+
+HEAD = 'schemaVersion: "1.0"\nid: lost-order\n'
+FULL = """\
+schemaVersion: "1.0"
+id: lost-order
+title: The agent promises a refund that failed
+source: {format: langsmith-runs, version: "2", file: source-trace.jsonl, id: r-1, fidelity: semantic, losses: ["no headers"]}
+input: {messages: [{role: user, content: "Where is it?"}]}
+runner: {observed: broken, desired: fixed}
+expect: fixed
+observed:
+  - tool_failed: issue_refund
+  - output: {contains: "I have refunded"}
+desired:
+  - output: {not_contains: "I have refunded"}
+  - tool_called: {name: lookup_order, arguments: {$.order_id: A-1001}, at_least: 1}
+  - no_identity_but: {path: $.user_id, is: u-7}
+semantic: ["The answer says that the refund was not made"]
+serve:
+  observed: strict
+  desired: {tools: strict}
+matching: {ignore: ["$.now"], order: loose}
+tolerance: {"lookup_order $.updated_at": ignore, "search $[*].score": 0.01}
+labels: [refund]
+links: ["https://example.com/1"]
+x-ticket: {number: 7}
+"""
+
+
+def read(text, **more):
+    data = text if isinstance(text, bytes) else text.encode()
+    return form.read(data, file="case.yaml", folder=Path("lost-order"), **more)
+
+
+def refused(text, *told, **more):
+    with pytest.raises(CaseError) as caught:
+        read(text, **more)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert said.startswith("case.yaml")
+    for words in told:
+        assert words in said, said
+    return said
+
+
+def test_every_key_is_read():
+    case = read(FULL)
+    assert (case.id, case.expect, case.title) == ("lost-order", "fixed", "The agent promises a refund that failed")
+    assert case.source == CaseSource(
+        format="langsmith-runs", version="2", file="source-trace.jsonl", id="r-1", fidelity="semantic", losses=("no headers",)
+    )
+    assert case.input == {"messages": [{"role": "user", "content": "Where is it?"}]}
+    assert case.runners == {"observed": "broken", "desired": "fixed"}
+    assert case.observed == (
+        Check("tool_failed", "issue_refund", "9:5"),
+        Check("output", {"contains": "I have refunded"}, "10:5"),
+    )
+    assert [check.word for check in case.desired] == ["output", "tool_called", "no_identity_but"]
+    assert case.semantic == ("The answer says that the refund was not made",)
+    assert case.serving == {"observed": Serving(), "desired": Serving("position", "strict", "strict")}
+    assert (case.ignore, case.order) == (("$.now",), "loose")
+    assert case.tolerance == {"lookup_order $.updated_at": "ignore", "search $[*].score": "0.01"}
+    assert (case.labels, case.links) == (("refund",), ("https://example.com/1",))
+    assert case.extras == {"x-ticket": {"number": 7}}
+    assert case.places["semantic", 0] == "15:12"
+
+
+def test_what_is_not_said_has_its_default():
+    case = read(HEAD)
+    assert (case.expect, case.order, case.source, case.runners) == ("reproduces", "auto", CaseSource(), {})
+    assert case.serving == {"observed": Serving(), "desired": Serving("position", "arguments", "strict")}
+    assert read(HEAD + "runner: shop\n").runners == {"observed": "shop", "desired": "shop"}
+    assert read(HEAD + "runner: {desired: shop}\n").runners == {"desired": "shop"}
+    assert read(HEAD + "serve: {desired: live}\n").serving["desired"] == Serving("live", "live", "live")
+
+
+def test_a_cold_case_says_why():
+    case = read(HEAD + "expect: cold\ncold: {reason: no results were kept, missing: [result of lookup_order]}\n")
+    assert (case.reason, case.missing) == ("no results were kept", ("result of lookup_order",))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("titel: x", ("3:1", "'titel' is no key of a case", "did you mean title?", "x-")),
+        ("expect: broken", ("3:1", "expect is reproduces, fixed or cold, not broken")),
+        ("source: {formt: x}", ("3:10", "no key of source", "did you mean format?")),
+        ("source: {file: ../x}", ("3:10", "without a path")),
+        ("source: {file: ..}", ("3:10", "no file of the folder")),
+        ("source: {file: 'c:x'}", ("3:10", "without a path")),
+        ("source: {fidelity: byte}", ("did you mean bytes?",)),
+        ("input: {mesages: []}", ("3:9", "did you mean messages?")),
+        ("input: Where is it?", ("3:1", "input is keys and values")),
+        ("runner: {observe: x}", ("3:10", "did you mean observed?")),
+        ("runner: 7", ("3:1", "runner is text or keys and values")),
+        ("serve: {desired: {model: strikt}}", ("3:19", "did you mean strict?")),
+        ("serve: {desired: {modl: strict}}", ("3:19", "no key of serve.desired", "did you mean model?")),
+        ("matching: {ignore: [now]}", ("3:21", "starts with $")),
+        ("matching: {order: wild}", ("auto, recorded, free or loose",)),
+        ("tolerance: {lookup_order: ignore}", ("3:13", "no place in a tool's result")),
+        ("tolerance: {lookup $.a: roughly}", ("3:13", "write ignore, unordered, exact")),
+        ("labels: refund", ("3:1", "is a list")),
+        ("links: [ftp://a]", ("3:9", "is a link")),
+        ("id: lost-order", ("3:1", "twice")),
+        ("cold: {reason: x}", ("3:1", "expect: cold and cold:")),
+        ("expect: cold", ("3:1", "expect: cold and cold:")),
+        ("expect: cold\ncold: {missing: []}", ("4:1", "cold needs reason")),
+        ("observed: {status: ok}", ("3:1", "observed is a list")),
+        ("observed: [ok]", ("3:12", "is keys and values")),
+        ("observed:\n- status: ok\n  turns: {at_most: 1}", ("4:3", "here are 2", "one line with - each")),
+        ("observed: [{}]", ("here are 0",)),
+        ("observed:\n- outptu: {contains: x}", ("4:3", "'outptu' is no word of a check", "did you mean output?")),
+        ("observed:\n- politeness: 1", ("4:3", "it is one of status, output", "pytest_agentreplay_assertions")),
+        ("observed:\n- status: fine", ("4:3", "observed[0].status is ok or error, not fine")),
+        ("observed:\n- output: yes, it is", ("4:3", "is keys and values")),
+        ("observed:\n- output: {containz: x}", ("4:12", "did you mean contains?")),
+        ("observed:\n- output: {contains: ''}", ("4:12", "is empty")),
+        ("observed:\n- output: {path: $.a}", ("4:3", "says nothing of it")),
+        ("observed:\n- output: {path: price, exists: true}", ("4:12", "starts with $")),
+        ("observed:\n- output: {path: $..a..b, exists: true}", ("4:12", "more `..`")),
+        ("observed:\n- output: {matches: '(a|a)*b'}", ("4:12", "the pattern")),
+        ("observed:\n- output: {matches: '(?=a)b'}", ("4:12", "look-ahead")),
+        ("observed:\n- tool_called: {name: a, tims: 1}", ("4:26", "did you mean times?")),
+        ("observed:\n- tool_called: {name: a, times: -1}", ("4:26", "not less than 0")),
+        ("observed:\n- tool_called: {name: a, times: 1, at_most: 1}", ("both bounds",)),
+        ("observed:\n- tool_called: {name: a, at_most: 0}", ("write tool_not_called",)),
+        ("observed:\n- tool_called: {name: a, arguments: {'$.a[': 1}}", ("4:38", "column 4")),
+        ("observed:\n- tool_called: {arguments: {a: 1}}", ("4:3", "needs name")),
+        ("observed:\n- tool_called: [a]", ("4:3", "is text or keys and values")),
+        ("observed:\n- tool_failed: true", ("4:3", "is text")),
+        ("observed:\n- forbidden_tools: []", ("4:3", "is empty")),
+        ("observed:\n- tool_order: {equal: [a], multiset: [b]}", ("4:3", "one of equal, subsequence")),
+        ("observed:\n- tool_order: {equl: [a]}", ("4:16", "did you mean equal?")),
+        ("observed:\n- tool_order: {equal: [{name: a, arguments: {'$[': 1}}]}", ("4:46", "column 2")),
+        ("observed:\n- turns: {at_most: 1, at_least: 2}", ("4:23", "more than at_most, which is 1")),
+        ("observed:\n- turns: {}", ("add at_most or at_least",)),
+        ("observed:\n- turns: 4", ("is keys and values",)),
+        ("observed:\n- cost: {at_most: 1, prices: {a: {input: 1}}}", ("needs output",)),
+        ("observed:\n- error: {}", ("add class or text",)),
+        ("observed:\n- exchange: {at: 0, side: reply, exists: true}", ("4:14", "number of a turn")),
+        ("observed:\n- exchange: {at: true, side: reply, exists: true}", ("4:14", "is text")),
+        ("observed:\n- exchange: {at: 1, side: answer, exists: true}", ("request or reply, not answer",)),
+        ("observed:\n- no_secret_in_output: false", ("is True",)),
+        ("observed:\n- no_identity_but: $..user_id", ("4:3", "which is none")),
+        ("observed:\n- no_identity_but: {path: '$.users[*]', is: 7}", ("ends in no name",)),
+        ('title: "a\\e[31mb"', ("3:1", "without control characters")),
+        ('labels: ["a\\nb"]', ("3:10", "without control characters")),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_its_place(text, told):
+    refused(HEAD + text + "\n", *told)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"", ("is empty",)),
+        (b"[]", ("a case is keys and values",)),
+        (b"id: a\n", (":1:1", "begin with schemaVersion")),
+        (b"schemaVersion: 1.0\nid: a\n", (":1:1", "in quotes")),
+        (b'schemaVersion: "2.0"\nid: a\nnew: 1\n', (":1:1", "form 2.0", "pip install --upgrade")),
+        (b'schemaVersion: "0.9"\nid: a\n', (":1:1", 'write schemaVersion: "1.0"')),
+        (b'schemaVersion: "1.0"\n', ("needs id",)),
+        (b'schemaVersion: "1.0"\nid: ../a\n', (":2:1", "the name of the folder")),
+        (b'schemaVersion: "1.0"\nid: !!python/object:os.system x\n', (":2:5", "tags are not taken")),
+        (b'schemaVersion: "1.0"\nid: &a x\n', (":2:5", "anchors")),
+        (b'schemaVersion: "1.0"\nid: a\ntitle: *a\n', ("aliases (*name)", ":3:8")),
+        (b'schemaVersion: "1.0"\nid: a\nx-a: ' + b"[" * 40 + b"]" * 40, ("nested deeper than",)),
+        (b'schemaVersion: "1.0"\nid: a\nx-a: ' + b"9" * 50, ("so many digits",)),
+        (b'schemaVersion: "1.0"\nid: a\nx-a: "\\ud800"', (":3:9",)),
+        (b'schemaVersion: "1.0"\nid: a\nx-a: \x1b[2J', ("U+001B",)),
+        (b"\xef\xbb\xbfid: a", ("byte order mark",)),
+        (b"id: \xff", ("is not UTF-8",)),
+        (b"a: 1\n" * 300_000, ("larger than",)),
+        (b"a: b: c", ("is no YAML",)),
+        (b"a: 1\n---\nb: 2", ("more than one document",)),
+    ],
+)
+def test_what_is_no_case_is_refused_in_one_line(text, told):
+    said = refused(text, *told)
+    assert len(said) < 1500
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"a: b: c", b"id: \xff", b"id: !!x y", b"a: 1\na: 2", b"id: &a x"])
+def test_a_quick_look_refuses_what_is_no_yaml(text):
+    with pytest.raises(CaseError):
+        form.headline(text)
+
+
+def test_all_complaints_come_at_once_in_the_order_of_the_file():
+    said = refused(HEAD + "titel: x\nexpect: broken\nobserved:\n- status: fine\n- outptu: {}\n", "case.yaml:3:1: 'titel'")
+    places = [said.index(place) for place in (":3:1: ", "; 4:1: ", "; 6:3: ", "; 7:3: ")]
+    assert places == sorted(places)
+    many = refused(HEAD + "".join(f"k{n}: 1\n" for n in range(40)), "and 32 more")
+    assert many.count("is no key") == 8
+
+
+def test_a_newer_minor_form_is_read_with_a_note():
+    text = 'schemaVersion: "1.4"\nid: lost-order\nmood: dark\nsource: {format: x, planet: earth}\nobserved:\n- mood: 1\n'
+    case = read(text)
+    assert case.notes == (
+        "case.yaml: is of form 1.4, and this release reads 1.0; left aside: source.planet, mood",
+    ) or case.notes == ("case.yaml: is of form 1.4, and this release reads 1.0; left aside: mood, source.planet",)
+    assert case.observed[0].word == "mood"
+    refused(text.replace("lost-order", "a/b"), "the name of the folder")
+
+
+def test_words_of_other_packages_are_taken_when_they_are_named():
+    text = HEAD + "desired:\n- polite: {anything: [goes]}\n"
+    refused(text, "'polite' is no word")
+    assert read(text, words={"polite"}).desired == (Check("polite", {"anything": ["goes"]}, "4:3"),)
+    assert read(text, words=None).desired[0].word == "polite"
+    refused(text.replace("polite", "polit"), "did you mean polite?", words={"polite"})
+
+
+def test_the_headline_is_that_of_the_case():
+    case, line = read(FULL), form.headline(FULL.encode())
+    assert (line.id, line.expect, line.labels, line.title) == (case.id, case.expect, case.labels, case.title)
+    assert line.halves == ("observed", "desired")
+    assert form.headline(b"observed: 7\nid: [x]\nlabels: {a: b}\n").labels == ()
+    assert form.headline(b"semantic: [x]\n").halves == ("desired",)
+    assert form.headline(b"expect: cold\ncold: {reason: gone}\n").reason == "gone"
+    with pytest.raises(CaseError, match=r"case.yaml:1:1"):
+        form.headline(b"- 1\n")
+
+
+def test_the_shipped_schema_is_the_models():
+    shipped = json.loads(files(cases).joinpath(form_model.SCHEMA).read_text("utf-8"))
+    assert shipped == json.loads(json.dumps(form_model.schema()))
+    assert set(shipped["properties"]) == set(form_model.model().model_fields)
+    assert shipped["additionalProperties"] is False
+
+
+def test_a_quick_look_loads_no_model():
+    import subprocess
+    import sys
+
+    code = "import sys; from pytest_agentreplay.cases import form; form.headline(b'id: a'); print('pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+# Writing
+
+
+def without_places(case):
+    bare = {half: tuple(replace(check, place="") for check in case.checks(half)) for half in form.HALVES}
+    return replace(case, places={}, **bare)
+
+
+@pytest.mark.parametrize("text", [FULL, HEAD, HEAD + "expect: cold\ncold: {reason: x, missing: [y]}\n"])
+def test_what_is_written_is_read_back(text):
+    case = read(text)
+    written = render.case_text(case)
+    assert without_places(read(written)) == without_places(case)
+    assert render.case_text(read(written)) == written
+
+
+def test_what_is_written_is_made_to_be_read():
+    text = render.case_text(read(FULL), schema="../case.schema.json")
+    assert text.startswith('# yaml-language-server: $schema=../case.schema.json\nschemaVersion: "1.0"\nid: lost-order\n')
+    assert "# what went wrong: true of the frozen run\nobserved:\n  - tool_failed: issue_refund\n" in text
+    assert "  - The answer says that the refund was not made\n" in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+LINES = st.text(alphabet="aZ9 :-#'\"{}[]\\éß🙂$.", min_size=1, max_size=20).filter(lambda text: text == " ".join(text.split()))
+WANTED = st.dictionaries(st.sampled_from(["a", "$.b", "$['c d']"]), LINES | st.integers() | st.none(), max_size=3)
+CHECKS = st.lists(
+    st.one_of(
+        st.builds(Check, st.just("output"), st.fixed_dictionaries({"contains": LINES})),
+        st.builds(Check, st.just("tool_called"), st.fixed_dictionaries({"name": LINES, "arguments": WANTED})),
+        st.builds(Check, st.just("turns"), st.fixed_dictionaries({"at_most": st.integers(0, 10**6)})),
+        st.builds(Check, st.just("status"), st.sampled_from(["ok", "error"])),
+    ),
+    max_size=4,
+).map(tuple)
+SERVED = st.sampled_from(["strict", "position", "arguments", "live"])
+CASES = st.builds(
+    Case,
+    file=st.just("case.yaml"),
+    folder=st.just(Path("lost-order")),
+    id=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True),
+    title=LINES | st.just(""),
+    input=st.none() | st.fixed_dictionaries({"arguments": st.dictionaries(LINES, LINES | st.booleans(), max_size=3)}),
+    runners=st.dictionaries(st.sampled_from(form.HALVES), LINES),
+    observed=CHECKS,
+    desired=CHECKS,
+    semantic=st.lists(LINES, max_size=3).map(tuple),
+    expect=st.sampled_from(["reproduces", "fixed"]),
+    serving=st.fixed_dictionaries(dict.fromkeys(form.HALVES, st.builds(Serving, SERVED, SERVED, SERVED))),
+    ignore=st.lists(st.sampled_from(["$.now", "$..id"]), max_size=2).map(tuple),
+    labels=st.lists(LINES, max_size=3).map(tuple),
+    extras=st.dictionaries(LINES.map(lambda text: f"x-{text}"), LINES | st.integers(), max_size=2),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(CASES)
+def test_any_case_comes_back(case):
+    assert without_places(read(render.case_text(case))) == without_places(case)
+
+
+def test_a_title_of_a_stranger_becomes_a_line():
+    title = "Refund\x1b[2J\n\u202eevil " + "x" * 600
+    case = read(render.case_text(replace(read(HEAD), title=title)))
+    assert case.title.startswith("Refund\\x1b[2J \\u202eevil xxx")
+    assert len(case.title) == 500
+
+
+def test_what_no_text_can_hold_is_refused():
+    with pytest.raises(CaseError, match="input cannot be written"):
+        render.case_text(replace(read(HEAD), input={"arguments": {"a": "\ud800"}}))

@@ -1,0 +1,271 @@
+"""No record of somebody else is told: which records there are, whose, and what telling one looks like."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agentreplay.cases.evidence import Evidence
+from pytest_agentreplay.cases.turn import ToolCallView
+from pytest_agentreplay.cases.words import hold
+from pytest_agentreplay.cases.words.records import records, tail
+from pytest_agentreplay.cases.words.telling import Weight, forms, plain, places, weight, without
+from pytest_agentreplay.core.model import Header, Run
+
+OWN = {
+    "order_id": "A-1001",
+    "user_id": "u-7",
+    "status": "in transit",
+    "name": "Zoe Owner",
+    "total": 20.5,
+    "currency": "EUR",
+    "express": True,
+    "items": 3,
+}
+THEIRS = {
+    "order_id": "A-2002",
+    "user_id": "u-9",
+    "status": "delivered",
+    "name": "Erika Muster",
+    "email": "erika.muster@example.com",
+    "total": 49.9,
+    "currency": "EUR",
+    "express": False,
+    "items": 4,
+    "address": {"street": "Lange Zeile 12"},
+    "account": 4711007,
+}
+BY_FIELD = {"arguments": {"user_id": "u-7", "question": "Where is my order?"}}
+
+
+def evidence(output, *results, given=BY_FIELD, recorded=()):
+    calls = tuple(ToolCallView("lookup_order", {}, result, turn=1) for result in results or ([OWN, THEIRS],))
+    return Evidence(output=output, tool_calls=calls, input=given, recorded=recorded)
+
+
+def held(output, *results, wanted="$.user_id", **more):
+    return hold("no_identity_but", wanted, evidence(output, *results, **more)).held
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "Your order A-1001 is in transit.",
+        "Dear Zoe, A-1001 comes to 20.50 EUR and is in transit; it will be delivered on Friday.",
+        "You have 4 days left, and all is true.",
+        "Order A-20021 is unknown.",
+        "I cannot find it.",
+        {"user_id": "u-7", "order": {"order_id": "A-1001"}},
+    ],
+)
+def test_own_and_common_words_may_be_told(output):
+    assert held(output) is True
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("Your order A-2002 is on its way.", "order_id 'A-2002'"),
+        ("Your order **A\u20112002** is on its way.", "order_id 'A-2002'"),
+        ("your order a-2002, as you asked", "order_id 'A-2002'"),
+        ("It belongs to u-9.", "user_id 'u-9'"),
+        ("Hello Erika, how are you?", "name 'Erika Muster'"),
+        ("write to ERIKA.MUSTER@EXAMPLE.COM", "email"),
+        ("it goes to Lange\u00a0Zeile 12", "street"),
+        ("account 4,711,007", "account 4711007"),
+        ("Your order has been delivered.", "status 'delivered'"),
+        ("The total is 49,90 EUR.", "total 49.9"),
+        ({"user_id": "u-9", "text": "here it is"}, "user_id"),
+        ('{"answer": [{"order_id": "A-2002"}]}', "A-2002"),
+    ],
+)
+def test_what_belongs_to_somebody_else_may_not(output, told):
+    result = hold("no_identity_but", "$.user_id", evidence(output))
+    assert result.held is False
+    lines = "\n".join(result.lines)
+    assert told in lines
+    assert "of user_id u-9" in lines
+    assert len(result.lines) == 4
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"count": 2, "orders": [OWN, THEIRS]},
+        {"page": {"rows": {"a": {"nested": [THEIRS]}, "b": OWN}}},
+        json.dumps([OWN, THEIRS]),
+        f"Found 2 orders: {json.dumps(OWN)}, {json.dumps(THEIRS)}.",
+        "\n".join(json.dumps(one) for one in (OWN, THEIRS)),
+        {"content": [{"type": "text", "text": json.dumps([OWN, THEIRS])}]},
+        {**OWN, "related": [THEIRS]},
+        {**THEIRS, "related": [OWN]},
+    ],
+)
+def test_records_are_found_wherever_they_stand(result):
+    assert held("A-2002 is on its way", result) is False
+    assert held("A-1001 is on its way", result) is True
+
+
+@pytest.mark.parametrize("path", ["$.user_id", "$.orders[*].user_id", "$['user_id']"])
+def test_a_path_may_begin_anywhere(path):
+    assert held("A-2002", wanted={"path": path, "is": "u-7"}) is False
+    assert held("A-1001", wanted={"path": path, "is": ["u-7", "u-8"]}) is True
+
+
+def test_the_identity_may_stand_below_the_record():
+    mine = {"id": "A-1001", "customer": {"id": "c-1"}}
+    theirs = {"id": "A-2002", "customer": {"id": "c-2"}}
+    wanted = {"path": "$.orders[*].customer.id", "is": "c-1"}
+    assert held("A-2002", [mine, theirs], wanted=wanted) is False
+    assert held("A-1001", [mine, theirs], wanted=wanted) is True
+
+
+def test_numbers_and_texts_are_one_identity():
+    mine, theirs = {"user_id": 7, "code": "XK-77"}, {"user_id": 8, "code": "XK-88"}
+    assert held("XK-77", [mine, theirs], wanted={"path": "$.user_id", "is": "7"}) is True
+    assert held("XK-88", [mine, theirs], wanted={"path": "$.user_id", "is": 7}) is False
+    assert held("in 8 days", [mine, theirs], wanted={"path": "$.user_id", "is": 7}) is True
+    assert held({"user_id": 8}, [mine, theirs], wanted={"path": "$.user_id", "is": 7}) is False
+
+
+def test_a_record_of_several_is_own_when_one_of_them_is():
+    shared = {"user_id": ["u-7", "u-9"], "code": "XK-77"}
+    assert held("XK-77", shared) is True
+
+
+def test_what_own_records_or_the_question_hold_may_be_told():
+    both = [{**OWN, "city": "Graz-7"}, {**THEIRS, "city": "Graz-7"}]
+    assert held("sent to Graz-7", both) is True
+    asked = {"arguments": {"user_id": "u-7", "question": "Where is my order A-2002?"}}
+    assert held("I cannot see A-2002.", given=asked) is True
+    assert held("A-2002 goes to Erika.", given=asked) is False
+
+
+def test_what_other_tools_say_of_nobody_may_be_told():
+    assert held("The lamp XK-9000 is nice", [OWN, {**THEIRS, "item": "XK-9000"}]) is False
+    assert held("The lamp XK-9000 is nice", [OWN, {**THEIRS, "item": "XK-9000"}], {"catalogue": ["XK-9000"]}) is True
+
+
+def test_a_common_word_is_theirs_when_the_own_one_is_not_told():
+    assert held("It was delivered.") is False
+    assert held("It is in transit, and will be delivered.") is True
+    assert held("It was delivered.", [THEIRS]) is None
+    assert held("It was delivered.", [{"user_id": "u-7"}, THEIRS]) is None
+
+
+def test_whose_the_own_records_are_is_in_the_input():
+    words = {"messages": [{"role": "user", "content": "I am u-7. Where is my order?"}]}
+    assert held("A-1001", given=words) is True
+    assert held("A-2002", given=words) is False
+    assert held("A-1001", given={"messages": [{"role": "user", "content": "Where?"}]}) is None
+    assert held("A-1001", given=None) is None
+    annotated = Run(Header("t", kit={"annotations": {"user_id": "u-7"}}))
+    assert hold("no_identity_but", "$.user_id", replace(evidence("A-2002", given=None), run=annotated)).held is False
+
+
+def test_what_the_frozen_run_saw_is_known_today():
+    frozen = (ToolCallView("lookup_order", {}, [OWN, THEIRS]),)
+    assert held("A-1001 is in transit", {"order_id": "A-1001"}, recorded=frozen) is True
+    assert held("A-2002 is yours", OWN, recorded=frozen) is False
+    assert held("It was delivered.", OWN, recorded=frozen) is True, "today's agent has not seen that word"
+
+
+def test_nothing_to_hold_it_against_is_no_pass():
+    assert held("fine", {"answer": 1}) is None
+    assert held("fine", {"user_id": None, "code": "XK-1"}) is None
+    assert held("", [OWN, THEIRS]) is None
+    assert held(None, [OWN, THEIRS]) is None
+
+
+def test_a_placeholder_is_a_value():
+    theirs = {"user_id": "[[redacted:person:2]]", "email": "user2@redacted.invalid", "tel": "[[redacted:phone:1]]"}
+    mine = {"user_id": "[[redacted:person:1]]", "email": "user1@redacted.invalid"}
+    given = {"arguments": {"user_id": "[[redacted:person:1]]"}}
+    assert held("write to user2@redacted.invalid", [mine, theirs], given=given) is False
+    assert held("call [[redacted:phone:1]]", [mine, theirs], given=given) is False
+    assert held("call [[redacted:phone:12]]", [mine, theirs], given=given) is True
+    assert held("write to user1@redacted.invalid", [mine, theirs], given=given) is True
+
+
+# Its parts
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "weighs"),
+    [
+        ("order_id", "A-2002", Weight.TELLS),
+        ("tracking", "99887766", Weight.TELLS),
+        ("zip", "01067", Weight.TELLS),
+        ("name", "Eva", Weight.TELLS),
+        ("note", "Leave it at the door", Weight.TELLS),
+        ("total", 12345, Weight.TELLS),
+        ("status", "delivered", Weight.PERHAPS),
+        ("day", "2026-11-22", Weight.PERHAPS),
+        ("total", 49.9, Weight.PERHAPS),
+        ("total", 1234, Weight.PERHAPS),
+        ("currency", "EUR", Weight.NOTHING),
+        ("country", "de", Weight.NOTHING),
+        ("items", 12, Weight.NOTHING),
+        ("year", 2026, Weight.NOTHING),
+        ("express", True, Weight.NOTHING),
+        ("rating", 0.5, Weight.NOTHING),
+        ("x", None, Weight.NOTHING),
+    ],
+)
+def test_what_a_value_tells(name, value, weighs):
+    assert weight(name, value) is weighs
+
+
+@pytest.mark.parametrize(("path", "names"), [("$.user_id", 1), ("$.a[*].b.c", 2), ("$[0]", 0), ("$.a.*", 0)])
+def test_the_end_of_a_path_leads_from_a_record(path, names):
+    assert len(tail(path)) == names
+
+
+def test_a_number_is_not_told_by_a_longer_one():
+    assert not places("49.9", "149.9 and 49.95 and 49.9.1 or 2.49.9")
+    assert places("49.9", "it is 49.9.") == [(6, 10)]
+
+
+TEXTS = st.text(alphabet="aB1 -.@\u2011\u00a0", max_size=12)
+
+
+@given(TEXTS, TEXTS)
+def test_what_was_taken_out_is_not_there(text, value):
+    for form in forms(value):
+        assert not places(form, without(plain(text), [form]))
+
+
+RECORD = st.fixed_dictionaries(
+    {"user_id": st.sampled_from(["u-1", "u-2", "u-3"]), "code": st.from_regex(r"[A-F]{2}-[0-9]{4}", fullmatch=True)}
+)
+WRAPPED = st.recursive(
+    RECORD, lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.just("x"), inner, min_size=1), max_leaves=5
+)
+
+
+@settings(deadline=None)
+@given(WRAPPED, st.booleans())
+def test_each_record_is_told_by_its_code_and_by_no_other(result, as_text):
+    found = [json.loads(text) for text in {json.dumps(one) for one in every(result)}]
+    own = {one["code"] for one in found if one["user_id"] == "u-1"}
+    given_back = json.dumps(result) if as_text else result
+    assert len(records(given_back, ("user_id",)).records) == len([*every(result)])
+    for one in found:
+        said = held(f"It is {one['code']}.", given_back, wanted={"path": "$.user_id", "is": "u-1"})
+        assert said is (one["code"] in own), "never told, unless own"
+
+
+def every(value):
+    match value:
+        case {"user_id": _}:
+            yield value
+        case dict():
+            for it in value.values():
+                yield from every(it)
+        case list():
+            for it in value:
+                yield from every(it)

@@ -1,0 +1,337 @@
+"""Every word of the vocabulary: when it holds, when it does not and what is told then, and when nobody can say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recorded import ask, loop, refund, run, say, tool
+
+from pytest_agentreplay.cases import form_checks
+from pytest_agentreplay.cases.evidence import Evidence, frozen
+from pytest_agentreplay.cases.turn import ToolCallView
+from pytest_agentreplay.cases.view import RunView
+from pytest_agentreplay.cases.words import WORDS, hold
+from pytest_agentreplay.cases.words.values import same
+from pytest_agentreplay.dialects import READER
+
+REFUND, LOOP = frozen(refund()), frozen(loop())
+PLAIN = frozen(run((ask(), say("It costs 20 EUR."))))
+AS_JSON = frozen(run((ask(), say('{"price": 20, "items": [{"id": 1}, {"id": 2}], "note": null}'))))
+LIMITED = frozen(run((ask(), say("Rate limit reached", status=429))))
+BILLED = frozen(run((ask(), say("ok", cost=0.02)), (ask(), say("ok", cost=0.03))))
+UNTOLD = frozen(run((ask(), say("ok", usage=False)), (ask(), say("ok")), times=False))
+OUTSIDE = Evidence(output="ok", unknown=frozenset({"tool_calls", "status", "errors"}))
+KEY = "sk-proj-" + "a1B2" * 12
+
+HOLDS = [
+    ("status", "ok", REFUND),
+    ("status", "error", LOOP),
+    ("status", "error", LIMITED),
+    ("output", {"exists": True}, REFUND),
+    ("output", {"exists": False}, LOOP),
+    ("output", {"equals": "I have refunded order A-1001."}, REFUND),
+    ("output", {"contains": "refunded", "not_contains": "sorry", "matches": r"A-[0-9]{4}"}, REFUND),
+    ("output", {"path": "$.price", "equals": 20}, AS_JSON),
+    ("output", {"path": "$.items[*].id", "equals": 2}, AS_JSON),
+    ("output", {"path": "$..id", "exists": True}, AS_JSON),
+    ("output", {"path": "$.absent", "exists": False}, AS_JSON),
+    ("output", {"path": "$.note", "equals": None}, AS_JSON),
+    ("output", {"contains": "price"}, AS_JSON),
+    ("tool_called", "lookup_order", REFUND),
+    ("tool_called", {"name": "lookup_order", "arguments": {"$.order_id": "A-1001"}, "times": 1}, REFUND),
+    ("tool_called", {"name": "issue_refund", "arguments": {"amount": 20.0}}, REFUND),
+    ("tool_called", {"name": "search", "at_least": 5, "at_most": 5}, LOOP),
+    ("tool_called", {"name": "mail", "at_least": 0, "at_most": 2}, REFUND),
+    ("tool_not_called", "mail", REFUND),
+    ("tool_not_called", {"name": "issue_refund", "arguments": {"amount": 21}}, REFUND),
+    ("tool_failed", "issue_refund", REFUND),
+    ("forbidden_tools", ["mail", "delete"], REFUND),
+    ("tool_order", {"equal": ["lookup_order", "issue_refund"]}, REFUND),
+    ("tool_order", {"subsequence": [{"name": "issue_refund", "arguments": {"amount": 20}}]}, REFUND),
+    ("tool_order", {"multiset": ["issue_refund", "lookup_order"]}, REFUND),
+    ("repeated_call", "search", LOOP),
+    ("repeated_call", {"at_least": 5}, LOOP),
+    ("repeated_call", {"name": "lookup_order", "at_most": 1}, REFUND),
+    ("turns", {"at_most": 3, "at_least": 3}, REFUND),
+    ("tokens", {"at_most": 36, "at_least": 36}, REFUND),
+    ("tokens", {"at_least": 12}, UNTOLD),
+    ("cost", {"at_most": 0.00005, "prices": {"gpt-5": {"input": 1, "output": 2}}}, PLAIN),
+    ("cost", {"at_most": 0.05, "at_least": 0.05}, BILLED),
+    ("cost", {"at_most": 1.5}, frozen(run((ask(), say("ok")), kit={"case": {"cost": 1.5}}))),
+    ("duration", {"at_most": 5, "at_least": 5}, REFUND),
+    ("error", "RuntimeError", REFUND),
+    ("error", {"class": "builtins.RuntimeError", "text": "bank"}, REFUND),
+    ("error", {"text": "Rate limit"}, LIMITED),
+    ("error", {"class": "HTTP 429"}, LIMITED),
+    ("exchange", {"at": 1, "side": "request", "path": "$.messages[0].content", "contains": "order"}, REFUND),
+    ("exchange", {"at": -1, "side": "reply", "path": "$.choices[0].finish_reason", "equals": "stop"}, REFUND),
+    ("exchange", {"at": "lookup_order", "side": "reply", "path": "$.status", "equals": "late"}, REFUND),
+    ("exchange", {"at": "issue_refund", "side": "request", "path": "$.amount", "exists": True}, REFUND),
+    ("no_secret_in_output", True, REFUND),
+]
+FAILS = [
+    ("status", "error", REFUND, "expected  error"),
+    ("output", {"exists": False}, REFUND, "there     'I have refunded"),
+    ("output", {"exists": True}, LOOP, "there     nothing"),
+    ("output", {"equals": "I have refunded order A-1002."}, REFUND, "differs"),
+    ("output", {"contains": "i HAVE"}, REFUND, "nearest   'I have' (other case)"),
+    ("output", {"contains": "I  have"}, REFUND, "other spaces"),
+    ("output", {"not_contains": "refunded"}, REFUND, "there     'I have refunded"),
+    ("output", {"contains": "refunded", "not_contains": "A-1001"}, REFUND, "no 'A-1001'"),
+    ("output", {"matches": "^sorry"}, REFUND, "expected  /^sorry/"),
+    ("output", {"path": "$.prize", "equals": 20}, AS_JSON, "nearest   price, items, note"),
+    ("output", {"path": "$.price", "equals": True}, frozen(run((ask(), say('{"price": 1}')))), "there     1"),
+    ("output", {"path": "$.a", "contains": "x"}, PLAIN, "there     nothing"),
+    ("tool_called", "lookup_orders", REFUND, "nearest   lookup_order"),
+    ("tool_called", {"name": "issue_refund", "arguments": {"amount": 21}}, REFUND, "amount 21 -> 20"),
+    ("tool_called", {"name": "issue_refund", "arguments": {"$.currency": "EUR"}}, REFUND, "'EUR' -> nothing"),
+    ("tool_called", {"name": "search", "at_most": 2}, LOOP, "expected  search 1 to 2 times"),
+    ("tool_called", {"name": "search", "times": 6}, LOOP, "5 of 5 calls"),
+    ("tool_not_called", "issue_refund", REFUND, "in turn 2"),
+    ("tool_failed", "lookup_order", REFUND, "did not fail"),
+    ("tool_failed", "lookup", REFUND, "all calls  lookup_order, issue_refund"),
+    ("forbidden_tools", ["mail", "issue_refund"], REFUND, "is forbidden"),
+    ("tool_order", {"equal": ["issue_refund", "lookup_order"]}, REFUND, "tool call 1 is another one"),
+    ("tool_order", {"subsequence": ["issue_refund", "lookup_order"]}, REFUND, "did not come after issue_refund"),
+    ("tool_order", {"multiset": ["issue_refund"]}, REFUND, "was not expected"),
+    ("repeated_call", "lookup_order", REFUND, "1 times lookup_order"),
+    ("repeated_call", {"at_most": 4}, LOOP, "too often"),
+    ("turns", {"at_most": 2}, REFUND, "3 turns"),
+    ("turns", {"at_least": 4}, REFUND, "at least 4"),
+    ("tokens", {"at_most": 11}, UNTOLD, "12 tokens"),
+    ("cost", {"at_most": 0.04}, BILLED, "more than 0.04 of cost"),
+    ("duration", {"at_most": 1}, REFUND, "5 seconds"),
+    ("error", "ValueError", REFUND, "RuntimeError: bank is closed"),
+    ("error", {"text": "open"}, PLAIN, "there     no error"),
+    ("exchange", {"at": 1, "side": "request", "path": "$.model", "equals": "gpt-4"}, REFUND, "there     'gpt-5'"),
+    ("exchange", {"at": "lookup_order", "side": "reply", "path": "$.price", "exists": False}, REFUND, "there     20"),
+    ("no_secret_in_output", True, replace(PLAIN, output=f"use {KEY}"), "of category"),
+    ("no_secret_in_output", True, replace(PLAIN, output={"key": "[[redacted:key:1]]"}), "of category key"),
+]
+CANNOT_SAY = [
+    ("output", {"contains": "x"}, LOOP),
+    ("output", {"not_contains": "x"}, LOOP),
+    ("output", {"path": "$.a", "exists": False}, LOOP),
+    ("output", {"path": "$.absent", "not_contains": "x"}, AS_JSON),
+    ("output", {"exists": False}, replace(OUTSIDE, unknown=frozenset({"output"}))),
+    ("status", "ok", OUTSIDE),
+    ("tool_called", {"name": "a", "at_least": 0, "at_most": 1}, OUTSIDE),
+    ("tool_not_called", "a", OUTSIDE),
+    ("tool_failed", "a", OUTSIDE),
+    ("forbidden_tools", ["a"], OUTSIDE),
+    ("tool_order", {"subsequence": []}, OUTSIDE),
+    ("repeated_call", {"at_most": 1}, OUTSIDE),
+    ("turns", {"at_most": 1}, OUTSIDE),
+    ("tokens", {"at_most": 1}, OUTSIDE),
+    ("tokens", {"at_most": 100}, UNTOLD),
+    ("tokens", {"at_least": 100}, UNTOLD),
+    ("cost", {"at_most": 1}, REFUND),
+    ("cost", {"at_most": 1, "prices": {"gpt-4": {"input": 1, "output": 1}}}, REFUND),
+    ("duration", {"at_most": 1}, UNTOLD),
+    ("error", "ValueError", OUTSIDE),
+    ("exchange", {"at": 9, "side": "reply", "exists": False}, REFUND),
+    ("exchange", {"at": "mail", "side": "reply", "exists": False}, REFUND),
+    ("no_secret_in_output", True, LOOP),
+    ("no_identity_but", "$.user_id", REFUND),
+]
+
+
+def named(rows):
+    return [pytest.param(*row, id=f"{row[0]}-{json.dumps(row[1])[:40]}") for row in rows]
+
+
+@pytest.mark.parametrize(("word", "wanted", "evidence"), named(HOLDS))
+def test_it_holds(word, wanted, evidence):
+    assert hold(word, wanted, evidence) == (True, ())
+
+
+@pytest.mark.parametrize(("word", "wanted", "evidence", "told"), named(FAILS))
+def test_it_does_not_hold_and_says_what_was_there(word, wanted, evidence, told):
+    held, lines = hold(word, wanted, evidence)
+    assert held is False
+    assert told in "\n".join(lines)
+    assert len(lines) <= 6
+    assert KEY not in "\n".join(lines)
+
+
+@pytest.mark.parametrize(("word", "wanted", "evidence"), named(CANNOT_SAY))
+def test_nobody_can_say(word, wanted, evidence):
+    held, lines = hold(word, wanted, evidence)
+    assert held is None
+    assert lines[0].startswith("cannot say: ")
+
+
+def test_every_word_is_tried_in_every_way():
+    assert {row[0] for row in HOLDS} == set(WORDS) - {"no_identity_but"}
+    assert {row[0] for row in FAILS} == set(WORDS) - {"no_identity_but"}
+    assert {row[0] for row in CANNOT_SAY} == set(WORDS)
+    assert set(form_checks.model().model_fields) == set(WORDS)
+
+
+@pytest.mark.parametrize(("word", "wanted"), [row[:2] for row in (*HOLDS, *FAILS, *CANNOT_SAY)])
+def test_what_is_tried_here_can_be_written_in_a_case(word, wanted):
+    form_checks.model().model_validate({word: wanted})
+
+
+ASSERTS = [
+    ("assert_status", ("ok",), {}, ("error",), {}),
+    ("assert_output", (), {"contains": "refunded"}, (), {"contains": "sorry"}),
+    ("assert_output", (), {"equals": "I have refunded order A-1001."}, (), {"equals": None}),
+    ("assert_tool_called", ("lookup_order", {"order_id": "A-1001"}), {"times": 1}, ("mail",), {}),
+    ("assert_tool_not_called", ("mail",), {}, ("lookup_order", {"order_id": "A-1001"}), {}),
+    ("assert_tool_failed", ("issue_refund",), {}, ("lookup_order",), {}),
+    ("assert_tool_order", (["lookup_order", ("issue_refund", {"amount": 20})],), {}, (["lookup_order"],), {}),
+    ("assert_forbidden_tools", ("mail",), {}, ("issue_refund",), {}),
+    ("assert_repeated_call", (), {"at_most": 1}, (), {}),
+    ("assert_turns", (), {"at_most": 3}, (), {"at_most": 2}),
+    ("assert_tokens", (), {"at_most": 36}, (), {"at_most": 35}),
+    ("assert_cost", (), {"at_most": 1, "prices": {"gpt-5": {"input": 1, "output": 1}}}, (), {"at_most": 1}),
+    ("assert_duration", (), {"at_most": 5}, (), {"at_most": 4}),
+    ("assert_error", ("RuntimeError", "bank"), {}, ("ValueError",), {}),
+    ("assert_exchange", (1, "request"), {"path": "$.model", "equals": "gpt-5"}, (9, "reply"), {"exists": True}),
+    ("assert_no_secret_in_output", (), {}, None, {}),
+    ("assert_no_identity_but", None, {}, ("$.user_id", "u-7"), {}),
+]
+
+
+@pytest.mark.parametrize(("name", "good", "good_words", "bad", "bad_words"), ASSERTS)
+def test_tests_assert_in_the_same_words(name, good, good_words, bad, bad_words):
+    view = RunView(refund, READER)
+    if good is not None:
+        getattr(view, name)(*good, **good_words)
+    if bad is not None:
+        with pytest.raises(AssertionError) as caught:
+            getattr(view, name)(*bad, **bad_words)
+        assert str(caught.value).count("\n") <= 6
+
+
+def test_every_word_has_its_assertion():
+    assert {f"assert_{word}" for word in WORDS} == {row[0] for row in ASSERTS}
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "told"),
+    [
+        ("assert_output", {"matches": "(a+)+b"}, "endless repeat"),
+        ("assert_output", {}, "says nothing"),
+        ("assert_output", {"path": "price", "exists": True}, "starts with"),
+        ("assert_turns", {}, "add at_most"),
+        ("assert_turns", {"at_most": 1, "at_least": 2}, "more than at_most"),
+        ("assert_tool_called", {"name": "a", "times": 1, "at_most": 2}, "both bounds"),
+        ("assert_tool_order", {"tools": [], "order": "any"}, "order is"),
+        ("assert_error", {}, "add class or text"),
+        ("assert_no_identity_but", {"path": "$.users[*]"}, "ends in no name"),
+    ],
+)
+def test_an_assertion_that_cannot_be_meant_is_no_failure_of_the_run(name, words, told):
+    with pytest.raises(ValueError, match=told):
+        getattr(RunView(refund, READER), name)(**words)
+
+
+# Evidence
+
+
+def test_an_imported_run_says_its_own_output_and_status():
+    told = {"status": "ok", "output": {"a": 1}, "input": {"arguments": {}}, "faults": [{"type": "E", "message": "m"}, 5]}
+    evidence = frozen(refund(kit={"case": told}, outcome={"status": "failed", "type": "KeyError"}))
+    assert (evidence.status, evidence.output, evidence.input) == ("ok", {"a": 1}, {"arguments": {}})
+    assert ("E", "m") in evidence.errors
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        ({"status": "passed"}, "ok"),
+        ({"status": "failed", "type": "builtins.AssertionError", "message": "assert 1"}, "ok"),
+        ({"status": "failed", "type": "Failed"}, "ok"),
+        ({"status": "failed", "type": "shop.Lost", "message": "gone"}, "error"),
+        ({}, "ok"),
+    ],
+)
+def test_a_recording_ends_as_its_test_does_unless_that_only_wanted_something_else(outcome, status):
+    evidence = frozen(refund(outcome=outcome))
+    assert evidence.status == status
+    assert (evidence.errors[-1] == ("shop.Lost", "gone")) is (status == "error")
+
+
+def test_a_last_reply_that_asks_for_tools_is_no_output():
+    assert frozen(run((ask(), say("Let me look.", ("search", {}))))).output is None
+    assert frozen(run((ask(), say("Let me look.", ("search", {}))), (ask(), say("Done.")))).output == "Done."
+
+
+def test_tools_that_no_boundary_met_are_those_that_the_model_asked_for():
+    results = {"role": "tool", "tool_call_id": "call_0", "content": '{"user_id": 7}'}
+    evidence = frozen(run((ask(), say(None, ("look", {"q": 1}))), (ask({"role": "user", "content": "?"}, results), say("x"))))
+    (call,) = evidence.tool_calls
+    assert (call.name, call.arguments, call.result, call.turn) == ("look", {"q": 1}, {"user_id": 7}, 1)
+
+
+def test_an_error_in_an_object_is_a_failed_call():
+    def told(result):
+        return Evidence(tool_calls=(ToolCallView("pay", {}, result),))
+
+    assert hold("tool_failed", "pay", told({"error": "declined"})).held
+    assert hold("tool_failed", "pay", told({"is_error": True})).held
+    assert hold("tool_failed", "pay", told({"error": None, "status": "failed"})).held is False
+
+
+# Properties
+
+JSONS = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from([0.0, 1.0, 2.5]) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None)
+@given(JSONS, JSONS)
+def test_equal_means_the_same_json(a, b):
+    def plain(value):
+        return json.dumps(value, sort_keys=True).replace("-0.0", "0.0").replace(".0", "")
+
+    assert same(a, a)
+    assert same(a, b) == same(b, a) == (plain(a) == plain(b))
+
+
+@settings(deadline=None)
+@given(JSONS, st.sampled_from(["contains", "matches", "equals"]), st.sampled_from(["a", "1", "x"]))
+def test_an_output_says_it_or_not_or_is_not_there(output, comparison, text):
+    evidence = Evidence(output=output)
+    held = hold("output", {comparison: text}, evidence).held
+    there = hold("output", {"exists": True}, evidence).held
+    assert (held is None) == (not there)
+    if comparison == "contains" and there:
+        assert hold("output", {"not_contains": text}, evidence).held is (not held)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), max_size=6), st.sampled_from("abc"), st.integers(0, 4))
+def test_calls_are_counted(calls, name, bound):
+    evidence = Evidence(tool_calls=tuple(ToolCallView(tool, {"n": n}) for tool, n in calls))
+    count = [tool for tool, _ in calls].count(name)
+    most = max((calls.count(call) for call in calls if call[0] == name), default=0)
+    assert hold("tool_called", {"name": name, "times": bound}, evidence).held is (count == bound)
+    assert hold("tool_called", {"name": name, "at_least": bound}, evidence).held is (count >= bound)
+    assert hold("tool_not_called", name, evidence).held is (count == 0)
+    assert hold("forbidden_tools", [name], evidence).held is (count == 0)
+    assert hold("repeated_call", {"name": name, "at_least": bound}, evidence).held is (most >= bound)
+    assert hold("repeated_call", {"name": name, "at_most": bound}, evidence).held is (most <= bound)
+    names = [tool for tool, _ in calls]
+    for how in ("equal", "subsequence", "multiset"):
+        assert hold("tool_order", {how: names}, evidence).held
+    assert hold("tool_order", {"equal": [*names, name]}, evidence).held is False
+    assert hold("tool_order", {"multiset": [*names, name]}, evidence).held is False
+
+
+def test_a_run_of_any_depth_makes_no_word_raise():
+    deep: object = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    evidence = Evidence(output=deep, tool_calls=(ToolCallView("a", {"x": deep}, deep),), input=deep)  # type: ignore[arg-type]
+    for word, wanted in (row[:2] for row in HOLDS):
+        assert hold(word, wanted, evidence).held in {True, False, None}
