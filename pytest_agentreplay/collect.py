@@ -1,4 +1,4 @@
-"""pytest items for case files: `cases/refund/case.yaml::observed` and `::desired`, `::cold` for what cannot be replayed.
+"""pytest items for case files: `cases/refund/case.yaml::observed` and `::desired`; `::cold` where nothing replays.
 
     CaseFile     one case.yaml; reads its headline when it is collected, and nothing else of the case
     CaseItem     one half: read whole, tried and judged when its turn has come

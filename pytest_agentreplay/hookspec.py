@@ -41,8 +41,8 @@ def pytest_agentreplay_runners() -> dict[str, Callable[..., Any]]:  # type: igno
     """Give what runs the cases, by the key that a case has under `runner`: `{"refunds": shop.cases.run_refund}`.
 
     A runner is called with the messages of the case's input, or with its arguments by name. It runs today's agent and
-    gives the final output; it may be a coroutine function. Called once a case is run, never while it is collected; a conftest file counts for the
-    cases below its folder.
+    gives the final output, or a coroutine that does. Called when a case is run, never while it is collected; a conftest
+    file counts for the cases below its folder.
     """
 
 

@@ -100,7 +100,7 @@ class Giving:
         self._call = call
         self._opening = opening.exchange.start
         self._tongue = tongue
-        self._release = Release(crossing.gate.connection(self._opening), tongue.subject)
+        self._release = Release(crossing.gate.connection(self._opening), tongue.subject, at_once=crossing.at_once)
         self._outcomes: dict[int, Outcome | None] = {}
         self.due: deque[bytes] = deque()
         self.headers: Headers = ()

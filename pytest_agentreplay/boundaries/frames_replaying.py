@@ -48,7 +48,7 @@ class Replaying:
         self.crossing = crossing
         self.opening = passage.exchange.start
         self._call = call
-        self._release = Release(crossing.gate.connection(self.opening), about)
+        self._release = Release(crossing.gate.connection(self.opening), about, at_once=crossing.at_once)
         self._changed = threading.Condition()
         self._frames: deque[Frame] = deque()
         self._end: End | None = None

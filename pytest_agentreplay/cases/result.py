@@ -30,22 +30,22 @@ EXAMPLE = '{"status": "ok", "final_output": "..."}'
 @functools.cache
 def model() -> type[BaseModel]:
     """The model of a result."""
-    from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
+    from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+    from pydantic import JsonValue as Anything
 
     loose = ConfigDict(extra="allow", strict=True, frozen=True)
     # Types, by whose names pydantic finds them in the annotations below.
     how = Annotated[str, Field(pattern=f"^({'|'.join((*GOOD, *BAD))})$")]
-    anything = JsonValue
 
     class ToolUse(BaseModel):
         """A tool call that the agent made."""
 
         model_config = loose
         name: str = Field(validation_alias=AliasChoices("name", "tool_name", "tool"))
-        arguments: dict[str, anything] = Field(
+        arguments: dict[str, Anything] = Field(
             default_factory=dict, validation_alias=AliasChoices("arguments", "tool_args", "args", "input")
         )
-        result: anything = Field(None, validation_alias=AliasChoices("result", "output"))
+        result: Anything = Field(None, validation_alias=AliasChoices("result", "output"))
         error: str | None = None
 
     class Fault(BaseModel):
@@ -61,9 +61,9 @@ def model() -> type[BaseModel]:
         model_config = loose | ConfigDict(title="result of a case's runner")
         run_id: str | None = Field(None, description="the run's own id, wherever it is known")
         status: how = Field(description=f"{', '.join(GOOD)}; or {', '.join(BAD)}")
-        final_output: anything = Field(None, description="what came out of the agent; null for nothing")
+        final_output: Anything = Field(None, description="what came out of the agent; null for nothing")
         tool_calls: list[ToolUse] = Field([], max_length=10_000, description="the tool calls that it made, in order")
-        errors: list[str | Fault] = Field([], max_length=10_000, description="what went wrong, text or type and message")
+        errors: list[str | Fault] = Field([], max_length=10_000, description="what went wrong: text, or type and text")
 
     return Result
 

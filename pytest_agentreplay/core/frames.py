@@ -35,12 +35,14 @@ def connections(run: Run) -> dict[int, tuple[Exchange, ...]]:
 class Release:
     """The exchanges of one connection, its opening among them; constant work per message."""
 
-    def __init__(self, exchanges: Sequence[Exchange], about: About | None = None) -> None:
+    def __init__(self, exchanges: Sequence[Exchange], about: About | None = None, *, at_once: bool = False) -> None:
         """`exchanges` in order of start. `about` tells which message of the agent a frame answers, and vice versa.
 
-        Without `about`, what was taken inside another exchange is kept, and nothing else.
+        Without `about`, what was taken inside another exchange is kept, and nothing else. `at_once` releases what came
+        after a message with it, whether those before it were made or not.
         """
         self._exchanges = exchanges
+        self._at_once = at_once
         self._about = about
         self._front = 0
         self._made: set[int] = set()
@@ -53,6 +55,10 @@ class Release:
 
     def made(self, start: int) -> tuple[Exchange, ...]:
         """The exchanges that are released now that the message recorded as `start` was made, in order."""
+        if self._at_once and start not in self._made:
+            self._made.add(start)
+            self._front = len(self._exchanges) if len(self._made) == len(self._exchanges) else 0
+            return tuple(x for x in self._exchanges if x.start == start)
         self._made.add(start)
         first = self._front
         while self._front < len(self._exchanges):

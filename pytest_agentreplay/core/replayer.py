@@ -57,6 +57,8 @@ class Replayer:
         """Whether calls that only read may come in another order."""
         self.any_order = False
         """Whether all may: for a run whose answers come in another order than recorded."""
+        self.at_once = False
+        """Whether answers over a connection wait for none but their own question."""
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
         self._matching = matching
         self._reader = reader

@@ -27,7 +27,7 @@ _OPEN_FUNCTION = {"type": "function"}
 
 def conversation(reading: CallReading) -> tuple[JsonObject, ...]:
     """The messages of a call, instructions first; neighbours of one role are one message."""
-    told = [one for item in reading.messages for one in (message(item), *_beside(item))]
+    told = [message(item) for item in reading.messages]
     if reading.system_at:
         texts = [part for item in reading.system for part in _parts(item)]
         told.insert(0, {"role": "system", "parts": texts})
@@ -50,15 +50,6 @@ def message(item: Json) -> JsonObject:
         role = "tool"
     said = [] if told else _said(found)
     return {"role": role, "parts": [*said, *calls, *results]}
-
-
-def _beside(item: Json) -> list[JsonObject]:
-    """What a user says in one message with the results of tools, as a message of its own."""
-    found = obj(item)
-    if string(found.get("role")) != "user" or not _results(found):
-        return []
-    said = _said(found)
-    return [{"role": "user", "parts": said}] if said else []
 
 
 def call(use: ToolUse) -> JsonObject:

@@ -102,22 +102,36 @@ def read_answer(message: Json) -> ReplyReading:
     return ReplyReading(text=text, result=given, error=(text or "the tool failed") if failed else "")
 
 
-def spelled(call: Call, outcome: Outcome) -> Outcome | None:
-    """What a tool gave as the answer to `call`, which asks for it over MCP; None for what cannot be told so."""
+def spelled(call: Call, outcome: Outcome, like: Outcome | None = None) -> Outcome | None:
+    """What a tool gave as the answer to `call`, which asks for it over MCP; None for what cannot be told so.
+
+    `like` is an answer of the same tool: where it wraps its value under "result", as SDKs do with what is no object,
+    this one does too.
+    """
     if isinstance(call, ToolCall) or not isinstance(outcome, ToolReply | Failure):
         return None
     asked = parse(call.body.data)
     if isinstance(asked, NotJson) or methods(asked) != ("tools/call",):
         return None
-    failed = isinstance(outcome, Failure)
     given: Json = outcome.message if isinstance(outcome, Failure) else outcome.value
+    wrapped = isinstance(outcome, ToolReply) and _structured(like).keys() == {"result"}
+    if wrapped and isinstance(given, dict) and given.keys() == {"result"}:
+        given = given["result"]
     text: Json = given if isinstance(given, str) else canonical(given)
-    result: JsonObject = {"content": [{"type": "text", "text": text}], "isError": failed}
-    if isinstance(given, dict):
-        result["structuredContent"] = given
+    result: JsonObject = {"content": [{"type": "text", "text": text}], "isError": isinstance(outcome, Failure)}
+    if wrapped or isinstance(given, dict):
+        result["structuredContent"] = {"result": given} if wrapped else given
     message: JsonObject = {"jsonrpc": "2.0", "id": obj(asked).get("id"), "result": result}
     data = canonical(message).encode("utf-8", "surrogatepass")
     if isinstance(call, FrameCall):
         return FramesReply.of([Frame(data)])
     headers = (("content-type", "application/json"), ("content-length", str(len(data))))
     return HttpReply(200, "OK", headers=headers, body=Body(data), cuts=(len(data),))
+
+
+def _structured(outcome: Outcome | None) -> JsonObject:
+    """The structured content of an answer, {} where it has none."""
+    frames = [frame.data for frame in outcome.frames()] if isinstance(outcome, FramesReply) else []
+    found = [outcome.body.data] if isinstance(outcome, HttpReply) else frames
+    trees = [tree for data in found if not isinstance(tree := parse(data), NotJson)]
+    return obj(obj(answer(trees).get("result")).get("structuredContent"))

@@ -126,8 +126,11 @@ def _said(reading: CallReading, without: Collection[str]) -> list[Json]:
     calls: list[tuple[str, str]] = []
     answered: set[int] = set()
     for message in genai.conversation(reading):
-        role = string(message.get("role"))
-        for part in objects(message["parts"]):
+        role, parts = string(message.get("role")), objects(message["parts"])
+        if role == "tool":  # what a user says beside results stands behind them
+            role = "user"
+            parts.sort(key=lambda part: part.get("type") != "tool_call_response")
+        for part in parts:
             match part.get("type"):
                 case "text":
                     _say(found, role, string(part.get("content")))

@@ -6,16 +6,24 @@ import fnmatch
 import os
 from itertools import islice
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.case import FILE
 from pytest_agentreplay.collect import CaseFile
+from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import hiding
 from pytest_agentreplay.plugin.keys import BASE, redaction_of, redactors_of
 from pytest_agentreplay.workflow import cases
 from pytest_agentreplay.workflow.hearing import Court
 from pytest_agentreplay.workflow.runners import Runners
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from pytest_agentreplay.cases.case import Case
+    from pytest_agentreplay.cases.evidence import Evidence
 
 FOLDER = "cases"
 MOST = 200  # entries of cases/ that are looked at for one that is a case
@@ -40,7 +48,28 @@ def court_of(item: pytest.Item) -> Court:
         runners=Runners(config.stash[BASE].runners, item.ihook.pytest_agentreplay_runners()),
         environ=os.environ,
         redactors=redactors_of(config),
+        words=words_of(item),
+        judges=(judge_of(item),),
     )
+
+
+def words_of(item: pytest.Item) -> dict[str, Callable[[Any, Any], object]]:
+    """The words that hooks add to the vocabulary of cases. Raises SettingsError for what is none."""
+    found: dict[str, Callable[[Any, Any], object]] = {}
+    for rows in item.ihook.pytest_agentreplay_assertions():
+        if not isinstance(rows, dict) or not all(isinstance(word, str) and callable(rows[word]) for word in rows):
+            raise SettingsError('pytest_agentreplay_assertions gives a dict of functions by word: {"polite": check}')
+        found |= rows
+    return found
+
+
+def judge_of(item: pytest.Item) -> Callable[[Case, str, Evidence], object]:
+    """Asks the hooks about a check in words: the first answer counts."""
+
+    def judge(case: Case, sentence: str, evidence: Evidence) -> object:
+        return next(iter(item.ihook.pytest_agentreplay_judge(case=case, sentence=sentence, evidence=evidence)), None)
+
+    return judge
 
 
 def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:

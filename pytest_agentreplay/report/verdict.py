@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Word: TypeAlias = Literal[
     "reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold", "human"
 ]
-"""What was found. "cannot say": the run left the frozen one, or a check could not be made; "broken": the case itself."""
+"""What was found. "cannot say": the run left the frozen one, or a check could not be made; "broken": the case is."""
 Outcome: TypeAlias = Literal["passed", "failed", "expected", "unsaid"]
 """Whether that is what the case expects: as pytest's passed, failed, xfailed and skipped."""
 
@@ -45,7 +45,8 @@ class Verdict:
     """What came of one half of a case.
 
     `headline` is complete by itself. `place` (line:column) is where people should look in `file`. `served` is the
-    policy, or FROZEN, `answers` how many answers came how. `human` are the checks in words that nobody has made. `finding` tells where the run parted.
+    policy, or FROZEN, `answers` how many answers came how. `human` are the checks in words that nobody has made.
+    `finding` tells where the run parted.
     """
 
     case: str
@@ -82,7 +83,9 @@ def text(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> str:
     if verdict.word not in {"reproduced", "fixed", "robust"} and shown:
         blocks.append([row for one in shown for row in check_rows(one, verdict.file, width)])
     if verdict.finding is not None:
-        blocks.append(["  " + row if row else "" for row in finding_text(verdict.finding, width=width - 2).splitlines()])
+        blocks.append(
+            ["  " + row if row else "" for row in finding_text(verdict.finding, width=width - 2).splitlines()]
+        )
     told = [row for note in verdict.notes for row in wrapped(note, width, "  note  ", "        ")]
     told += [row for one in verdict.human for row in wrapped(one, width, "  needs human  ", "               ")]
     told += wrapped(served_by(verdict), width, "  served  ", "          ")
@@ -135,7 +138,7 @@ def row_of(one: Verdict) -> tuple[str, str]:
     match one.word, one.half:
         case "cold", _:
             return "cold", one.headline
-        case ("cannot say" | "broken" | "no runner"), half:
+        case (("cannot say" | "broken" | "no runner"), half):
             return f"{'failure reproduced' if half == 'observed' else half}", f"{one.word}: {one.headline}"
         case _, "observed":
             return "failure reproduced", "yes" if one.word == "reproduced" else "no"
@@ -150,7 +153,7 @@ def labelled(label: str, said: str, width: int) -> list[str]:
 
 
 def summary(told: Iterable[dict[str, Any]]) -> list[str]:
-    """The line at the end of a session, from what `plain` gave: how many cases came to what; and who waits for people."""
+    """The line at the end of a session, from what `plain` gave: how many halves came to what, what waits for people."""
     halves = list(told)
     words: dict[str, int] = {}
     for one in halves:

@@ -62,11 +62,12 @@ class Settings(NamedTuple):
     """What holds for the session, or for one test (`for_test`). No dataclass: making one takes pytest's start 0.7 ms.
 
     `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no
-    marker changes. `tools` holds (import path, effects), `runners` (key, "module:function"), `models` (import path, name of the model), `retrievals`
-    (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place, what may
-    differ), `ignored` (what may differ, reason). `adopt` is the reason for taking changed requests under old replies.
-    `waits` lets replies take as long as they took. `orders` says in how many other orders of answers a test is replayed
-    too, `trial` which one of them this is. `redact` names what is taken off beyond the shipped secrets (words, files);
+    marker changes. `tools` holds (import path, effects), `runners` (key, "module:function"), `models` (import path,
+    name of the model), `retrievals` (import path, name of the embedding model), `read_tools` names as shown,
+    `tolerances` (tool and place, what may differ), `ignored` (what may differ, reason). `adopt` is the reason for
+    taking changed requests under old replies. `waits` lets replies take as long as they took. `orders` says in how many
+    other orders of answers a test is replayed too, `trial` which one of them this is. `redact` names what is taken off
+    beyond the shipped secrets (words, files);
     `policy` is that, read and joined with the project's own, None as long as nobody has.
     """
 

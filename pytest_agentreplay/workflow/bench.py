@@ -16,14 +16,13 @@ from pytest_agentreplay.workflow.hearing import Court, cold
 from pytest_agentreplay.workflow.keeping import Keeping
 from pytest_agentreplay.workflow.redacting import redaction_for
 from pytest_agentreplay.workflow.runners import Runners
-from pytest_agentreplay.workflow.verdicts import Hearing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_agentreplay.cases.case import Half
-    from pytest_agentreplay.cases.judging import Evidence
     from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.workflow.verdicts import Hearing
 
 
 class Bench:

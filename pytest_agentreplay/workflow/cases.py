@@ -13,6 +13,7 @@ from pytest_agentreplay.store import files
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import Case
@@ -44,9 +45,9 @@ def data(file: Path) -> bytes:
         raise CaseError(str(error).removeprefix(f"{error.file}: "), file=error.file) from None
 
 
-def read(file: Path) -> Case:
-    """The case in a file. Raises CaseError with all that is wrong with it."""
-    return form.read(data(file), file=shown(file), folder=file.parent)
+def read(file: Path, words: Collection[str] = ()) -> Case:
+    """The case in a file; `words` are added to the vocabulary. Raises CaseError with all that is wrong with it."""
+    return form.read(data(file), file=shown(file), folder=file.parent, words=words)
 
 
 def frozen(case: Case, *, strict: bool, largest: int = files.LARGEST) -> codec.Snapshot:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.cases import evidence, judging
-from pytest_agentreplay.errors import CaseError
 from pytest_agentreplay.cases.case import RUN
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.errors import CaseError
 from pytest_agentreplay.workflow import cases
+from pytest_agentreplay.workflow.accept import accepted_rules
+from pytest_agentreplay.workflow.casting import gate_of, serving_of
 from pytest_agentreplay.workflow.serving import Serving
-from pytest_agentreplay.workflow.trying import attempt
+from pytest_agentreplay.workflow.trying import attempt, joined
 from pytest_agentreplay.workflow.verdicts import Hearing
 
 if TYPE_CHECKING:
@@ -18,8 +24,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.case import Case, Half
     from pytest_agentreplay.cases.judging import Evidence, Judgement
+    from pytest_agentreplay.core.casting import Casting
     from pytest_agentreplay.core.model import Run
-    from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.report.verdict import Verdict
     from pytest_agentreplay.settings import Settings
@@ -44,11 +50,13 @@ class Court(NamedTuple):
 
         Raises CaseError, SnapshotError, RunnerError and SettingsError for what cannot be tried at all.
         """
-        case = cases.read(file)
+        case = cases.read(file, words=self.words)
         if case.expect == "cold":
             return cold(case)
         if half is None:
-            raise CaseError("says neither what went wrong (observed) nor what a fix must show (desired)", file=case.file)
+            raise CaseError(
+                "says neither what went wrong (observed) nor what a fix must show (desired)", file=case.file
+            )
         return self.hearing(case).verdict(half)
 
     def hearing(self, case: Case, *, key: str = "") -> Hearing:
@@ -63,18 +71,28 @@ class Court(NamedTuple):
     def hearing_outside(self, case: Case, command: Command) -> Hearing:
         """The hearing of a case whose halves are both run by a command, against the gateway."""
         snapshot = cases.frozen(case, strict=self.settings.strict, largest=self.settings.largest)
-        tried: dict[Half, Evidence] = {}
+        tried: dict[str, Evidence] = {}
 
-        def attempt(_: Half, serving: Half) -> Evidence:
-            if serving not in tried:
-                tried[serving] = command.run(case, lambda: self.gateway(case, snapshot, serving), case.serving[serving].told)
-            return tried[serving]
+        def attempt(_: Half, half: Half) -> Evidence:
+            served = serving_of(case, half, allow_live=self.allow_live)
+            if served.told not in tried:
+                gates: list[Casting] = []
+
+                def gate(recorded: Run) -> Casting:
+                    gates.append(gate_of(case, served, recorded, self.matching(case)))
+                    return gates[0]
+
+                serving = Serving(snapshot, case.folder / RUN, self.root, gate=gate)
+                tried[served.told] = command.run(case, gates[0], serving, served.told)
+            return tried[served.told]
 
         return Hearing(case, evidence.frozen(snapshot.run), self.judged(case), attempt, everywhere=True)
 
-    def gateway(self, case: Case, snapshot: Snapshot, serving: Half) -> Serving:
-        """What answers the model calls of another process."""
-        return Serving(snapshot, case.folder / RUN, self.root)
+    def matching(self, case: Case) -> Matching:
+        """When two calls of a process outside are the same: by the project's rules and the case's."""
+        settings = joined(self.settings, case)
+        rules = (*RULES, *accepted_rules(self.root), *settings.rules)
+        return Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
 
     def judged(self, case: Case) -> Callable[[Half, Evidence], Judgement]:
         """Holds evidence against a half of a case."""

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases import result
 from pytest_agentreplay.cases.case import FIXTURES, SOURCE_TRACE
+from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.store import files
 from pytest_agentreplay.workflow import child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.cases.judging import Evidence
+    from pytest_agentreplay.core.casting import Casting
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.workflow.keeping import Keeping
     from pytest_agentreplay.workflow.serving import Serving
@@ -56,24 +58,27 @@ class Command:
         self._redaction = redaction
         self._keeping = keeping
 
-    def run(self, case: Case, serving: Callable[[], Serving], served: str) -> Evidence:
-        """What came of one run under the policy told by `served`. Raises RunnerError for one that tells nothing."""
-        with tempfile.TemporaryDirectory(prefix="agentreplay-") as made, serving() as gateway:
+    def run(self, case: Case, gate: Casting, serving: Serving, served: str) -> Evidence:
+        """What came of one run under the policy `served`, answered by `gate` at the gateway of `serving`.
+
+        Raises RunnerError for one that tells nothing.
+        """
+        with tempfile.TemporaryDirectory(prefix="agentreplay-") as made, serving as gateway:
             output = Path(made) / OUTPUT
             environ = {**self._environ, **gateway.env, **variables(case, output)}
             given = json.dumps(case.input).encode()
             ended = child.run(self._words, environ=environ, folder=self._folder, given=given, limit=self._limit)
             written = self._written(output)
-            asked = gateway.run()
-            divergence = gateway.divergence() if asked is not None else None
         self._keep(ended, written)
+        asked = bool(gate.made()) or gate.parted() is not None
+        answers = f" ({gate.told})" if gate.counts else ""
         return result.read(
             self._result(ended, written),
             file=OUTPUT,
-            run=asked,
+            run=Run(Header(case.id), gate.made()) if asked else None,
             seconds=ended.seconds,
-            divergence=divergence,
-            served=served if asked is not None else ALONE,
+            divergence=gate.finish() if asked else None,
+            served=served + answers if asked else ALONE,
         )
 
     def _written(self, output: Path) -> bytes | None:

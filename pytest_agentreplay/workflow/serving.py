@@ -22,11 +22,11 @@ from pytest_agentreplay.workflow.policies import in_force
 from pytest_agentreplay.workflow.redacting import redaction_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from typing import Self
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.report.findings import Finding
 
@@ -34,12 +34,24 @@ if TYPE_CHECKING:
 class Serving:
     """Answers from `snapshot` in a `with` block. `env` are the variables that lead a process here."""
 
-    def __init__(self, snapshot: Snapshot, file: Path, root: Path, *, port: int = 0) -> None:
-        """`root` is the project of `file`; `port` 0 takes a free one. Raises OSError for one that is taken."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        file: Path,
+        root: Path,
+        *,
+        port: int = 0,
+        gate: Callable[[Run], Replayer] | None = None,
+    ) -> None:
+        """`root` is the project of `file`; `port` 0 takes a free one. `gate` answers, else each recorded call its own.
+
+        Raises OSError for a port that is taken.
+        """
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
         policy = in_force(root)
-        self._replayer = Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
+        recorded = asked_from_outside(snapshot.run)
+        self._replayer = gate(recorded) if gate else Replayer(recorded, rules_of(root, policy), READER)
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
         redaction.recall(tags_in(snapshot.run.header.kit))
         self._crossing = Crossing(self._replayer, redaction, root=str(root))
@@ -66,18 +78,9 @@ class Serving:
         served = {x.start for x in self._replayer.replayed()}
         return sum(1 for x in self._replayer.run.exchanges if x.start not in served and not x.abandoned)
 
-    def run(self) -> Run | None:
-        """What was asked for, as it was answered; None when nothing was."""
-        asked = self._replayer.replayed()
-        return Run(self._replayer.run.header, asked) if asked or self._replayer.parted() is not None else None
-
-    def divergence(self) -> Divergence | None:
-        """The first divergence, now that nothing more will come; None when all was as recorded."""
-        return self._replayer.finish()
-
     def finding(self) -> Finding | None:
-        """The first divergence as people are told it."""
-        divergence = self.divergence()
+        """The first divergence, now that nothing more will come; None when all was as recorded."""
+        divergence = self._replayer.finish()
         return None if divergence is None else findings.of(divergence, self._test, self._facts)
 
 

@@ -10,7 +10,7 @@ import asyncio
 import copy
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 Runner: TypeAlias = Callable[..., Any]
 """Calls an agent: with the messages of the case's input, or with its arguments by name; may give an awaitable."""
+
+ITS_OWN = (Exception, ReplayDiverged, SystemExit, asyncio.CancelledError)
+"""What an agent raises; anything else comes from whoever runs it."""
 
 
 def attempt(
@@ -92,6 +95,15 @@ def joined(settings: Settings, case: Case) -> Settings:
     )
 
 
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """An exception, or those of a group of them."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from leaves(one)
+    else:
+        yield error
+
+
 class Attempt(Replay):
     """One go of an agent at a case."""
 
@@ -126,7 +138,9 @@ class Attempt(Replay):
         self.enter_body()
         try:
             output = self._play(runner, copy.deepcopy(given))
-        except (Exception, ReplayDiverged, SystemExit, asyncio.CancelledError) as raised:
+        except BaseException as raised:
+            if not all(isinstance(one, ITS_OWN) for one in leaves(raised)):
+                raise
             failure = raised
         finally:
             self.leave_body()
@@ -134,13 +148,13 @@ class Attempt(Replay):
         if self.casting.parted() is None and failure is None:
             self.casting.finish(self._body)
         self.close()
-        errors = () if failure is None or isinstance(failure, ReplayDiverged) else (self._named(failure),)
+        own = [one for one in leaves(failure) if not isinstance(one, ReplayDiverged)] if failure is not None else []
         seen = frozen(self.run())
         return replace(
             seen,
             status="ok" if failure is None else "error",
             output=self._stored(output),
-            errors=(*seen.errors, *errors),
+            errors=(*seen.errors, *map(self._named, own)),
             seconds=seconds,
             input=given,
             recorded=frozen(self.snapshot.run).tool_calls,
@@ -190,10 +204,10 @@ class Attempt(Replay):
 
     def _stored(self, output: Any) -> Json:
         """An output as plain JSON, without what nobody may read; what is none is its text."""
-        from pydantic_core import to_jsonable_python
+        from pydantic_core import from_json, to_json
 
         try:
-            plain = to_jsonable_python(output, fallback=str, inf_nan_mode="strings")
+            plain = from_json(to_json(output, fallback=str, inf_nan_mode="strings"))
         except (ValueError, TypeError):
             plain = str(output)
         stored = self.redaction.outcome(ToolCall("output"), ToolReply(plain))

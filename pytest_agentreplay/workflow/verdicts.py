@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.report import findings
-from pytest_agentreplay.report.finding import Line
 from pytest_agentreplay.report.verdict import FROZEN, Checked, Outcome, Verdict, Word
 from pytest_agentreplay.workflow.runners import DECLARED, EXAMPLE
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.case import Case, Check, Half
     from pytest_agentreplay.cases.judging import Evidence, Judgement
     from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.report.finding import Line
 
 CLIP = 100
 SIGNATURE = "checks of its signature "
@@ -85,15 +85,15 @@ class Hearing:
             return self._again(found, now) if fixed else self._reproduced(found, now)
         if any(one.held is None for one in found.results) and all(one.held is not False for one in found.results):
             said = f"cannot say whether the failure reproduces: {count(found)}, the others show nothing of it"
-            return self._said("observed", "cannot say", "failed", said, found, now)
+            return self._said("observed", "cannot say", "failed", said, found, now=now)
         if fixed:
             said = f"the failure does not reproduce: {count(found, SIGNATURE)}, served {policy(now)}"
-            return self._said("observed", "not reproduced", "passed", said, found, now)
+            return self._said("observed", "not reproduced", "passed", said, found, now=now)
         said = f"this failure no longer reproduces: set expect: fixed ({count(found, SIGNATURE)})"
-        return self._said("observed", "not reproduced", "failed", said, found, now, next=(self._mend(),))
+        return self._said("observed", "not reproduced", "failed", said, found, now=now, next=(self._mend(),))
 
     def desired(self) -> Verdict:
-        """What a fixed agent must show: expected to fail as long as the failure is, unless it has a runner of its own."""
+        """What a fixed agent must show: expected to fail while the failure is, unless it has a runner of its own."""
         runners = self.case.runners
         alone = bool(runners.get("desired")) and runners.get("desired") != runners.get("observed")
         binds = self.case.expect == "fixed" or (alone and not self._everywhere)
@@ -106,23 +106,23 @@ class Hearing:
         if not found.results:
             human = len(found.human)
             said = f"needs human: {human} check{'' if human == 1 else 's'} in words, and no other"
-            return self._said("desired", "human", "unsaid", said, found, now)
+            return self._said("desired", "human", "unsaid", said, found, now=now)
         if now.divergence is not None:
             where = findings.place(now.divergence)
             left = f"today's run left the frozen one{where and f' at {where}'}"
-            return self._said("desired", "not fixed", "expected", f"not fixed yet: {left}", found, now)
+            return self._said("desired", "not fixed", "expected", f"not fixed yet: {left}", found, now=now)
         if not found.holds:
             said = f"{'not fixed' if binds else 'not fixed yet'}: {count(found)}"
-            return self._said("desired", "not fixed", "failed" if binds else "expected", said, found, now)
+            return self._said("desired", "not fixed", "failed" if binds else "expected", said, found, now=now)
         if now is self._frozen:
             said = f"broken case: all of desired holds on the frozen run ({count(found)}), so it tells nothing of a fix"
-            return self._said("desired", "broken", "failed", said, found, now)
+            return self._said("desired", "broken", "failed", said, found, now=now)
         word: Word = "robust" if is_robust(now) else "fixed"
         if binds:
             said = f"{PROOFS[word]}: {count(found)}, served {policy(now)}"
-            return self._said("desired", word, "passed", said, found, now)
+            return self._said("desired", word, "passed", said, found, now=now)
         said = f"passes unexpectedly: all of desired holds ({count(found)}): set expect: fixed"
-        return self._said("desired", word, "failed", said, found, now, next=(self._mend(),))
+        return self._said("desired", word, "failed", said, found, now=now, next=(self._mend(),))
 
     def _runs(self, half: Half) -> bool:
         return self._attempt is not None and (self._everywhere or bool(self.case.runners.get(half)))
@@ -137,12 +137,12 @@ class Hearing:
 
     def _reproduced(self, found: Judgement, now: Evidence) -> Verdict:
         said = f"the failure reproduces: {count(found, SIGNATURE)}, served {policy(now)}"
-        return self._said("observed", "reproduced", "passed", said, found, now)
+        return self._said("observed", "reproduced", "passed", said, found, now=now)
 
     def _again(self, found: Judgement, now: Evidence) -> Verdict:
         said = f"FAILURE REPRODUCED: {count(found, SIGNATURE)}, served {policy(now)}"
         back = ("it is not mended", f"set expect: reproduces in {self.case.file}")
-        return self._said("observed", "reproduced", "failed", said, found, now, next=(back,))
+        return self._said("observed", "reproduced", "failed", said, found, now=now, next=(back,))
 
     def _nobody(self, half: Half) -> Verdict:
         said = "a runner is needed: expect: fixed is said of today's agent, and the case names nobody who runs it"
@@ -161,7 +161,7 @@ class Hearing:
         finding = self._finding(now.divergence)
         what = "whether the failure reproduces" if half == "observed" else "whether it is fixed"
         said = f"cannot say {what}: today's run left the frozen one: {finding.headline}"
-        return self._said(half, "cannot say", "failed", said, None, now, finding=finding, next=self._ways(half))
+        return self._said(half, "cannot say", "failed", said, now=now, finding=finding, next=self._ways(half))
 
     def _finding(self, divergence: Divergence) -> findings.Finding:
         """The finding of a test, without the steps of one: a case is neither recorded anew nor accepted."""
@@ -187,14 +187,13 @@ class Hearing:
         outcome: Outcome,
         headline: str,
         found: Judgement | None = None,
-        now: Evidence | None = None,
         *,
+        now: Evidence | None = None,
         served: str = "",
         **more: Any,
     ) -> Verdict:
         results = found.results if found is not None else ()
-        wanted = word not in {"reproduced", "fixed", "robust"}
-        places = [one.check.place for one in results if one.held is not True or not wanted]
+        places = [one.check.place for one in results if one.held is not True]
         return Verdict(
             case=self.case.id,
             file=self.case.file,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter, defaultdict
 
@@ -13,8 +14,8 @@ from pytest_agentreplay.core.casting import Cast, Casting
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.gate import Answer, Forward, Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Failure, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.dialects import READER, RULES, mcp
 from tests.core.conftest import Book, chat, completion
 
 FREE = Cast(model="position", tools="arguments")
@@ -213,3 +214,23 @@ def test_each_reply_is_given_at_most_once_and_in_order_whatever_the_interleaving
         taken[x.lane, kinds[x.start]].append(x.start in given_)
     assert all(flags == sorted(flags, reverse=True) for flags in taken.values()), "a later reply before an earlier one"
     assert len(gate.made()) == sum(given_.values())
+
+
+def asks(number, **arguments):
+    body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "look", "arguments": arguments}}
+    return HttpCall(
+        "POST", "https://mcp.example/mcp", (("content-type", "application/json"),), Body(json.dumps(body).encode())
+    )
+
+
+def test_a_tool_behind_http_is_a_tool_and_its_fixture_is_told_over_the_wire():
+    recorded = {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "late"}]}}
+    book = Book()
+    book.add(asks(1, id=7), HttpReply(200, body=Body(json.dumps(recorded).encode())))
+    fixtures = Written({("look", ("id", 8)): "!mine"})
+    gate = casting(book.run(), Cast(tools="arguments", fixtures=fixtures, spell=mcp.spelled))
+    answer = gate.ask(asks(5, id=8), at())
+    told = json.loads(answer.exchange.outcome.body.data)
+    assert (told["id"], told["result"]["content"][0]["text"], told["result"]["isError"]) == (5, "!mine", False)
+    assert gate.told == "tools 1 arguments (written)"
+    assert casting(book.run(), Cast(tools="position")).ask(asks(5, id=9), at()).exchange.start == 0

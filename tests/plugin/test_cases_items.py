@@ -150,7 +150,9 @@ def test_a_runner_that_dies_is_evidence(docket):
 
 def test_a_hook_of_a_conftest_declares_runners(docket):
     docket.case(runner="told")
-    docket.project.write(cases__conftest="import shop\n\ndef pytest_agentreplay_runners():\n    return {'told': shop.run}\n")
+    docket.project.write(
+        cases__conftest="import shop\n\ndef pytest_agentreplay_runners():\n    return {'told': shop.run}\n"
+    )
     assert outcomes(docket.pytest("-rA"))["observed"][0] == "PASSED"
     docket.project.write(cases__conftest="def pytest_agentreplay_runners():\n    return {'told': 'shop.run'}\n")
     assert "gives a dict of functions by key" in outcomes(docket.pytest("-rA", COLUMNS="200"))["observed"][1]
@@ -180,7 +182,10 @@ def test_a_line_that_names_no_runner_is_usage(docket, line, said):
 )
 def test_a_runner_that_is_not_there_is_told(docket, path, said):
     docket.case()
-    assert said in outcomes(docket.pytest("-rA", "-o", f"agentreplay_runners=refunds = {path}", COLUMNS="200"))["observed"][1]
+    assert (
+        said
+        in outcomes(docket.pytest("-rA", "-o", f"agentreplay_runners=refunds = {path}", COLUMNS="200"))["observed"][1]
+    )
 
 
 def test_a_broken_file_is_a_failing_item_and_no_other_test_waits_for_it(docket):
@@ -227,7 +232,9 @@ def test_selection_by_marker_label_and_word(docket):
 
     assert len(picked("-m", "agentreplay_case")) == 4
     one = ["cases/one/case.yaml::observed", "cases/one/case.yaml::desired"]
-    assert picked("-m", "refund") == picked("-m", "slow_bank") == picked("-k", "slow-bank") == picked("-k", "one") == one
+    assert (
+        picked("-m", "refund") == picked("-m", "slow_bank") == picked("-k", "slow-bank") == picked("-k", "one") == one
+    )
     assert picked("-m", "label_skip") == one, "a label is data, and skips nothing"
     assert picked("-k", "observed and two") == ["cases/two/case.yaml::observed"]
     assert picked("cases/one/case.yaml::desired") == one[1:]
@@ -259,11 +266,11 @@ def test_xdist_brings_the_verdicts_together(docket, dist):
 
 
 def test_junit_has_the_facts(docket):
-    from xml.etree import ElementTree
+    from xml.etree import ElementTree as ET
 
     docket.case(more=STRICT + 'semantic: ["kindly"]\n')
     docket.pytest("--junitxml=out.xml", "-o", "junit_family=xunit1", agent="fixed")
-    found = {case.get("name"): case for case in ElementTree.parse(docket.root / "out.xml").iter("testcase")}
+    found = {case.get("name"): case for case in ET.parse(docket.root / "out.xml").iter("testcase")}
     assert found["observed"].get("classname") == "cases.refund.case.yaml"
     facts = {one.get("name"): one.get("value") for one in found["desired"].iter("property")}
     assert facts == {

@@ -19,13 +19,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.casting.cast import SORTS, Cast, Fixtures, Sort, Way, sort_of
-from pytest_agentreplay.core.casting.positions import Positions
+from pytest_agentreplay.core.casting.positions import Positions, said_as
 from pytest_agentreplay.core.explain import uncast
 from pytest_agentreplay.core.explain.standing import Standing
 from pytest_agentreplay.core.gate import Answer, Forward, Refuse
 from pytest_agentreplay.core.model import Exchange, FrameCall, Timing, ToolCall
 from pytest_agentreplay.core.replayer import Replayer, queued
-from pytest_agentreplay.core.tolerance import view
 from pytest_agentreplay.core.turns import function_of, home
 from pytest_agentreplay.errors import CaseError
 
@@ -52,6 +51,7 @@ class Casting(Replayer):
         self.counts: Counter[tuple[Sort, str]] = Counter()
         # What a trace tells of its order is when something was written down, not what had to wait for what.
         self.any_order = not cast.strict or cast.meaning is not None
+        self.at_once = not cast.strict
         self._meant: Queues | None = None
         self._places: Positions | None = None
         self._latest = Timing()
@@ -124,9 +124,8 @@ class Casting(Replayer):
             self._meant = queued([(self._recorded_ids.key(meaning(x.call)), x) for x in self._top])
         found = self._take(self._meant, self._live_ids.key(meaning(call)), moment)
         if found is None and isinstance(call, ToolCall) and call.defaults:
-            # A trace holds what the model asked for, without what the function adds by itself.
-            said = {name: value for name, value in call.arguments.items() if name not in call.defaults}
-            found = self._take(self._meant, self._live_ids.key(meaning(replace(call, arguments=said))), moment)
+            said = replace(call, arguments=said_as(call)[-1])
+            found = self._take(self._meant, self._live_ids.key(meaning(said)), moment)
         return found
 
     def _by_position(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
@@ -138,37 +137,37 @@ class Casting(Replayer):
         tool, fixtures = function_of(call, self._reader), self.cast.fixtures
         if tool is None:
             return self._by_position(call, moment)
-        said = {name: view(value) for name, value in tool.arguments.items()}
         if fixtures is not None:
             try:
-                given = fixtures.answer(tool.name, said)
-                if given is None and tool.defaults:
-                    given = fixtures.answer(tool.name, {k: v for k, v in said.items() if k not in tool.defaults})
-            except CaseError as error:  # to raise it would leave it to the agent whether anybody hears of it
+                given = next(filter(None, (fixtures.answer(tool.name, said) for said in said_as(tool))), None)
+            except CaseError as error:  # raised, it would be the agent's to tell
                 return uncast.unmatched(self._standing(), call, self._lane(moment), (str(error),)), ""
             if given is not None:
                 return self._carried(call, moment, given[0]), WRITTEN if given[1] else RECORDED
         found = self._positions.of_arguments(call, self.served)
         if found is not None:
             return found, RECORDED
-        advice = fixtures.advice(tool.name, said) if fixtures is not None else ()
+        advice = fixtures.advice(tool.name, said_as(tool)[-1]) if fixtures is not None else ()
         return uncast.unmatched(self._standing(), call, self._lane(moment), advice), ""
 
     def _carried(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
         """What a fixture gives, in the place of a recorded exchange of the tool where there is one."""
         carrier = self._positions.of_arguments(call, self.served)
-        if isinstance(call, FrameCall):
-            # Over a connection an answer is told by the id of its question: that of a recorded one.
-            carrier = carrier or self._positions.next(call, moment, self.served)
-            question: Call | None = carrier.call if carrier is not None else None
-        else:
-            question = call
         if not isinstance(call, ToolCall):
-            spelled = self.cast.spell(question, outcome) if question is not None and self.cast.spell else None
+            carrier = carrier or self._positions.next(call, moment, self.served)
+            spelled = self._spelled(call, carrier, outcome)
             if spelled is None:
                 return self._exhausted(call, moment)
             outcome = spelled
         return replace(carrier or Exchange(call, None, -1, None, timing=self._latest), outcome=outcome)
+
+    def _spelled(self, call: Call, carrier: Exchange | None, outcome: Outcome) -> Outcome | None:
+        """Over a connection an answer is told by the id of its question: that of a recorded one."""
+        if self.cast.spell is None or (isinstance(call, FrameCall) and carrier is None):
+            return None
+        if carrier is None:
+            return self.cast.spell(call, outcome, None)
+        return self.cast.spell(carrier.call if isinstance(call, FrameCall) else call, outcome, carrier.outcome)
 
     def _exhausted(self, call: Call, moment: Moment) -> Divergence:
         return uncast.exhausted(self._standing(), call, self._lane(moment), self._positions.had(call, moment))

@@ -35,7 +35,7 @@ class Cast:
 
     `meaning` gives a text of a call; two calls are the same where their texts are. Without it their bytes are compared.
     `retell` gives what came back to a recorded call (the second) in the form in which another one asks for it, `spell`
-    what a tool gave as what comes back over a wire; each None where it cannot.
+    what a tool gave as what comes back over a wire, like what was recorded there; each None where it cannot.
     """
 
     model: Way = "strict"
@@ -44,7 +44,7 @@ class Cast:
     fixtures: Fixtures | None = None
     meaning: Callable[[Call], str] | None = None
     retell: Callable[[Call, Call, Outcome], Outcome | None] | None = None
-    spell: Callable[[Call, Outcome], Outcome | None] | None = None
+    spell: Callable[[Call, Outcome, Outcome | None], Outcome | None] | None = None
 
     def way(self, sort: Sort) -> Way:
         """How calls of a sort are served."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pytest_agentreplay.core.gate import Moment
-    from pytest_agentreplay.core.model import Call, Exchange
+    from pytest_agentreplay.core.model import Call, Exchange, JsonObject, ToolCall
     from pytest_agentreplay.core.reading import Reader
 
 Part: TypeAlias = tuple[type, int | None, str]
@@ -73,8 +73,20 @@ class Positions:
     def of_arguments(self, call: Call, served: Collection[int]) -> Exchange | None:
         """Take the next exchange of the very same tool and arguments, of whatever lane."""
         tool = function_of(call, self._reader)
-        said = canonical(view(tool.arguments)) if tool is not None else ""
-        return _first(self._said.get(f"{self.part(call)} {said}"), served)
+        for arguments in said_as(tool) if tool is not None else ():
+            found = _first(self._said.get(f"{self.part(call)} {canonical(arguments)}"), served)
+            if found is not None:
+                return found
+        return None
+
+
+def said_as(tool: ToolCall) -> tuple[JsonObject, ...]:
+    """The arguments of a call as paths lead through them; and those without what the function takes by itself.
+
+    A trace holds what the model asked for, and that is the second.
+    """
+    said = {name: view(value) for name, value in tool.arguments.items()}
+    return (said, {k: v for k, v in said.items() if k not in tool.defaults}) if tool.defaults else (said,)
 
 
 def _first(queue: deque[Exchange] | None, served: Collection[int]) -> Exchange | None:

@@ -1,0 +1,140 @@
+"""Tools behind an MCP server, served to a fixed agent like any other tool: by position, and from fixtures."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import pytest
+
+from pytest_agentreplay.cases.case import Case, Serving
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.settings import Settings
+from pytest_agentreplay.store.snapshots import Store
+from pytest_agentreplay.workflow.begin import begin
+from pytest_agentreplay.workflow.scene import Ended, Place
+from pytest_agentreplay.workflow.trying import attempt
+
+pytestmark = pytest.mark.env("frameworks")
+
+SERVER = """
+import os
+
+try:
+    from mcp.server.mcpserver import MCPServer as Server
+except ImportError:
+    from mcp.server.fastmcp import FastMCP as Server
+
+app = Server("orders")
+
+@app.tool()
+async def lookup_order(order_id: str, user_id: str = "") -> str:
+    with open(os.environ["LEDGER"], "a", encoding="utf-8") as ledger:
+        ledger.write(order_id + "\\n")
+    return f"{order_id} of {user_id or 'everybody'}"
+
+if __name__ == "__main__":
+    app.run()
+"""
+FIXTURES = """
+tool: lookup_order
+answers:
+  - arguments: {order_id: A-1}
+    result: A-1 of everybody
+    recorded: true
+  - arguments: {order_id: A-1, user_id: u-7}
+    result: A-1 of u-7 alone
+    written: true
+    why: the fixed agent says whose order it wants
+"""
+TEST = "tests/test_mcp.py::test_lookup"
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """A recorded run of two lookups, and what it takes to try another agent on it."""
+    (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
+    folder = tmp_path / "cases/order/fixtures"
+    folder.mkdir(parents=True)
+    (folder / "lookup_order-1.yaml").write_text(FIXTURES, encoding="utf-8")
+    store = Store(tmp_path)
+    place = Place(TEST, store.path_of(tmp_path / "tests/test_mcp.py", TEST), tmp_path, {}, os.environ)
+    scene = begin(place, Settings(mode="record"), store, lambda: None)
+    scene.open()
+    try:
+        scene.enter_body()
+        asyncio.run(agent(tmp_path, [{"order_id": "A-1"}, {"order_id": "A-2"}])())
+        scene.leave_body()
+        finding = scene.end_body(Ended()) or scene.end()
+    finally:
+        scene.close()
+    assert finding is None, finding
+    run = store.load(place.snapshot, TEST).run
+
+    def tried(asked, **serving):
+        before = ledger(tmp_path)
+        case = Case(
+            file="cases/order/case.yaml",
+            folder=folder.parent,
+            id="order",
+            serving={"desired": Serving(**serving)},
+        )
+        evidence = attempt(
+            case,
+            "desired",
+            run,
+            runner=agent(tmp_path, asked),
+            settings=Settings(mode="replay"),
+            root=tmp_path,
+            environ=os.environ,
+        )
+        assert ledger(tmp_path) == before == ["A-1", "A-2"]
+        return evidence
+
+    return tried
+
+
+def ledger(root):
+    return (root / "ledger.txt").read_text(encoding="utf-8").split()
+
+
+def agent(root, asked):
+    async def lookups():
+        from mcp import ClientSession, StdioServerParameters
+        from mcp.client.stdio import stdio_client
+
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=[str(root / "server.py")],
+            env={**os.environ, "LEDGER": str(root / "ledger.txt")},
+        )
+        async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            results = [await session.call_tool("lookup_order", arguments) for arguments in asked]
+        return [result.content[0].text for result in results]
+
+    return lookups
+
+
+def test_strictly_the_recorded_calls_are_answered(shop):
+    evidence = shop([{"order_id": "A-1"}, {"order_id": "A-2"}])
+    assert evidence.divergence is None
+    assert evidence.output == ["A-1 of everybody", "A-2 of everybody"]
+    assert shop([{"order_id": "A-1", "user_id": "u-7"}]).divergence.kind is Kind.ARGS
+
+
+def test_by_position_the_next_answer_of_the_tool_comes(shop):
+    evidence = shop([{"order_id": "A-9"}, {"order_id": "A-1", "user_id": "u-7"}], tools="position")
+    assert (evidence.divergence, evidence.output) == (None, ["A-1 of everybody", "A-2 of everybody"])
+    assert shop([{"order_id": "A-9"}] * 3, tools="position").divergence.kind is Kind.EXTRA
+
+
+def test_by_arguments_a_written_answer_comes_over_the_wire(shop):
+    evidence = shop([{"order_id": "A-2"}, {"order_id": "A-1", "user_id": "u-7"}], tools="arguments")
+    assert (evidence.divergence, evidence.output) == (None, ["A-2 of everybody", "A-1 of u-7 alone"])
+    assert "tools 1 arguments (recorded), tools 1 arguments (written)" in evidence.served
+    assert [call.arguments for call in evidence.tool_calls] == [
+        {"order_id": "A-2"},
+        {"order_id": "A-1", "user_id": "u-7"},
+    ]

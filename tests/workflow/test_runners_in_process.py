@@ -1,0 +1,202 @@
+"""What a runner is given, what it may give back, and how it may end."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import os
+import socket
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pydantic
+import pytest
+
+from pytest_agentreplay.cases.case import Serving
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.workflow.trying import attempt
+from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, case, script, settings, tried
+
+NOBODY = "http://127.0.0.1:9"
+NOTHING = Run(Header("nothing"))
+
+
+class Order(pydantic.BaseModel):
+    id: int
+    at: dt.date
+
+
+@dataclass
+class Parcel:
+    id: int
+
+
+class Odd:
+    def __str__(self):
+        return "odd"
+
+
+def given(runner, asked, run=NOTHING, **more):
+    return attempt(
+        replace(case(more.pop("root")), input=asked),
+        "observed",
+        run,
+        runner=runner,
+        settings=settings(tools=()),
+        root=Path.cwd(),
+        environ=os.environ,
+        **more,
+    )
+
+
+def test_it_gets_the_messages_or_the_arguments_and_may_change_them(tmp_path):
+    asked = {"messages": [{"role": "user", "content": "a"}]}
+
+    def appends(messages):
+        messages.append("b")
+        return messages
+
+    assert given(appends, asked, root=tmp_path).output == [*asked["messages"], "b"]
+    assert asked == {"messages": [{"role": "user", "content": "a"}]}
+    assert given(lambda *, order, user="u": [order, user], {"arguments": {"order": 7}}, root=tmp_path).output == [
+        7,
+        "u",
+    ]
+    assert given(lambda: "nothing to say", None, root=tmp_path).output == "nothing to say"
+
+
+class Called:
+    async def __call__(self):
+        return "from an object"
+
+
+async def coroutine():
+    return "from a coroutine"
+
+
+@pytest.mark.parametrize("runner", [coroutine, Called(), functools.partial(coroutine), lambda: coroutine()])
+def test_it_may_be_awaited(runner, tmp_path):
+    assert given(runner, None, root=tmp_path).output.startswith("from a")
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (None, None),
+        ({"a": [1, 2.5, True]}, {"a": [1, 2.5, True]}),
+        (Order(id=7, at=dt.date(2026, 5, 1)), {"id": 7, "at": "2026-05-01"}),
+        ([Parcel(1)], [{"id": 1}]),
+        ({"when": {1}}, {"when": [1]}),
+        (Odd(), "odd"),
+        ([Odd()], ["odd"]),
+        (b"\xff", "b'\\xff'"),
+        (float("nan"), "NaN"),
+    ],
+)
+def test_whatever_it_gives_is_kept_as_json(output, told, tmp_path):
+    assert given(lambda: output, None, root=tmp_path).output == told
+
+
+def test_what_goes_round_in_circles_is_its_text(tmp_path):
+    circle = []
+    circle.append(circle)
+    assert given(lambda: circle, None, root=tmp_path).output == "[[...]]"
+
+
+def test_an_output_holds_no_secret_of_today(tmp_path, monkeypatch):
+    key = "sk-live-" + "0123456789abcdef" * 2
+    monkeypatch.setenv("SHOP_API_KEY", key)
+
+    def tells():
+        raise ValueError(f"no access with {key}")
+
+    evidence = given(lambda: {"told": f"the key is {key}"}, None, root=tmp_path)
+    assert key not in str(evidence.output)
+    assert evidence.output["told"].startswith("the key is [[redacted:")
+    ((name, text),) = given(tells, None, root=tmp_path).errors
+    assert (name, key in text) == ("ValueError", False)
+
+
+def test_what_it_raises_is_an_error_and_no_divergence(tmp_path):
+    def breaks():
+        raise Late("too late")
+
+    class Late(Exception):
+        pass
+
+    evidence = given(breaks, None, root=tmp_path)
+    assert (evidence.status, evidence.output, evidence.divergence) == ("error", None, None)
+    ((name, text),) = evidence.errors
+    assert name.endswith("Late")
+    assert text == "too late"
+    assert given(lambda: sys.exit(3), None, root=tmp_path).errors == (("SystemExit", "3"),)
+
+
+def test_who_interrupts_it_interrupts_us_and_the_door_is_closed(tmp_path):
+    def stops():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        given(stops, None, root=tmp_path)
+    with pytest.raises(pytest.fail.Exception):
+        given(lambda: pytest.fail("asked for"), None, root=tmp_path)
+    assert given(lambda: "open again", None, root=tmp_path).divergence is None
+
+
+def test_a_socket_is_refused_and_told(tmp_path):
+    def calls_home():
+        try:
+            socket.create_connection(("127.0.0.1", 9), timeout=1)
+        except BaseException:
+            return "swallowed"
+
+    evidence = given(calls_home, None, root=tmp_path)
+    assert (evidence.output, evidence.divergence.kind) == ("swallowed", Kind.NETWORK)
+
+
+def test_without_a_runner_the_frozen_run_is_the_evidence(tmp_path):
+    evidence = given(None, None, run=by_hand(), root=tmp_path)
+    assert (evidence.output, evidence.served) == ("Your order goes to u-3.", "")
+
+
+LIVE = {"desired": Serving(model="live", tools="arguments")}
+
+
+def test_the_real_model_is_asked_only_where_the_command_line_allows_it(tmp_path):
+    run = by_hand()
+    with ModelServer(script) as server:
+        runner = functools.partial(CLIENTS["chat"], Shop(server.url, prompt="Be brief."))
+        with pytest.raises(CaseError, match=r"cases/order/case.yaml: .*agentreplay replay CASE --live"):
+            tried(tmp_path, run, runner, half="desired", serving=LIVE)
+        assert not server.hits
+        evidence = tried(tmp_path, run, runner, half="desired", serving=LIVE, allow_live=True)
+        assert server.hits == 2, (evidence.errors, evidence.divergence)
+    assert evidence.divergence is None
+    assert evidence.output == "Your order goes to u-3 (answer 2)."
+    assert [call.name for call in evidence.tool_calls] == ["lookup_order"]
+    assert evidence.served.startswith("model live, tools arguments, other strict (model 2 live, tools 1")
+    assert QUESTION in str([x.call.body.data for x in evidence.run.exchanges if x.call.boundary == "http"])
+
+
+@pytest.mark.parametrize(
+    ("serving", "said"),
+    [
+        (Serving(tools="live"), "tools never go live"),
+        (Serving(model="arguments"), "only tools are served by arguments"),
+        (Serving(other="arguments"), "only tools are served by arguments"),
+    ],
+)
+def test_what_cannot_be_served_so_is_said(serving, said, tmp_path):
+    with pytest.raises(CaseError, match=said):
+        tried(tmp_path, by_hand(), lambda messages: None, serving={"observed": serving}, allow_live=True)
+
+
+def test_what_the_case_ignores_is_not_compared(tmp_path):
+    runner = functools.partial(CLIENTS["chat"], Shop(NOBODY, model="gpt-y"))
+    assert tried(tmp_path, by_hand(), runner, fidelity="semantic").divergence is not None
+    ignored = tried(tmp_path, by_hand(), runner, fidelity="semantic", ignore=("$.model",))
+    assert ignored.divergence is None, ignored.divergence
