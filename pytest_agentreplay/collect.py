@@ -88,12 +88,11 @@ class CaseItem(pytest.Item):
             pytest.fail(str(error), pytrace=False)
         self.user_properties.extend((f"agentreplay.{name}", value) for name, value in properties(verdict).items())
         match verdict.outcome:
-            case "failed":
+            case "expected" if not self.config.option.runxfail:
+                raise pytest.xfail.Exception(verdict.headline, pytrace=False)
+            case "failed" | "expected":
                 self.at(verdict.place)
                 pytest.fail(self.told(verdict), pytrace=False)
-            case "expected":
-                pytest.xfail(verdict.headline)
-                pytest.fail(self.told(verdict), pytrace=False)  # under --runxfail, where the line above says nothing
             case "unsaid":
                 raise pytest.skip.Exception(verdict.headline, _use_item_location=True)
             case "passed":

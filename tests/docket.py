@@ -1,7 +1,7 @@
 """A project whose agent promises a refund that failed, with that run kept as a case; and ways to change each of them.
 
 The run is recorded once, with a real model server and the real tool. `AGENT` of the environment says which agent runs
-today: "broken" (as recorded), "fixed" (it looks at what the tool said), "other" (it asks something else), "dies".
+today: "broken" (as recorded), "fixed" (it looks at what the tool said), "other" (it asks something else), "rewritten" (both), "dies".
 """
 
 import os
@@ -15,7 +15,7 @@ import json, os
 import httpx2
 
 TODAY = os.environ.get("AGENT", "broken")
-PROMPT = "You help customers." if TODAY != "other" else "You help customers fast."
+PROMPT = "You help customers fast." if TODAY in {"other", "rewritten"} else "You help customers."
 
 def lookup_order(order_id: str) -> dict:
     return {"order": order_id, "status": "late"}
@@ -40,7 +40,7 @@ def answer(question):
     while True:
         reply = ask(messages)
         if not reply.get("tool_calls"):
-            return "The refund failed." if failed and TODAY == "fixed" else reply["content"]
+            return "The refund failed." if failed and TODAY in {"fixed", "rewritten"} else reply["content"]
         messages.append(reply)
         for call in reply["tool_calls"]:
             try:

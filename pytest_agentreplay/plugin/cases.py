@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.cases.case import FILE
 from pytest_agentreplay.collect import CaseFile
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.plugin import hiding
 from pytest_agentreplay.plugin.keys import BASE, redaction_of, redactors_of
 from pytest_agentreplay.workflow import cases
-from pytest_agentreplay.workflow.hearing import Court
-from pytest_agentreplay.workflow.runners import Runners
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.cases.evidence import Evidence
+    from pytest_agentreplay.workflow.hearing import Court
 
 FOLDER = "cases"
 MOST = 200  # entries of cases/ that are looked at for one that is a case
@@ -41,6 +39,9 @@ def ours(path: Path) -> bool:
 
 def court_of(item: pytest.Item) -> Court:
     """What it takes to try the case of `item`: the session's settings, and what the hooks above its folder give."""
+    from pytest_agentreplay.workflow.hearing import Court
+    from pytest_agentreplay.workflow.runners import Runners
+
     config = item.config
     return Court(
         root=config.rootpath,
@@ -74,6 +75,8 @@ def judge_of(item: pytest.Item) -> Callable[[Case, str, Evidence], object]:
 
 def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
     """Give the report of a case its verdict as plain data, and show nothing in it that is a secret."""
+    from pytest_agentreplay.plugin import hiding
+
     hide = redaction_of(item.config)
     verdict = getattr(item, "verdict", None)
     if report.when == "call" and verdict is not None:

@@ -89,6 +89,17 @@ def test_one_that_asks_something_else_shows_nothing(docket):
     assert "ended with 1 and wrote no result" in done.stderr, "the refused model call is an error to it"
 
 
+def test_one_that_asks_otherwise_is_answered_by_position(docket):
+    docket.case(expect="fixed", more="")
+    done = docket.replay("cases/refund", "--runner-cmd", COMMAND, agent="rewritten")
+    assert done.returncode == 125, "strict first, and a refused call is an error to this command"
+    docket.case(expect="fixed", more="serve: {observed: {model: position}, desired: {model: position}}\n")
+    done = docket.replay("cases/refund", "--runner-cmd", COMMAND, agent="rewritten")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"desired +2 of 2 hold: robust, no proof", done.stdout)
+    assert "(model 3 position)" in done.stdout
+
+
 TROUBLE = {
     "hangs": ("import time; time.sleep(60)", r"was still running after 1 s and was ended; raise --timeout"),
     "crashes": (
