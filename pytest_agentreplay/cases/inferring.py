@@ -125,9 +125,10 @@ def stopped(evidence: Evidence) -> Iterator[Symptom]:
     """A run that some limit has ended."""
     limit = known(evidence, "limits")
     count = sum(turn.model is not None for turn in turns(evidence.run, READER)) if evidence.run is not None else 0
-    if limit and count > 1:
-        fewer: Json = {"at_most": count - 1}
-        yield Symptom(f"It was stopped by {limit}", Check("turns", {"at_least": count}), Check("turns", fewer))
+    if not limit:
+        return
+    seen, fewer = Check("turns", {"at_least": count}), Check("turns", {"at_most": count - 1})
+    yield Symptom(f"It was stopped by {limit}", *((seen, fewer) if count > 1 else ()))
 
 
 def repeated(evidence: Evidence) -> Iterator[Symptom]:
@@ -190,11 +191,11 @@ def ended_badly(evidence: Evidence) -> Iterator[Symptom]:
     """A run that ended with an error."""
     if evidence.status != "error":
         return
-    yield Symptom("It ended with an error", Check("status", "error"), Check("status", "ok"))
     kind, text = evidence.errors[-1] if evidence.errors else ("", "")
     said: JsonObject = {key: value for key, value in (("class", kind), ("text", first_line(text))) if value}
-    if said:
-        yield Symptom(f"It ended with {': '.join(map(str, said.values()))}", Check("error", said))
+    told = ": ".join(["It ended with an error", *map(str, said.values())])
+    yield Symptom(told, Check("status", "error"), Check("status", "ok"))
+    yield Symptom(told, Check("error", said) if said else None)
 
 
 def unanswered(evidence: Evidence) -> Iterator[Symptom]:

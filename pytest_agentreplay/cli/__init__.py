@@ -54,10 +54,10 @@ VERBS = """everyday
 cases
   scaffold  a case of a failed run, from another tool's trace or from a snapshot
   freeze    a case of the failing run that a test has just had
+  lint      what is wrong with case files: form, contradictions, dead fixtures, secrets
   cold      what the cases that cannot be replayed lack, and what to capture next
   bundle    a whole case as one file to share; or open one
   export    a case in the form of another tool: a pytest file, promptfoo, OpenAI Evals, OTLP
-  lint      what is wrong with case files: form, contradictions, dead fixtures, secrets
 
 files
   kit       what a full replay needs of a snapshot, what of it is there, and a grade

@@ -85,7 +85,9 @@ class _Foreign(Reading):
     def _scalar(self, event: Any) -> Json:
         if event.tag == f"{_TAG}binary":
             try:
-                return base64.b64decode(self._text(event)).decode("utf-8", "surrogateescape")
+                return base64.b64decode("".join(self._text(event).split()), validate=True).decode(
+                    "utf-8", "surrogateescape"
+                )
             except (binascii.Error, ValueError):
                 raise self._refused("this !!binary is no base64", event) from None
         if event.tag in _TEXTS:

@@ -140,10 +140,13 @@ def _results(found: JsonObject) -> list[Json]:
         for block in objects(found.get("content"))
         if block.get("is_error") is True or obj(block.get("toolResult")).get("status") == "error"
     }
+    # Gemini may have no ids: the results of one tool in one message are told apart by their places alone.
+    pieces = [{**found, "parts": [part]} for part in objects(found.get("parts"))] or [found]
     return [
         {"type": "tool_call_response", "id": known, "response": _plain(result)}
         | ({"is_error": True} if known in failed else {})
-        for known, result in messages.tool_results(found).items()
+        for piece in pieces
+        for known, result in messages.tool_results(piece).items()
     ]
 
 

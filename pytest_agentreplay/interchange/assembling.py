@@ -8,7 +8,7 @@ call of a tool that nobody answered stays without a result, and is named among w
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ _LIMITS = re.compile(r"(?i)recursion|max_?(turn|iter|step|round)|(?<!rate)(?<!ra
 
 
 def whole(trace: Trace) -> Trace:
-    """The trace with all that its steps tell of each other: results, arguments, input, output, what stopped it or lacks."""
+    """The trace with all that its steps tell of each other: results and arguments, input and output, what it lacks."""
     steps, missing = assembled(trace.steps)
     calls = [step for step in steps if isinstance(step, ModelCall)]
     return replace(
@@ -125,21 +125,26 @@ class _Records:
     """The records of tools that ran; each belongs to one tool call at most."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self._free = {at: step for at, step in enumerate(steps) if isinstance(step, ToolRun)}
+        self._runs = {at: step for at, step in enumerate(steps) if isinstance(step, ToolRun)}
+        self._by_id: defaultdict[str, list[int]] = defaultdict(list)
+        self._by_name: defaultdict[str, list[int]] = defaultdict(list)
+        for at, run in self._runs.items():
+            self._by_id[run.call_id].append(at)
+            self._by_name[run.name].append(at)
 
     def take(self, asked: JsonObject, *, after: int) -> int | None:
         """Where the record of a tool call stands: by id, else by name and arguments, else by name and order."""
-        known, name = string(asked.get("id")), asked.get("name")
-        arguments = canonical(genai.parsed(asked.get("arguments")))
-        later = [(at, run) for at, run in self._free.items() if at > after]
-        found = [at for at, run in later if known and run.call_id == known]
-        named = [(at, run) for at, run in later if run.name == name and not (run.call_id and known)]
-        found = found or [at for at, run in named if canonical(run.arguments) == arguments]
-        found = found or [at for at, _ in named]
-        if not found:
-            return None
-        del self._free[found[0]]
-        return found[0]
+        known, name = string(asked.get("id")), string(asked.get("name"))
+        found = next((at for at in self._by_id[known] if known and at > after), None)
+        if found is None:
+            named = [at for at in self._by_name[name] if at > after and not (known and self._runs[at].call_id)]
+            arguments = canonical(genai.parsed(asked.get("arguments")))
+            equal = (at for at in named if canonical(self._runs[at].arguments) == arguments)
+            found = next(equal, next(iter(named), None))
+        if found is not None:
+            self._by_id[self._runs[found].call_id].remove(found)
+            self._by_name[self._runs[found].name].remove(found)
+        return found
 
 
 def _asked(step: Step, asked: JsonObject) -> ToolRun:

@@ -130,7 +130,7 @@ def _key(role: str, part: JsonObject) -> int:
     if kind == "text":
         return hash((role == "assistant", string(part.get("content"))))
     if kind == "tool_call":
-        return hash((string(part.get("id")), part.get("name"), canonical(genai.parsed(part.get("arguments")))))
+        return hash((string(part.get("id")), string(part.get("name")), canonical(genai.parsed(part.get("arguments")))))
     if kind == "tool_call_response":
         return hash((string(part.get("id")), canonical(genai.parsed(part.get("response")))))
     return hash(canonical(part))

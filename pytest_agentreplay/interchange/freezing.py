@@ -7,7 +7,9 @@ is listed as missing.
 
 from __future__ import annotations
 
+import builtins
 import json
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -30,6 +32,7 @@ ASSUMED = "openai_chat"
 SPEAKING = frozenset({"", "chat", "text_completion", "generate_content"})
 """Operations whose requests and replies are messages, so that they can be written."""
 ERROR_STATUS = 400
+NAMED = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Interrupt)): (.*)", re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -150,8 +153,14 @@ def _refused(fault: Fault, status: int, told: Told) -> Outcome:
 
 
 def failure_of(fault: Fault, message: str) -> Failure:
-    """The exception that a source tells of; of one without a class name only that it was one."""
-    return Failure(fault.type or "Exception", message, (message,) if message else ())
+    """The exception that a source tells of, whose class may stand in its message: "KeyError: 7"."""
+    kind = fault.type
+    if not kind and (found := NAMED.match(message)):
+        kind, message = found[1], found[2]
+    kind = kind or "Exception"
+    if isinstance(getattr(builtins, kind, None), type):
+        kind = f"builtins.{kind}"
+    return Failure(kind, message, (message,) if message else ())
 
 
 def _tool(tool: ToolRun, nth: int, told: Told) -> tuple[ToolCall, Outcome | None]:

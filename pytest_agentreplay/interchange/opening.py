@@ -136,7 +136,7 @@ def _members(data: bytes, file: str) -> dict[str, bytes]:
                 raise TraceError(f"an archive of more than {MEMBERS:,} files is not read", file=file)
             _bounded(sum(info.file_size for info in listed), file)
             return {info.filename: _member(archive, info, file) for info in listed}
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, zlib.error, OSError, EOFError) as error:
         raise TraceError(f"is no archive that can be unpacked: {error}", file=file) from None
 
 

@@ -85,7 +85,7 @@ def json_call(where: str, body: Json, reply_body: Json, *, status: int = 200, **
 def address(dialect: str, *, model: str = "", stream: bool = False) -> str:
     """The usual URL of a dialect; "" for one that has none."""
     verb = _VERBS.get(dialect, ("", ""))[stream]
-    return ADDRESSES.get(dialect, "").format(model=quote(model, safe=""), verb=verb)
+    return ADDRESSES.get(dialect, "").format(model=quote(model, safe="", errors="replace"), verb=verb)
 
 
 def kind(request: HttpCall) -> str:

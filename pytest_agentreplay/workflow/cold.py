@@ -100,13 +100,13 @@ class Survey:
 
     def lines(self) -> Iterator[str]:
         """The survey for people."""
-        yield f"{len(self.cold)} of {len(self.rows)} cases cannot be replayed"
+        yield f"{len(self.cold)} of {plural(len(self.rows), 'case')} cannot be replayed"
         for row in self.cold:
             yield f"  {row.place}  grade {row.grade.name.lower() if len(row.grade.name) > 1 else row.grade.name}"
         if self.wants:
             yield "\ncapture next"
         for nth, want in enumerate(self.wants, 1):
-            only = f", the only {plural(len(want.alone), 'event')} of {'their' if len(want.alone) > 1 else 'its'} kind"
+            only = ", of which kind no other replays"
             yield f"  {nth}. {want.what}: missing in {plural(len(want.cases), 'case')}{only if want.alone else ''}"
             yield from (f"     {setting}" for setting in want.settings)
         if self.patterns:

@@ -319,5 +319,5 @@ def test_a_broken_case_is_told_and_hides_no_other(capsys):
 
     assert typed("cold") == 0
     said = capsys.readouterr()
-    assert "1 of 1 cases cannot be replayed" in said.out
+    assert "1 of 1 case cannot be replayed" in said.out
     assert "cases/bad/case.yaml" in said.err

@@ -10,7 +10,14 @@ from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import ToolRun
 from tests.interchange.neutral import ASKED, LOOK_UP, ORDER, PAY, REFUND, SYSTEM, refund_facts
 
-HERE = Path(__file__).parent / "traces" / "logs"
+HERE = Path(__file__).parent / "traces"
+INSPECT_JSON = "generated/inspect-ai/2026-11-20T13-38-07-00-00_refund_7QdpHPghAbWBgMuk5biypy.json"
+INSPECT_EVAL = "generated/inspect-ai/2026-11-20T13-39-35-00-00_refund_8JVSA7n8EzNvfUwpa3jCpz.eval"
+OURS = (
+    *("generated/vcrpy/*", "generated/har/*", "generated/openai/*", "generated/anthropic/*", "generated/inspect-ai/*"),
+    *("generated/openai-agents/*_list.json", "generated/openai-agents/raw_*", "generated/promptlayer/track_*"),
+    *("generated/_synthesised/[bhv]*", "public/cagent/*", "public/claude-code/*", "public/waza/*"),
+)
 
 
 def read(name):
@@ -22,7 +29,7 @@ def unsaid(*names):
     return {name: () if name == "tags" else "" for name in names}
 
 
-ROOTLESS = unsaid("name", "user", "session", "tenant", "tags")
+ROOTLESS = unsaid("name", "status", "user", "session", "tenant", "tags")
 NO_ERROR_BIT = {"faults": [None, None]}
 RESPONSES = {"knobs": [{"temperature": 0.2}] * 3, "finish": ["completed"] * 3, "fingerprints": {""}}
 TOLD = "RefundError: amount 45990 exceeds order total 4599 for A-1001"
@@ -80,35 +87,45 @@ INSPECT = {
 }
 
 REFUNDS = [
-    ("vcrpy/openai_refund.yaml", "vcrpy", "bytes", ROOTLESS | NO_ERROR_BIT),
-    ("vcrpy/openai_refund.json", "vcrpy", "bytes", ROOTLESS | NO_ERROR_BIT),
-    ("openai/chat_completions_log.jsonl", "openai-chat-log", "body-json", ROOTLESS | NO_ERROR_BIT),
-    ("openai/responses_log.jsonl", "openai-responses-log", "body-json", ROOTLESS | NO_ERROR_BIT | RESPONSES),
-    ("anthropic/messages_log.jsonl", "anthropic-log", "body-json", ROOTLESS | ANTHROPIC | {"user": "u-7"}),
+    ("generated/vcrpy/openai_refund.yaml", "vcrpy", "bytes", ROOTLESS | NO_ERROR_BIT),
+    ("generated/vcrpy/openai_refund.json", "vcrpy", "bytes", ROOTLESS | NO_ERROR_BIT),
+    ("generated/openai/chat_completions_log.jsonl", "openai-chat-log", "body-json", ROOTLESS | NO_ERROR_BIT),
+    ("generated/openai/responses_log.jsonl", "openai-responses-log", "body-json", ROOTLESS | NO_ERROR_BIT | RESPONSES),
+    ("generated/anthropic/messages_log.jsonl", "anthropic-log", "body-json", ROOTLESS | ANTHROPIC | {"user": "u-7"}),
     (
-        "gateways/bedrock_converse_invocation_log.jsonl",
+        "generated/_synthesised/bedrock_converse_invocation_log.jsonl",
         "bedrock-invocation-log",
         "body-json",
-        unsaid("name", "tenant", "tags") | ANTHROPIC | BEDROCK,
+        unsaid("name", "status", "tenant", "tags") | ANTHROPIC | BEDROCK,
     ),
-    ("gateways/helicone_export.jsonl", "helicone", "body-json", {"name": "refund", "tags": ()} | NO_ERROR_BIT),
     (
-        "gateways/vertex_request_response_bq_rows.jsonl",
+        "generated/_synthesised/helicone_export.jsonl",
+        "helicone",
+        "body-json",
+        {"name": "refund", "status": "", "tags": ()} | NO_ERROR_BIT,
+    ),
+    (
+        "generated/_synthesised/vertex_request_response_bq_rows.jsonl",
         "vertex-request-response",
         "body-json",
-        unsaid("name", "session", "tenant", "tags") | GEMINI | NO_ERROR_BIT,
+        unsaid("name", "status", "session", "tenant", "tags") | GEMINI | NO_ERROR_BIT,
     ),
-    ("gateways/track_request_bodies.jsonl", "promptlayer", "body-json", ROOTLESS | NO_ERROR_BIT | {"tags": ("prod",)}),
-    ("inspect/refund.json", "inspect", "body-json", ROOTLESS | INSPECT | {"user": "u-7"}),
-    ("inspect/refund.eval", "inspect", "body-json", ROOTLESS | INSPECT | {"user": "u-7"}),
     (
-        "openai-agents/chatmodel_to_input_list.json",
+        "generated/promptlayer/track_request_bodies.jsonl",
+        "promptlayer",
+        "body-json",
+        ROOTLESS | NO_ERROR_BIT | {"tags": ("prod",)},
+    ),
+    (INSPECT_JSON, "inspect", "body-json", ROOTLESS | INSPECT | {"user": "u-7", "status": "ok"}),
+    (INSPECT_EVAL, "inspect", "body-json", ROOTLESS | INSPECT | {"user": "u-7", "status": "ok"}),
+    (
+        "generated/openai-agents/chatmodel_to_input_list.json",
         "openai-items",
         "semantic",
         ROOTLESS | ITEMS | NO_ERROR_BIT,
     ),
     (
-        "openai-agents/run_items_to_input_list.json",
+        "generated/openai-agents/run_items_to_input_list.json",
         "openai-items",
         "semantic",
         ROOTLESS | ITEMS | NO_ERROR_BIT | {"model": {""}, "response_ids": False},
@@ -126,7 +143,7 @@ def test_the_refund_is_the_same_run_everywhere_but_for_what_a_source_loses(name,
 
 
 def test_a_har_of_four_runs_is_split_by_what_each_request_says_again():
-    chat, streamed, responses, messages = read("har/mitmproxy_openai_anthropic.har")
+    chat, streamed, responses, messages = read("generated/har/mitmproxy_openai_anthropic.har")
 
     assert refund_facts(chat) == REFUND | ROOTLESS | NO_ERROR_BIT
     assert refund_facts(responses) == REFUND | ROOTLESS | NO_ERROR_BIT | RESPONSES
@@ -141,7 +158,7 @@ def test_a_har_of_four_runs_is_split_by_what_each_request_says_again():
 
 
 def test_a_stream_in_yaml_is_joined():
-    (trace,) = read("vcrpy/openai_stream.yaml")
+    (trace,) = read("generated/vcrpy/openai_stream.yaml")
 
     (call, run) = trace.steps
     assert (call.stream, call.finish_reasons, call.usage["input_tokens"]) == (True, ("tool_calls",), 120)
@@ -152,7 +169,7 @@ def test_a_stream_in_yaml_is_joined():
 
 @pytest.mark.parametrize("provider", ["OpenAI", "Anthropic", "Gemini"])
 def test_go_records_three_providers_as_streams(provider):
-    (trace,) = read(f"go-vcr/TestExec_{provider}_ToolCall.yaml")
+    (trace,) = read(f"public/cagent/TestExec_{provider}_ToolCall.yaml")
 
     assert (trace.source.format, trace.source.version, trace.source.fidelity) == ("go-vcr", "2", "body-json")
     assert [call.provider for call in trace.model_calls] == [
@@ -165,7 +182,7 @@ def test_go_records_three_providers_as_streams(provider):
 
 
 def test_a_session_of_claude_code():
-    (trace,) = read("claude-code/representative_messages.jsonl")
+    (trace,) = read("public/claude-code/representative_messages.jsonl")
 
     assert len(trace.model_calls) == 5
     assert [(run.name, run.executed, run.fault) for run in trace.tool_runs] == [
@@ -179,7 +196,7 @@ def test_a_session_of_claude_code():
 
 
 def test_a_session_that_uses_one_tool_three_times():
-    (trace,) = read("claude-code/todowrite_examples.jsonl")
+    (trace,) = read("public/claude-code/todowrite_examples.jsonl")
 
     assert len(trace.model_calls) == 6
     assert [run.name for run in trace.tool_runs] == ["TodoWrite"] * 3
@@ -187,7 +204,7 @@ def test_a_session_that_uses_one_tool_three_times():
 
 
 def test_a_session_without_ids_of_parents_and_replies():
-    (trace,) = read("claude-code/simonw_sample_session.jsonl")
+    (trace,) = read("public/claude-code/simonw_sample_session.jsonl")
 
     assert len(trace.model_calls) == 3
     assert [(run.name, run.seen) for run in trace.tool_runs] == [
@@ -198,7 +215,7 @@ def test_a_session_without_ids_of_parents_and_replies():
 
 
 def test_a_session_of_rubbish_keeps_what_is_none_and_counts_the_rest():
-    first, other = read("claude-code/edge_cases.jsonl")
+    first, other = read("public/claude-code/edge_cases.jsonl")
 
     assert len(first.model_calls) + len(other.model_calls) == 4
     assert [run.name for run in (*first.tool_runs, *other.tool_runs)] == ["FailingTool", "MultiEdit", "TodoWrite"]
@@ -208,7 +225,7 @@ def test_a_session_of_rubbish_keeps_what_is_none_and_counts_the_rest():
 
 
 def test_results_of_waza_are_tool_level_runs_with_their_grades():
-    runs = read("waza/azure-deploy-gpt4o.json")
+    runs = read("public/waza/azure-deploy-gpt4o.json")
 
     assert len({run.name for run in runs}) == 6
     assert {run.name for run in runs if run.grades["status"] == "failed"} == {"deploy-cosmos-private"}
@@ -222,7 +239,7 @@ def test_results_of_waza_are_tool_level_runs_with_their_grades():
 
 
 def test_results_of_waza_without_transcripts_say_what_they_do_not_tell():
-    runs = read("waza/trigger-accuracy-claude.json")
+    runs = read("public/waza/trigger-accuracy-claude.json")
 
     assert len({run.name for run in runs}) == 8
     assert {run.name for run in runs if run.status != "ok"} == {"trigger-edge-cloud-host", "trigger-edge-migrate"}
@@ -230,7 +247,7 @@ def test_results_of_waza_without_transcripts_say_what_they_do_not_tell():
 
 
 def test_events_of_copilot():
-    (trace,) = read("waza/copilot_events_using_skill.json")
+    (trace,) = read("public/waza/copilot_events_using_skill.json")
 
     assert [(run.name, run.executed) for run in trace.tool_runs] == [("report_intent", True), ("skill", True)]
     assert trace.tool_runs[0].seen == "Intent logged"
@@ -238,7 +255,7 @@ def test_events_of_copilot():
 
 
 def test_items_that_end_before_the_last_reply_keep_the_last_result():
-    (trace,) = read("openai/response_input_items.json")
+    (trace,) = read("generated/openai/response_input_items.json")
 
     assert [run.seen for run in trace.tool_runs] == [ORDER, REFUND["seen"][1]]
     assert (len(trace.model_calls), trace.output, trace.missing) == (2, None, ())
@@ -248,8 +265,8 @@ def test_items_that_end_before_the_last_reply_keep_the_last_result():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("openai/stored_completions_list.shape.json", r"GET /v1/chat/completions/\{id\}/messages"),
-        ("openai-agents/raw_response0_output.json", r"to_input_list\(\)"),
+        ("generated/openai/stored_completions_list.shape.json", r"GET /v1/chat/completions/\{id\}/messages"),
+        ("generated/openai-agents/raw_response0_output.json", r"to_input_list\(\)"),
     ],
 )
 def test_replies_alone_are_refused_with_what_brings_the_rest(name, said):
@@ -284,7 +301,7 @@ def test_shuffled_lines_are_put_in_the_order_of_their_times(name):
 
 
 @pytest.mark.parametrize(
-    "name", sorted(str(file.relative_to(HERE)) for file in HERE.rglob("*.*") if file.suffix != ".md")
+    "name", sorted(file.relative_to(HERE).as_posix() for pattern in OURS for file in HERE.glob(pattern))
 )
 def test_no_credential_of_a_recording_reaches_a_trace(name):
     try:

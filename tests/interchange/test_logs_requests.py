@@ -8,7 +8,7 @@ import pytest
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
 
-HERE = Path(__file__).parent / "traces" / "logs"
+HERE = Path(__file__).parent / "traces"
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "Where is A-1?"}]}
 REPLY = {
     "id": "chatcmpl-1",
@@ -186,7 +186,7 @@ def test_the_dialect_is_seen_from_the_bodies(request_, reply, dialect, form):
     assert (trace.model_calls[0].dialect, trace.output, trace.source.format) == (dialect, "yes", form)
 
 
-BEDROCK = rows_of("gateways/bedrock_converse_invocation_log.jsonl")
+BEDROCK = rows_of("generated/_synthesised/bedrock_converse_invocation_log.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_bedrock_without_bodies_names_the_setting():
 
 
 def test_vertex_turns_that_were_not_sampled_leave_a_gap():
-    first, _, last = rows_of("gateways/vertex_request_response_bq_rows.jsonl")
+    first, _, last = rows_of("generated/_synthesised/vertex_request_response_bq_rows.jsonl")
 
     (trace,) = read(first, last)
 
@@ -298,21 +298,21 @@ def test_vertex_turns_that_were_not_sampled_leave_a_gap():
 
 
 def test_vertex_without_the_whole_request_names_the_table():
-    (row, *_) = rows_of("gateways/vertex_request_response_bq_rows.jsonl")
+    (row, *_) = rows_of("generated/_synthesised/vertex_request_response_bq_rows.jsonl")
 
     with pytest.raises(TraceIncomplete, match="schema v2"):
         read(row | {"full_request": None})
 
 
 def test_helicone_without_bodies_names_the_flag():
-    (row, *_) = rows_of("gateways/helicone_export.jsonl")
+    (row, *_) = rows_of("generated/_synthesised/helicone_export.jsonl")
 
     with pytest.raises(TraceIncomplete, match="--include-body"):
         read(row | {"request_body": None, "signed_body_url": "https://bodies.example/1"})
 
 
 def test_helicone_groups_by_session_and_path():
-    rows = rows_of("gateways/helicone_export.jsonl")
+    rows = rows_of("generated/_synthesised/helicone_export.jsonl")
     other = {**rows[0], "request_properties": {"Helicone-Session-Id": "conv-43"}}
 
     runs = read(*rows, other)
@@ -321,15 +321,15 @@ def test_helicone_groups_by_session_and_path():
 
 
 def test_the_key_of_promptlayer_ends_with_the_file():
-    (trace,) = read(*rows_of("gateways/track_request_bodies.jsonl"))
+    (trace,) = read(*rows_of("generated/promptlayer/track_request_bodies.jsonl"))
 
     assert "pl_stub" not in repr(trace)
     assert "pl_stub" not in repr([(call.request.body.data, call.response.body.data) for call in trace.model_calls])
 
 
 def test_stored_completions_with_their_messages_are_whole():
-    listed = json.loads((HERE / "openai/stored_completions_list.shape.json").read_text("utf-8"))
-    pairs = rows_of("openai/chat_completions_log.jsonl")
+    listed = json.loads((HERE / "generated/openai/stored_completions_list.shape.json").read_text("utf-8"))
+    pairs = rows_of("generated/openai/chat_completions_log.jsonl")
     for completion, pair in zip(listed["data"], pairs, strict=True):
         completion["messages"] = {"object": "list", "data": pair["request"]["messages"]}
 
@@ -340,8 +340,8 @@ def test_stored_completions_with_their_messages_are_whole():
 
 
 def test_a_response_and_its_items_are_read_together_whichever_comes_first():
-    told = rows_of("openai/responses_log.jsonl")[-1]["response"]
-    items = (HERE / "openai/response_input_items.json").read_bytes()
+    told = rows_of("generated/openai/responses_log.jsonl")[-1]["response"]
+    items = (HERE / "generated/openai/response_input_items.json").read_bytes()
     files = [("items.json", items), ("response.json", json.dumps(told).encode())]
 
     (trace,) = traces(files)
@@ -355,7 +355,7 @@ def test_a_response_and_its_items_are_read_together_whichever_comes_first():
 
 
 def test_items_listed_newest_first_are_turned():
-    items = json.loads((HERE / "openai/response_input_items.json").read_text("utf-8"))["data"]
+    items = json.loads((HERE / "generated/openai/response_input_items.json").read_text("utf-8"))["data"]
 
     forward, backward = (traces([("i.json", json.dumps(one).encode())])[0] for one in (items, items[::-1]))
 
@@ -363,7 +363,7 @@ def test_items_listed_newest_first_are_turned():
 
 
 def test_the_table_of_a_session_is_its_items():
-    items = json.loads((HERE / "openai-agents/run_items_to_input_list.json").read_text("utf-8"))
+    items = json.loads((HERE / "generated/openai-agents/run_items_to_input_list.json").read_text("utf-8"))
     rows = [{"id": n, "session_id": "conv-42", "message_data": json.dumps(item)} for n, item in enumerate(items)]
 
     (trace,) = read(*rows)

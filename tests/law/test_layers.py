@@ -64,6 +64,8 @@ WRITERS: dict[str, tuple[set[str], str]] = {
     "demo.shop.shop": ({"LEDGER.open"}, "the refund tool writes the ledger that the demo shows to be untouched"),
     "demo.walk": ({"write_text", "mkdir", "unlink"}, "the demo's folder, laid out for the reader to go on by hand"),
     "interchange.opening": ({"import zipfile"}, "reads an archive that it holds in memory"),
+    "interchange.archives": ({"import zipfile"}, "makes an archive in memory"),
+    "workflow.bundling": ({"import zipfile"}, "reads the archive of a bundle that it holds in memory"),
     "cli": ({"os.open", "os.O_WRONLY"}, "the null device, where nobody reads on"),
     "cli.exploring": ({"tempfile.TemporaryDirectory"}, "what it asks of a pytest of its own, and what that tells"),
     "cli.leftovers": ({"tempfile.TemporaryDirectory"}, "what a pytest of its own tells"),

@@ -98,8 +98,9 @@ def _row(row: JsonObject) -> Row:
     error = string(row.get("errorCode"))
     reply = None if error else told.get("outputBodyJson")
     body = obj(obj(row.get("input"))["inputBodyJson"])
+    path = f"model/{quote(model, safe=':', errors='replace')}/{verb}"
     call = wire.json_call(
-        f"https://bedrock-runtime.{_host(region)}.amazonaws.com/model/{quote(model, safe=':')}/{verb}",
+        f"https://bedrock-runtime.{_host(region)}.amazonaws.com/{path}",
         rest(body, "modelId"),
         _whole(reply, verb) if reply else None,
         started=moment(row.get("timestamp")),

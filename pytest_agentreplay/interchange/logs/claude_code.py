@@ -36,7 +36,7 @@ def _rows(opened: Opened) -> list[Json]:
 
 
 def _is_row(row: JsonObject) -> bool:
-    return row.get("type") in _SIDES and isinstance(row.get("message"), dict)
+    return string(row.get("type")) in _SIDES and isinstance(row.get("message"), dict)
 
 
 def _fits(opened: Opened) -> bool:
@@ -49,7 +49,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     del beside
     given = _rows(opened)
     rows = [row for row in objects(given) if _is_row(row)]
-    about = [row for row in objects(given) if row.get("type") in _OTHERS]
+    about = [row for row in objects(given) if string(row.get("type")) in _OTHERS]
     junk = opened.junk + len(given) - len(rows) - len(about)
     sessions: dict[str, list[JsonObject]] = {}
     known = next((string(row.get("sessionId")) for row in rows if row.get("sessionId")), "")

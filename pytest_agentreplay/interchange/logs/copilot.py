@@ -26,7 +26,9 @@ _LOSSES = ("neither instructions, tools nor parameters of the requests", "no usa
 
 
 def _fits(opened: Opened) -> bool:
-    return any(row.get("type") in _SIGNS and isinstance(row.get("data"), dict) for row in tables.rows(opened)[:50])
+    return any(
+        string(row.get("type")) in _SIGNS and isinstance(row.get("data"), dict) for row in tables.rows(opened)[:50]
+    )
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:

@@ -77,7 +77,7 @@ def _reply(told: JsonObject) -> tuple[HttpReply | Failure | None, bool]:
         return (Failure("builtins.ConnectionError", error) if error else None), True
     text = content.get("text")
     if not isinstance(text, str):
-        if content.get("size") not in {0, None} or status < 400:
+        if content.get("size") not in (0, None) or status < 400:
             return None, True
         text = ""
     data, exact = text.encode("utf-8", "replace"), True

@@ -32,7 +32,11 @@ _ABOUT = ("run_id", "id", "status", "events", "name", "user_id", "session_id", "
 
 def _is_run(row: JsonObject) -> bool:
     events = objects(row.get("events"))
-    return bool(events) and ("run_id" in row or "status" in row) and any(one.get("type") in _KNOWN for one in events)
+    return (
+        bool(events)
+        and ("run_id" in row or "status" in row)
+        and any(string(one.get("type")) in _KNOWN for one in events)
+    )
 
 
 def _fits(opened: Opened) -> bool:
@@ -49,7 +53,7 @@ def _trace(opened: Opened, row: JsonObject) -> Trace:
     errors = [one.get("error", rest(one, "type")) for one in events if one.get("type") == "error"]
     errors += [row["error"]] if row.get("error") else []
     broke = fault(errors[-1]) if errors else None
-    outputs = [_content(one) for one in events if one.get("type") in _OUTPUTS]
+    outputs = [_content(one) for one in events if string(one.get("type")) in _OUTPUTS]
     times = [at for one in events if (at := moment(one.get("timestamp"))) is not None]
     return whole(
         Trace(
@@ -64,7 +68,7 @@ def _trace(opened: Opened, row: JsonObject) -> Trace:
             tenant=known(row, "tenant_id"),
             tags=tables.texts(row.get("tags")),
             metadata=rest(row, *_ABOUT),
-            input=_input([_content(one) for one in events if one.get("type") in _INPUTS]),
+            input=_input([_content(one) for one in events if string(one.get("type")) in _INPUTS]),
             output=outputs[-1] if outputs else None,
             fault=broke,
             limits=stopped_by(broke),

@@ -100,7 +100,7 @@ def _go(one: JsonObject) -> Recorded:
 
 def _as_long(side: JsonObject, data: bytes) -> bool:
     length = side.get("content_length")
-    return length is None or length in {-1, len(data)}
+    return length in (None, -1, len(data))
 
 
 def _pairs(side: JsonObject) -> Headers:

@@ -29,7 +29,7 @@ def _of_reply(reply: Json) -> str:
         return "openai_chat"
     if kind == "response" or string(told.get("type")).startswith("response."):
         return "openai_responses"
-    if told.get("type") in _MESSAGES and ("content" in told or "message" in told):
+    if string(told.get("type")) in _MESSAGES and ("content" in told or "message" in told):
         return "anthropic"
     if isinstance(told.get("candidates"), list):
         return "gemini"

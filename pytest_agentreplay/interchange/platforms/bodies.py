@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
 from pytest_agentreplay.interchange import wire
-from pytest_agentreplay.interchange.platforms import gemini_objects, langchain
+from pytest_agentreplay.interchange.platforms import ai_sdk, gemini_objects, langchain
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -74,6 +74,7 @@ def _of_model(name: str) -> str:
 
 def message(told: Json) -> JsonObject | None:
     """The assistant's message in an output that is no reply of an API: a message, a list of them, a text."""
+    told = ai_sdk.reply(told)
     if isinstance(told, str):
         return _assistant([{"type": "text", "content": told}] if told else [], "")
     if isinstance(told, list):
@@ -106,7 +107,7 @@ def messages_of(given: Json) -> list[Json]:
     items = arr(given)
     if items and all(isinstance(one, list) for one in items) and not langchain.pair(items[0]):
         items = arr(items[0])
-    return [langchain.message(one) for one in items]
+    return [langchain.message(one) for item in items for one in ai_sdk.messages(item)]
 
 
 def _assistant(parts: list[Json], end: str) -> JsonObject:

@@ -121,7 +121,7 @@ def _trace(known: str, rows: list[JsonObject], file: str) -> Trace:
         grades={name: value for name, value in obj(root.get("scores")).items() if value is not None},
         losses=_LOST,
     )
-    return run(trace, [_span(row) for row in rows], hint=_HINT)
+    return run(trace, [_span(row) for row in rows], hint=_HINT, root=string(root.get("span_id")))
 
 
 def _version(root: JsonObject) -> str:

@@ -55,8 +55,9 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str, *, 
     root = next((one for one in found if string(one.get("parentObservationId")) not in ids), {})
     noted = about(*map(_noted, (told, *found)))
     failed = faults.fault(root.get("statusMessage")) if root.get("level") == "ERROR" else None
-    given = langfuse_rows.twice(told, "input", as_is=as_is)
-    answer = langfuse_rows.twice(told, "output", as_is=as_is)
+    ends = [langfuse_rows.value(root, side, as_is=as_is) for side in ("input", "output")]
+    own = [langfuse_rows.twice(told, side, as_is=as_is) for side in ("input", "output")]
+    taken = all(one is None or one == end for one, end in zip(own, ends, strict=True))
     names = dict.fromkeys(name for one in found for name in langfuse_observations.invented(one))
     trace = Trace(
         source=Source(format="langfuse", version=_version(root), file=file, id=known),
@@ -70,13 +71,14 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str, *, 
         tags=tuple(tag for tag in arr(told.get("tags")) if isinstance(tag, str)),
         metadata=noted.metadata
         | {name: told[name] for name in ("release", "version", "environment") if told.get(name)},
-        input=finals.given(given if given is not None else langfuse_rows.value(root, "input", as_is=as_is)),
-        output=finals.final(answer if answer is not None else langfuse_rows.value(root, "output", as_is=as_is)),
+        input=finals.given(ends[0] if own[0] is None else own[0]),
+        output=finals.final(ends[1] if own[1] is None else own[1]),
         fault=failed,
         grades=langfuse_rows.scores(told),
         losses=(_LOST, *([_INVENTED.format(names=", ".join(names))] if names else [])),
     )
-    return run(trace, [langfuse_observations.span(one, as_is=as_is) for one in found], hint=_HINT)
+    spans = [langfuse_observations.span(one, as_is=as_is) for one in found]
+    return run(trace, spans, hint=_HINT, root=string(root.get("id")) if taken else "")
 
 
 def _noted(told: JsonObject) -> JsonObject:

@@ -86,6 +86,8 @@ def _kind(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool)
     kind, name = string(told.get("type")), string(told.get("name"))
     bare = OtelSpan(id="", attributes=held)
     own = openinference.kind(bare) or conventions.kind(bare)
+    if "(merged" in name or "(merged" in string(held.get("gen_ai.tool.name")):
+        return "other"  # the ADK tells the results of parallel calls once more
     if own in {"tool", "model"}:
         return own
     if "gcp.vertex.agent.llm_request" in held or (name in _MODEL_NAMES and kind != "GENERATION"):

@@ -58,7 +58,11 @@ def read(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObj
 
 
 def _is_observation(told: JsonObject) -> bool:
-    return told.get("type") in _TYPES and string(told.get("id")) != "" and ("traceId" in told or "startTime" in told)
+    return (
+        string(told.get("type")) in _TYPES
+        and string(told.get("id")) != ""
+        and ("traceId" in told or "startTime" in told)
+    )
 
 
 def _keep_event(event: JsonObject, traces: dict[str, JsonObject], observations: dict[str, JsonObject]) -> None:

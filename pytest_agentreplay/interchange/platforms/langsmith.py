@@ -77,7 +77,8 @@ def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
         grades=obj(root.get("feedback_stats")),
         losses=_losses(runs),
     )
-    return run(trace, [_span(one) for one in runs], hint=_ELSEWHERE if elsewhere else _HIDDEN)
+    hint = _ELSEWHERE if elsewhere else _HIDDEN
+    return run(trace, [_span(one) for one in runs], hint=hint, root=string(root.get("id")))
 
 
 def _losses(runs: list[JsonObject]) -> tuple[str, ...]:

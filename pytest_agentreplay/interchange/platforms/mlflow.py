@@ -98,7 +98,8 @@ def _trace(known: str, info: JsonObject, spans: list[JsonObject], file: str) -> 
         grades=_grades(info),
         losses=(_LOST,),
     )
-    return run(trace, [_span(one) for one in spans], hint=_HINT)
+    made = [_span(one) for one in spans]
+    return run(trace, made, hint=_HINT, root=_id(root))
 
 
 def _status(info: JsonObject) -> Literal["ok", "error", ""]:
@@ -126,6 +127,10 @@ def _attributes(span: JsonObject) -> JsonObject:
     return {name: parsed(value) for name, value in obj(span.get("attributes")).items()}
 
 
+def _id(span: JsonObject) -> str:
+    return string(span.get("span_id")) or string(obj(span.get("context")).get("span_id"))
+
+
 def _parent(span: JsonObject) -> str:
     return string(span.get("parent_span_id")) or string(span.get("parent_id"))
 
@@ -137,14 +142,13 @@ def _time(span: JsonObject, which: str) -> int | None:
 def _span(told: JsonObject) -> Span:
     attributes = _attributes(told)
     kind = string(attributes.get("mlflow.spanType")) or string(told.get("span_type"))
-    context = obj(told.get("context"))
     step: ModelCall | ToolRun | None = None
     if kind in _MODELS:
         step = _model_call(told, attributes)
     elif kind == "TOOL":
         step = _tool_run(told, attributes)
     return Span(
-        id=string(told.get("span_id")) or string(context.get("span_id")),
+        id=_id(told),
         parent=_parent(told),
         agent=string(told.get("name")) if kind == "AGENT" else "",
         started=_time(told, "start"),

@@ -55,7 +55,9 @@ def _fits(opened: Opened) -> bool:
 
 
 def _is_span(told: JsonObject) -> bool:
-    return told.get("type") in _KINDS and "trace_id" in told and ("start_time" in told or "project_name" in told)
+    return (
+        string(told.get("type")) in _KINDS and "trace_id" in told and ("start_time" in told or "project_name" in told)
+    )
 
 
 def _rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObject]]:

@@ -36,13 +36,16 @@ class Span:
     tool: ToolRun | None = None
 
 
-def run(trace: Trace, spans: Sequence[Span], *, hint: str, untold: bool = False) -> Trace:
+def run(trace: Trace, spans: Sequence[Span], *, hint: str, untold: bool = False, root: str = "") -> Trace:
     """The trace with the steps that `spans` tell.
 
-    Where they tell nothing, or too little (`untold`), `hint` names the setting that was off.
+    Where they tell nothing, or too little (`untold`), `hint` names the setting that was off. `root` is the id of the
+    span whose input and output the trace has: those of a model call are not those of the run.
     """
     spans = _recognised(spans)
     known = {span.id: span for span in spans if span.id}
+    if root in known and known[root].step is not None:
+        trace = replace(trace, input=None, output=None)
     steps = [_placed(span, known) for span in _ordered(_once(spans, known))]
     if untold or not any(_tells(step) for step in steps):
         what = "no model call tells what was asked and answered" if steps else "there is no call of a model or a tool"
@@ -93,13 +96,13 @@ def _tells(step: Step) -> bool:
 
 
 def _once(spans: Iterable[Span], known: dict[str, Span]) -> list[Span]:
-    """The spans that are steps, each once: of a model call that was traced at several depths the deepest is it."""
+    """The spans that are steps, each once: of a model call traced at several depths the deepest that tells anything."""
     steps = [span for span in spans if span.step is not None]
     wrappers: set[str] = set()
     for span in steps:
         for above in _above(span, known):
-            if isinstance(span.step, ModelCall) and isinstance(above.step, ModelCall) and _tells(span.step):
-                wrappers.add(above.id)
+            if isinstance(span.step, ModelCall) and isinstance(above.step, ModelCall):
+                wrappers.add(above.id if _tells(span.step) or not _tells(above.step) else span.id)
             elif isinstance(span.step, ToolRun) and isinstance(above.step, ToolRun) and _same(span.step, above.step):
                 wrappers.add(span.id)
     return [span for span in steps if span.id not in wrappers]

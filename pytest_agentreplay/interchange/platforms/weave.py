@@ -93,7 +93,7 @@ def _trace(known: str, calls: list[JsonObject], file: str) -> Trace:
         fault=failed,
         losses=_LOST,
     )
-    return run(trace, [_span(call) for call in calls], hint=_HINT)
+    return run(trace, [_span(call) for call in calls], hint=_HINT, root=string(root.get("id")))
 
 
 def _weave(call: JsonObject) -> JsonObject:

@@ -74,7 +74,7 @@ def _call(call: JsonObject) -> JsonObject:
 
 
 def _part(role: str, part: JsonObject) -> JsonObject:
-    kind = part.get("type")
+    kind = string(part.get("type"))
     if kind == "tool_call_response" or (kind == "text" and role == "tool"):
         given = next((part[name] for name in ("response", "result", "content") if part.get(name) is not None), None)
         named = {"name": part["name"]} if string(part.get("name")) else {}

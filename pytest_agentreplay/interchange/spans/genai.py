@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, counts, string, unique
+from pytest_agentreplay.dialects.loose import arr, counts, obj, string, unique
 from pytest_agentreplay.interchange.spans import content
 from pytest_agentreplay.interchange.spans.dotted import at, text, tree, under
 from pytest_agentreplay.interchange.spans.family import Family, placed
-from pytest_agentreplay.interchange.spans.providers import dialect, finish_reason, number, parameters
+from pytest_agentreplay.interchange.spans.providers import dialect, finish_reason, named, number, parameters
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ _MODEL = {"chat", "generate_content", "text_completion", "completion"}
 _AGENT = {"invoke_agent", "invoke_workflow", "create_agent"}
 _PROVIDER = ("gen_ai.provider.name", "gen_ai.system")
 _NO_PARAMETER = {"model", "stream", "is_stream"}
+_FINGERPRINT = (
+    *("openai.response.system_fingerprint", "gen_ai.openai.response.system_fingerprint"),
+    *("gen_ai.openai.system_fingerprint", "gen_ai.response.system_fingerprint"),
+)
 _USAGE = {
     "input_tokens": ("input_tokens", "prompt_tokens"),
     "output_tokens": ("output_tokens", "completion_tokens"),
@@ -58,7 +62,7 @@ def kind(span: Span) -> Kind:
 def model_call(span: Span) -> ModelCall:
     """A model call; its messages are empty where capturing them was off."""
     held = span.attributes
-    provider = text(held, *_PROVIDER)
+    provider = named(text(held, *_PROVIDER))
     spoken = dialect(provider, text(held, "openai.api.type", "gen_ai.openai.api.type"))
     told = _whole(tree(held, "gen_ai.output.messages", "gen_ai.completion"))
     reasons = _finish_reasons(held, told, spoken)
@@ -76,7 +80,7 @@ def model_call(span: Span) -> ModelCall:
         reply=content.reply(told, next(iter(reasons), "")),
         response_model=text(held, "gen_ai.response.model"),
         response_id=text(held, "gen_ai.response.id"),
-        fingerprint=text(held, "openai.response.system_fingerprint", "gen_ai.openai.response.system_fingerprint"),
+        fingerprint=text(held, *_FINGERPRINT),
         finish_reasons=reasons,
         usage=_usage(held),
         stream=str(at(held, "gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming")).lower() == "true",
@@ -86,7 +90,8 @@ def model_call(span: Span) -> ModelCall:
 
 def tools(found: Json) -> tuple[JsonObject, ...]:
     """Tool definitions, a list or each in a text of its own."""
-    return genai.tools([genai.parsed(one) for one in arr(found)])
+    read = [obj(genai.parsed(one)) for one in arr(found)]
+    return genai.tools([{name: genai.parsed(value) for name, value in one.items()} for one in read])
 
 
 def tool_run(span: Span) -> ToolRun:

@@ -59,8 +59,8 @@ def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]
     """The runs in spans that stand by themselves, pages or not."""
     files = (opened, *beside)
     held = [one for file in files for one in (*_paged(file), *_rows(file))]
-    spans = [otlp.span(one) if _is_otlp(one) else span(one) for one in held if "data" not in one]
-    return runs(spans, (), called=name, file=opened.file)
+    spans = [otlp.span(one) if _is_otlp(one) else span(one) for one in held if "data" not in one and not _is_log(one)]
+    return runs(spans, map(_log, filter(_is_log, held)), called=name, file=opened.file)
 
 
 def refuse_traces(opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
@@ -95,6 +95,23 @@ def span(row: JsonObject) -> Span:
 def _event(one: JsonObject) -> Event:
     at = nanoseconds(one.get("timestamp"))
     return Event(name=string(one.get("name")), attributes=obj(one.get("attributes")), at=at)
+
+
+def _is_log(one: JsonObject) -> bool:
+    """Whether it is a log record as the console exporter of these prints it."""
+    return "severity_number" in one and "body" in one
+
+
+def _log(one: JsonObject) -> Event:
+    attributes = obj(one.get("attributes"))
+    return Event(
+        name=string(one.get("event_name")) or string(attributes.get("event.name")),
+        attributes=attributes,
+        body=one.get("body"),
+        at=nanoseconds(one.get("timestamp")) or nanoseconds(one.get("observed_timestamp")),
+        trace=otlp.identity(one.get("trace_id")),
+        span=otlp.identity(one.get("span_id")),
+    )
 
 
 def _rows(opened: Opened) -> list[JsonObject]:

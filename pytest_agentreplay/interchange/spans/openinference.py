@@ -15,7 +15,7 @@ from pytest_agentreplay.interchange.spans import content
 from pytest_agentreplay.interchange.spans.dotted import at, text, tree
 from pytest_agentreplay.interchange.spans.family import Family, placed
 from pytest_agentreplay.interchange.spans.genai import tools
-from pytest_agentreplay.interchange.spans.providers import dialect, parameters
+from pytest_agentreplay.interchange.spans.providers import dialect, named, parameters
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 from pytest_agentreplay.interchange.wire import json_call
 
@@ -55,6 +55,7 @@ def model_call(span: Span) -> ModelCall:
         response_model=whole.response_model or spread.response_model,
         usage=whole.usage or spread.usage,
         status=200 if whole.response else 0,
+        stream=whole.stream or spread.stream,
     )
 
 
@@ -91,14 +92,14 @@ def _value(held: JsonObject, which: str) -> Json:
 def _spread(span: Span) -> ModelCall:
     """The call by the attributes that stand apart."""
     held = span.attributes
-    provider = text(held, "llm.provider", "llm.system")
+    provider = named(text(held, "llm.provider", "llm.system"))
     spoken = dialect(provider)
     given = obj(tree(held, "llm.invocation_parameters"))
     reason = text(held, "llm.finish_reason")
     return ModelCall(
         provider=provider,
         dialect=spoken,
-        model=string(given.get("model")) or text(held, "llm.model_name"),
+        model=text(held, "llm.request.model_name") or string(given.get("model")) or text(held, "llm.model_name"),
         parameters=parameters(spoken, rest(given, "model", "messages", "tools", "stream")),
         messages=content.messages([_message(one) for one in _listed(held, "llm.input_messages", "message")]),
         tools=tools([one.get("json_schema") for one in _listed(held, "llm.tools", "tool")]),
@@ -132,7 +133,9 @@ def _message(one: JsonObject) -> JsonObject | None:
 
 def _block(block: JsonObject) -> Json:
     words = block.get("text")
-    return {"type": "text", "text": words} if isinstance(words, str) else block
+    if block.get("type") in {"tool_use", "tool_call"}:
+        return None  # it stands among the calls of the message, too
+    return {"type": "text", "text": words} if isinstance(words, str) else block or None
 
 
 def _spoken(body: Json, told: Json) -> str:

@@ -15,12 +15,27 @@ _GOOGLE = ("gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai", "gemini", "google", "ver
 _DIALECTS = {
     **dict.fromkeys(_LIKE_OPENAI, "openai_chat"),
     "anthropic": "anthropic",
-    **dict.fromkeys(("aws.bedrock", "aws_bedrock", "bedrock"), "bedrock"),
+    **dict.fromkeys(("aws.bedrock", "aws_bedrock", "bedrock", "aws"), "bedrock"),
     **dict.fromkeys(_GOOGLE, "gemini"),
     "ollama": "ollama_chat",
     "cohere": "cohere",
 }
+_NEW_NAMES = {
+    "az.ai.openai": "azure.ai.openai",
+    "az.ai.inference": "azure.ai.inference",
+    "aws_bedrock": "aws.bedrock",
+    "aws": "aws.bedrock",
+    "xai": "x_ai",
+    "mistralai": "mistral_ai",
+    "vertexai": "gcp.vertex_ai",
+}
 _OPENAI_NAMES = {"stop_sequences": "stop", "choice.count": "n"}
+
+
+def named(provider: str) -> str:
+    """A provider by its name in the conventions, however it was spelled."""
+    found = provider.lower()
+    return _NEW_NAMES.get(found, found if found in _DIALECTS else provider)
 
 
 def dialect(provider: str, api: str = "") -> str:

@@ -167,7 +167,9 @@ class _Tree:
             if name.startswith("gen_ai.") and content.cut_short(value)
         ]
         left = [f"{count} spans of the kind {kind} are left out" for kind, count in others.items() if kind]
-        return unique([*(loss for family in families for loss in family.losses), *left, *cut])
+        calls = any(isinstance(step, ModelCall) for step in self.steps)
+        alone = () if calls else ("no span of a model call is in the file, only tools",)
+        return unique([*alone, *(loss for family in families for loss in family.losses), *left, *cut])
 
 
 def _status(root: Span) -> Any:

@@ -1,0 +1,214 @@
+"""Langfuse: the frameworks behind it, the ways to get a trace, and how often a text is decoded."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.interchange.neutral import TRACES, imported
+
+from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.interchange.reading import traces
+
+AGENTS = "public/langfuse/openai-agents-2025-09-30.trace.json"
+ASKED = "What's the weather in Tokyo?"
+
+
+def held(file=AGENTS):
+    return json.loads((TRACES / file).read_text(encoding="utf-8"))
+
+
+def read(*rows):
+    (trace,) = traces([("trace.json", "\n".join(map(json.dumps, rows)).encode())])
+    return trace
+
+
+def observed(kind, name, given, told, *, at=0, attributes=None, **more):
+    return {
+        **{"id": f"{name}-{at}", "traceId": "t", "type": kind, "name": name, "input": given, "output": told},
+        **{"startTime": f"2026-01-01T00:00:0{at}Z", "endTime": f"2026-01-01T00:00:0{at}.5Z", "level": "DEFAULT"},
+        **{"metadata": {"attributes": attributes or {}}, **more},
+    }
+
+
+@pytest.mark.parametrize("shape", [
+    pytest.param(lambda whole: [{**whole["trace"], "observations": whole["observations"]}], id="trace of the API"),
+    pytest.param(lambda whole: [{"data": whole["observations"], "meta": {"page": 1}}], id="observations of the API"),
+    pytest.param(lambda whole: whole["observations"][::-1], id="a row each"),
+    pytest.param(lambda whole: [whole, whole], id="twice"),
+])  # fmt: skip
+def test_a_trace_got_in_any_way_is_the_same_run(shape):
+    known, found = imported(AGENTS)[0], read(*shape(held()))
+    assert found.steps == known.steps
+    assert (found.input, found.output, found.id) == (known.input, known.output, known.id)
+
+
+def test_a_trace_that_names_its_observations_alone_is_refused():
+    with pytest.raises(TraceIncomplete, match="/api/public/traces/ID"):
+        read({**held()["trace"], "observations": ["a", "b"]})
+
+
+def test_a_trace_without_input_and_output_is_refused():
+    bare = [{**one, "input": None, "output": None, "metadata": {}} for one in held()["observations"]]
+    with pytest.raises(TraceIncomplete, match="fields=core,basic,io"):
+        read({"trace": held()["trace"], "observations": bare})
+
+
+def test_what_a_user_wrote_is_never_decoded():
+    said = '{"order": "A-17"}'
+    chat = {"role": "assistant", "content": said}
+    for given, told in (([{"role": "user", "content": said}], chat), (said, said)):
+        plain = read({"trace": {"id": "t"}, "observations": [
+            observed("GENERATION", "chat", given, told), observed("SPAN", "root", {"a": 1}, said)
+        ]})  # fmt: skip
+        (call,) = plain.model_calls
+        assert call.messages[0]["parts"] == [{"type": "text", "content": said}]
+        assert call.reply["parts"] == [{"type": "text", "content": said}]
+    texts = read({"trace": {"id": "t", "input": json.dumps(json.dumps([{"role": "user", "content": said}]))}, "observations": [
+        observed("GENERATION", "chat", json.dumps([{"role": "user", "content": said}]), json.dumps(chat))
+    ]})  # fmt: skip
+    assert texts.model_calls[0].messages[0]["parts"] == [{"type": "text", "content": said}]
+    assert texts.input == said
+    assert texts.output == said
+
+
+def test_a_number_that_a_user_wrote_stays_a_text():
+    trace = read({"trace": {"id": "t", "input": '"42"', "output": "42"}, "observations": [
+        observed("GENERATION", "chat", "42", "42")
+    ]})  # fmt: skip
+    assert (trace.input, trace.output) == ("42", "42")
+    assert trace.model_calls[0].messages[0]["parts"] == [{"type": "text", "content": "42"}]
+
+
+TOOL = {"gen_ai.tool.name": "get_weather", "gen_ai.tool.call.id": "call_1"}
+CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-5", "gen_ai.provider.name": "openai"}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Tokyo"}'}}
+SCHEMA = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
+SUNNY = {"sky": "sunny"}
+PARTS = [
+    {"role": "user", "parts": [{"type": "text", "content": ASKED}]},
+    {"role": "assistant", "parts": [{"type": "tool_call", "id": "call_1", "name": "get_weather", "arguments": {"city": "Tokyo"}}]},
+    {"role": "tool", "parts": [{"type": "tool_call_response", "id": "call_1", "name": "get_weather", "result": SUNNY}]},
+    {"role": "assistant", "parts": [{"type": "text", "content": "Sunny."}]},
+]  # fmt: skip
+EVENTS = [
+    {"role": "user", "content": ASKED, "event.name": "gen_ai.user.message", "gen_ai.message.index": 0},
+    {"role": "assistant", "tool_calls": [CALL], "event.name": "gen_ai.assistant.message"},
+    {"role": "tool", "content": json.dumps(SUNNY), "id": "call_1", "name": "get_weather", "event.name": "gen_ai.tool.message"},
+]  # fmt: skip
+CONTENTS = [
+    {"role": "user", "parts": [{"text": ASKED}]},
+    {"role": "model", "parts": [{"function_call": {"name": "get_weather", "args": {"city": "Tokyo"}}}]},
+    {"role": "user", "parts": [{"function_response": {"name": "get_weather", "response": SUNNY}}]},
+    {"role": "model", "parts": [{"text": "Sunny."}]},
+]
+SDK = [
+    {"role": "user", "content": [{"type": "text", "text": ASKED}]},
+    {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "call_1", "toolName": "get_weather", "input": {"city": "Tokyo"}}]},
+    {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "call_1", "toolName": "get_weather", "output": {"type": "json", "value": SUNNY}}]},
+]  # fmt: skip
+LANGCHAIN = [
+    {"role": "user", "content": ASKED},
+    {"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": [CALL]}},
+    {"role": "tool", "content": json.dumps(SUNNY), "tool_call_id": "call_1"},
+    {"role": "tool", "content": SCHEMA},
+]
+
+
+def adk(contents):
+    config = {"system_instruction": "Be brief.", "tools": [{"function_declarations": [{"name": "get_weather"}]}]}
+    return {"model": "gemini-2.5-flash", "config": config, "contents": contents}
+
+
+FRAMEWORKS = {
+    "pydantic-ai": [
+        observed("AGENT", "invoke_agent weather", None, None, attributes={"gen_ai.agent.name": "weather", "gen_ai.operation.name": "invoke_agent"}),
+        observed("GENERATION", "chat gpt-5", PARTS[:1], PARTS[1:2], at=1, attributes=CHAT),
+        observed("SPAN", "execute_tool get_weather", {"city": "Tokyo"}, SUNNY, at=2, attributes=TOOL | {"gen_ai.operation.name": "execute_tool"}),
+        observed("GENERATION", "chat gpt-5", PARTS[:3], PARTS[3:], at=3, attributes=CHAT),
+    ],
+    "pydantic-ai before": [
+        observed("SPAN", "agent run", None, None, attributes={"agent_name": "weather"}),
+        observed("GENERATION", "chat gpt-5", EVENTS[:1], {"index": 0, "message": EVENTS[1]}, at=1, attributes=CHAT),
+        observed("SPAN", "running tool: get_weather", '{"city": "Tokyo"}', json.dumps(SUNNY), at=2, attributes={"logfire.msg": "running tool: get_weather"}),
+        observed("GENERATION", "chat gpt-5", EVENTS, {"index": 0, "message": {"role": "assistant", "content": "Sunny."}}, at=3, attributes=CHAT),
+    ],
+    "adk": [
+        observed("AGENT", "invoke_agent weather", None, None, attributes={"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "weather"}),
+        observed("GENERATION", "call_llm", adk(CONTENTS[:1]), {"content": CONTENTS[1], "finish_reason": "STOP"}, at=1, model="gemini-2.5-flash"),
+        observed("SPAN", "generate_content gemini-2.5-flash", None, None, at=1, attributes={"gen_ai.operation.name": "generate_content", "gen_ai.request.model": "gemini-2.5-flash"}, parentObservationId="call_llm-1"),
+        observed("SPAN", "execute_tool get_weather", {"city": "Tokyo"}, SUNNY, at=2, attributes=TOOL | {"gen_ai.operation.name": "execute_tool"}),
+        observed("SPAN", "execute_tool (merged)", {}, SUNNY, at=2, attributes={"gen_ai.tool.name": "(merged tools)"}),
+        observed("GENERATION", "call_llm", adk(CONTENTS[:3]), {"content": CONTENTS[3], "finish_reason": "STOP"}, at=3, model="gemini-2.5-flash"),
+    ],
+    "adk in attributes": [
+        observed("SPAN", "call_llm", None, None, at=1, attributes={"gcp.vertex.agent.llm_request": json.dumps(adk(CONTENTS[:1])), "gcp.vertex.agent.llm_response": json.dumps({"content": CONTENTS[1]})}),
+        observed("SPAN", "execute_tool get_weather", None, None, at=2, attributes={"gcp.vertex.agent.tool_call_args": '{"city": "Tokyo"}', "gcp.vertex.agent.tool_response": json.dumps(SUNNY)}),
+        observed("SPAN", "call_llm", None, None, at=3, attributes={"gcp.vertex.agent.llm_request": json.dumps(adk(CONTENTS[:3])), "gcp.vertex.agent.llm_response": json.dumps({"content": CONTENTS[3]})}),
+    ],
+    "ai sdk": [
+        observed("GENERATION", "ai.generateText", {"prompt": ASKED}, "Sunny.", model="gpt-5"),
+        observed("GENERATION", "ai.generateText.doGenerate", {"messages": SDK[:1], "tools": [SCHEMA]}, [{"toolCallId": "call_1", "toolName": "get_weather", "input": '{"city": "Tokyo"}'}], at=1, model="gpt-5", parentObservationId="ai.generateText-0"),
+        observed("TOOL", "ai.toolCall", {"city": "Tokyo"}, SUNNY, at=2, attributes={"ai.toolCall.name": "get_weather", "ai.toolCall.id": "call_1"}, parentObservationId="ai.generateText-0"),
+        observed("GENERATION", "ai.generateText.doGenerate", {"messages": SDK, "tools": [SCHEMA]}, "Sunny.", at=3, model="gpt-5", parentObservationId="ai.generateText-0"),
+    ],
+    "langgraph": [
+        observed("CHAIN", "LangGraph", {"messages": [{"type": "human", "content": ASKED}]}, {"messages": [{"type": "ai", "content": "Sunny."}]}),
+        observed("GENERATION", "ChatOpenAI", [LANGCHAIN[0], LANGCHAIN[3]], LANGCHAIN[1], at=1, model="gpt-5"),
+        observed("SPAN", "get_weather", "{'city': 'Tokyo'}", {"type": "tool", "content": json.dumps(SUNNY), "tool_call_id": "call_1", "status": "success"}, at=2),
+        observed("GENERATION", "ChatOpenAI", LANGCHAIN, {"role": "assistant", "content": "Sunny."}, at=3, model="gpt-5"),
+    ],
+    "the OpenAI wrapper": [
+        observed("SPAN", "handle", {"args": [], "kwargs": {"question": ASKED}}, "Sunny."),
+        observed("GENERATION", "OpenAI-generation", {"messages": [{"role": "user", "content": ASKED}], "tools": [SCHEMA]}, {"role": "assistant", "content": None, "tool_calls": [CALL]}, at=1, model="gpt-5", modelParameters={"temperature": 1, "top_p": 1, "frequency_penalty": 0, "max_tokens": "Infinity", "seed": 7}),
+        observed("SPAN", "get_weather", {"args": [], "kwargs": {"city": "Tokyo"}}, SUNNY, at=2),
+        observed("GENERATION", "OpenAI-generation", {"messages": LANGCHAIN[:1] + [{"role": "assistant", "content": None, "tool_calls": [CALL]}] + LANGCHAIN[2:3], "tools": [SCHEMA]}, {"role": "assistant", "content": "Sunny."}, at=3, model="gpt-5"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("texts", [False, True], ids=["values", "texts"])
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_framework_is_read_by_what_it_leaves(name, texts):
+    found = json.loads(json.dumps(FRAMEWORKS[name]))
+    for one in found if texts else ():
+        for side in ("input", "output", "metadata"):
+            held = one[side]
+            one[side] = json.dumps(held) if isinstance(held, dict | list) else held
+    trace = read({"trace": {"id": "t", "name": "weather"}, "observations": found[::-1]})
+    assert [getattr(step, "name", "model") for step in trace.steps] == ["model", "get_weather", "model"]
+    (run,) = trace.tool_runs
+    assert (run.arguments, run.result, run.seen, run.executed) == ({"city": "Tokyo"}, SUNNY, SUNNY, True)
+    assert run.call_id == ("" if name.startswith("adk in") else "call_1")
+    first, last = trace.model_calls
+    assert first.dialect == ("gemini" if name.startswith("adk") else "openai_chat")
+    assert first.messages[-1] == {"role": "user", "parts": [{"type": "text", "content": ASKED}]}
+    assert [part["type"] for part in first.reply["parts"]] == ["tool_call"]
+    assert first.model in {"gpt-5", "gemini-2.5-flash"}
+    assert last.reply["parts"] == [{"type": "text", "content": "Sunny."}]
+    assert trace.output == "Sunny."
+    assert trace.missing == ()
+
+
+def test_parameters_that_a_wrapper_made_up_are_left_out():
+    trace = read({"trace": {"id": "t"}, "observations": FRAMEWORKS["the OpenAI wrapper"]})
+    assert trace.model_calls[0].parameters == {"seed": 7}
+    assert trace.losses[1].endswith("temperature, top_p, frequency_penalty, max_tokens")
+
+
+def test_an_error_of_an_observation_is_a_fault():
+    failing = json.loads(json.dumps(FRAMEWORKS["langgraph"]))
+    failing[2] |= {"level": "ERROR", "statusMessage": "ValueError('no such city')", "output": None}
+    trace = read({"trace": {"id": "t"}, "observations": failing})
+    assert trace.status == "ok"
+    assert [(fault.type, fault.message) for fault in trace.faults] == [("ValueError", "no such city")]
+
+
+def test_events_of_the_old_ingestion_are_merged():
+    events = [
+        {"id": "1", "type": "trace-create", "body": {"id": "t", "name": "weather", "userId": "u-7", "sessionId": "s", "tags": ["prod"]}},
+        {"id": "2", "type": "generation-create", "body": {"id": "g", "traceId": "t", "name": "chat", "startTime": "2026-01-01T00:00:00Z", "model": "gpt-5", "input": [{"role": "user", "content": ASKED}]}},
+        {"id": "3", "type": "generation-update", "body": {"id": "g", "traceId": "t", "output": {"role": "assistant", "content": "Sunny."}, "endTime": "2026-01-01T00:00:01Z"}},
+    ]  # fmt: skip
+    trace = read({"batch": events})
+    assert (trace.user, trace.session, trace.tags, trace.output) == ("u-7", "s", ("prod",), "Sunny.")

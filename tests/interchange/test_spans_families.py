@@ -1,0 +1,330 @@
+"""What each family of attributes tells beyond the refund run: older names, other providers, several observers of one call."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.interchange.reading import traces
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall
+from tests.interchange.neutral import REFUND, TRACES, imported, refund_facts
+
+FLATTENED = "generated/openllmetry/otlp_compare_flattened.json"
+ANTHROPIC = "generated/openinference/otlp_compare_anthropic_stream.json"
+OPENINFERENCE = "generated/openinference/otlp_refund.jsonl"
+SECOND = 1_000_000_000
+
+
+def value(held):
+    match held:
+        case bool():
+            return {"boolValue": held}
+        case int():
+            return {"intValue": str(held)}
+        case float():
+            return {"doubleValue": held}
+        case list():
+            return {"arrayValue": {"values": [value(one) for one in held]}}
+        case dict():
+            return {"kvlistValue": {"values": pairs(held)}}
+        case _:
+            return {"stringValue": held}
+
+
+def pairs(held):
+    return [{"key": key, "value": value(one)} for key, one in held.items()]
+
+
+def span(number, name, attributes, *, parent=0, trace=1, events=(), scope="acme", **more):
+    made = {
+        "traceId": f"{trace:032x}",
+        "spanId": f"{number:016x}",
+        "name": name,
+        "startTimeUnixNano": str(number * SECOND),
+        "endTimeUnixNano": str((number + 1) * SECOND),
+        "attributes": pairs(attributes),
+        "events": [
+            {"name": one, "attributes": pairs(held), "timeUnixNano": str(number * SECOND)} for one, held in events
+        ],
+        **({"parentSpanId": f"{parent:016x}"} if parent else {}),
+        **more,
+    }
+    return {"resourceSpans": [{"scopeSpans": [{"scope": {"name": scope}, "spans": [made]}]}]}
+
+
+def record(number, event, body=None, attributes=None, *, trace=1):
+    made = {
+        "traceId": f"{trace:032x}",
+        "spanId": f"{number:016x}",
+        "timeUnixNano": str(number * SECOND),
+        **({"body": value(body)} if body is not None else {}),
+        "attributes": pairs({"event.name": event} | (attributes or {})),
+    }
+    return {"resourceLogs": [{"scopeLogs": [{"logRecords": [made]}]}]}
+
+
+def read(*rows, **files):
+    whole = [("trace.jsonl", "\n".join(json.dumps(row) for row in rows).encode())]
+    return traces(
+        [*whole, *((name, "\n".join(json.dumps(row) for row in given).encode()) for name, given in files.items())]
+    )
+
+
+def one(*rows, **files):
+    (trace,) = read(*rows, **files)
+    return trace
+
+
+def text(role, content):
+    return {"role": role, "parts": [{"type": "text", "content": content}]}
+
+
+def chat(number, asked, told, **more):
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m"}
+    held = {"gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps([told])}
+    return span(number, "chat m", attributes | held | more.pop("attributes", {}), **more)
+
+
+ASKS = {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "look", "arguments": {"x": 1}}]}
+ANSWER = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": '{"y": 2}'}]}
+
+
+def test_attributes_that_openllmetry_spread_over_many_names():
+    (trace,) = imported(FLATTENED)
+    first = trace.model_calls[0]
+    assert [(run.call_id, run.arguments, run.seen) for run in trace.tool_runs] == [
+        ("call_0", {"city": "Oslo"}, {"c": 9}),
+        ("call_1", {"city": "Kraków"}, {"c": 18}),
+    ]
+    assert (trace.name, trace.output) == ("compare", "Kraków is warmer (18°C) than Oslo (9°C).")
+    assert (first.provider, first.dialect, first.fingerprint) == ("openai", "openai_chat", "fp_1")
+    assert first.usage == {"input_tokens": 10, "output_tokens": 5}
+    assert first.tools[0]["parameters"] == {"type": "object", "properties": {"city": {"type": "string"}}}
+    assert [call.finish_reasons for call in trace.model_calls] == [("tool_calls",), ("stop",)]
+
+
+def test_whole_bodies_of_another_provider():
+    (trace,) = imported(ANTHROPIC)
+    first = trace.model_calls[0]
+    assert (first.dialect, first.stream, trace.source.fidelity) == ("anthropic", True, "body-json")
+    assert json.loads(first.request.body.data)["system"] == "Be brief."
+    assert [(run.call_id, run.seen) for run in trace.tool_runs] == [("toolu_0", {"c": 9}), ("toolu_1", {"c": 18})]
+    assert first.reply["parts"][0] == {"type": "text", "content": "Let me see."}
+
+
+@pytest.mark.parametrize("name", [OPENINFERENCE, ANTHROPIC])
+def test_openinference_without_whole_bodies_says_the_same_but_less(name):
+    (usual,) = imported(name)
+    hidden = [b'"input.value"', b'"output.value"']
+    data = (TRACES / name).read_bytes()
+    for key in hidden:
+        data = data.replace(key, b'"hidden"')
+    (trace,) = traces([(name, data)])
+    assert trace.source.fidelity == "semantic"
+    for mine, whole in zip(trace.model_calls, usual.model_calls, strict=True):
+        assert (mine.messages, mine.reply) == (whole.messages, whole.reply)
+        assert (mine.model, mine.finish_reasons) == (whole.model, whole.finish_reasons)
+        assert mine.usage.items() <= whole.usage.items()
+        assert [tool["name"] for tool in mine.tools] == [tool["name"] for tool in whole.tools]
+    assert [run.seen for run in trace.tool_runs] == [run.seen for run in usual.tool_runs]
+
+
+def test_messages_that_openinference_hid_are_refused_with_its_settings():
+    held = {
+        "openinference.span.kind": "LLM",
+        "llm.model_name": "m",
+        "input.value": "__REDACTED__",
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "__REDACTED__",
+    }
+    with pytest.raises(TraceIncomplete, match="OPENINFERENCE_HIDE_INPUTS=false"):
+        read(span(1, "ChatCompletion", held, scope="openinference.instrumentation.openai"))
+
+
+@pytest.mark.parametrize(
+    ("scope", "setting"),
+    [
+        ("opentelemetry.instrumentation.openai.v1", "TRACELOOP_TRACE_CONTENT=true"),
+        ("opentelemetry.instrumentation.openai_v2", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true"),
+        ("opentelemetry.instrumentation.genai.openai", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only"),
+        ("langfuse-sdk", "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true"),
+        ("pydantic-ai", "include_content=True"),
+        ("agent_framework", "ENABLE_SENSITIVE_DATA=true"),
+        ("azure.ai.projects", "AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true"),
+        ("gcp.vertex.agent", "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true"),
+    ],
+)
+def test_the_setting_is_that_of_the_library(scope, setting):
+    held = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.system": "openai"}
+    with pytest.raises(TraceIncomplete) as refused:
+        read(span(1, "chat m", held, scope=scope))
+    assert setting in str(refused.value)
+
+
+def test_messages_are_texts_of_json_or_real_lists():
+    held = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m"}
+    asked = [text("user", "hi")]
+    real = one(
+        span(1, "chat", held | {"gen_ai.input.messages": asked, "gen_ai.output.messages": [text("assistant", "ho")]})
+    )
+    written = one(chat(1, asked, text("assistant", "ho")))
+    assert real.model_calls[0].messages == written.model_calls[0].messages == (text("user", "hi"),)
+    assert real.output == written.output == "ho"
+
+
+def test_instructions_stand_apart_or_among_the_messages():
+    apart = {"gen_ai.system_instructions": json.dumps([{"type": "text", "content": "be kind"}])}
+    trace = one(chat(1, [text("user", "hi")], text("assistant", "ho"), attributes=apart))
+    assert trace.model_calls[0].messages == (text("system", "be kind"), text("user", "hi"))
+    assert trace.input == "hi"
+
+
+def test_a_result_without_a_call_id_is_joined_by_order():
+    """Foundry tells a tool's result as a text of the role "tool"."""
+    told = {"role": "tool", "parts": [{"type": "text", "content": '{"y": 2}'}]}
+    trace = one(
+        chat(1, [text("user", "hi")], ASKS),
+        chat(2, [text("user", "hi"), ASKS, told], text("assistant", "done")),
+        span(9, "root", {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"}),
+    )
+    assert [(run.name, run.seen, run.executed) for run in trace.tool_runs] == [("look", {"y": 2}, True)]
+
+
+def test_events_on_the_span_itself_tell_its_messages():
+    held = {"gen_ai.system": "az.ai.inference", "gen_ai.request.model": "m", "gen_ai.operation.name": "chat"}
+    events = [
+        ("gen_ai.user.message", {"gen_ai.event.content": json.dumps({"role": "user", "content": "hi"})}),
+        (
+            "gen_ai.choice",
+            {"gen_ai.event.content": json.dumps({"message": {"content": "ho"}, "finish_reason": "stop"})},
+        ),
+    ]
+    trace = one(span(1, "chat m", held, events=events))
+    assert (trace.input, trace.output) == ("hi", "ho")
+    assert trace.model_calls[0].finish_reasons == ("stop",)
+    assert trace.model_calls[0].provider == "azure.ai.inference"
+
+
+def test_events_kept_in_an_attribute_of_the_span():
+    kept = [
+        {"event.name": "gen_ai.system.message", "role": "system", "content": "be kind"},
+        {"event.name": "gen_ai.user.message", "role": "user", "content": "hi"},
+        {"event.name": "gen_ai.choice", "index": 0, "message": {"role": "assistant", "content": "ho"}},
+    ]
+    held = {"gen_ai.system": "openai", "gen_ai.request.model": "m", "events": json.dumps(kept)}
+    trace = one(span(1, "chat m", held, scope="pydantic-ai"))
+    assert trace.model_calls[0].messages == (text("system", "be kind"), text("user", "hi"))
+    assert trace.output == "ho"
+
+
+def test_one_call_that_two_instrumentations_saw_is_one_step():
+    held = {"openinference.span.kind": "LLM", "llm.model_name": "m"}
+    spread = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": "hi"}
+    root = span(1, "agent", {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"})
+    outer = span(2, "ChatOpenAI", held | spread, parent=1)
+    inner = chat(3, [text("user", "hi")], text("assistant", "ho"), parent=2)
+    tool = span(
+        4, "look", {"openinference.span.kind": "TOOL", "tool.name": "look", "input.value": '{"x": 1}'}, parent=1
+    )
+    again = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look", "gen_ai.tool.call.id": "c1"}
+    nested = span(5, "execute_tool look", again | {"gen_ai.tool.call.result": "7"}, parent=4)
+    trace = one(inner, outer, nested, tool, root)
+    (call,), (run,) = trace.model_calls, trace.tool_runs
+    assert (call.reply["parts"][0]["content"], call.agent) == ("ho", "a")
+    assert (run.arguments, run.result, run.call_id) == ({"x": 1}, 7, "c1")
+
+
+def test_a_tool_that_was_called_by_order_gets_the_arguments_that_the_model_asked_with():
+    root = span(1, "w", {"traceloop.span.kind": "workflow", "traceloop.entity.name": "w"})
+    by_order = {
+        "traceloop.span.kind": "tool",
+        "traceloop.entity.name": "look",
+        "traceloop.entity.input": '{"args": [1], "kwargs": {}}',
+    }
+    trace = one(root, chat(2, [text("user", "hi")], ASKS, parent=1), span(3, "look.tool", by_order, parent=1))
+    assert [(run.arguments, run.call_id, run.result) for run in trace.tool_runs] == [({"x": 1}, "c1", UNKNOWN)]
+    assert trace.missing == ("result of look, call 1",)
+
+
+def test_faults_of_tools_models_and_the_root():
+    raised = [
+        (
+            "exception",
+            {"exception.type": "openai.APITimeoutError", "exception.message": "late", "exception.stacktrace": "T"},
+        )
+    ]
+    root = span(
+        *(1, "agent", {"gen_ai.operation.name": "invoke_agent"}),
+        events=[("exception", {"exception.type": "agents.MaxTurnsExceeded", "exception.message": "10"})],
+        status={"code": 2},
+    )
+    asked = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m"}
+    lost = asked | {"gen_ai.input.messages": json.dumps([text("user", "hi")])}
+    call = span(2, "chat m", lost, parent=1, events=raised, status={"code": "STATUS_CODE_ERROR"})
+    trace = one(root, call)
+    assert (trace.status, trace.fault.type, trace.limits) == ("error", "agents.MaxTurnsExceeded", "MaxTurnsExceeded")
+    fault = trace.model_calls[0].fault
+    assert (fault.type, fault.message, fault.traceback) == ("openai.APITimeoutError", "late", "T")
+    assert trace.model_calls[0].reply is None
+    assert trace.missing == ()
+
+
+def test_a_rate_limit_is_no_limit_of_the_agent():
+    raised = [("exception", {"exception.type": "openai.RateLimitError", "exception.message": "429"})]
+    root = span(1, "agent", {"gen_ai.operation.name": "invoke_agent"}, events=raised, status={"code": 2})
+    assert one(root, chat(2, [text("user", "hi")], text("assistant", "ho"), parent=1)).limits == ""
+
+
+def test_sub_agents_and_their_steps():
+    root = span(1, "invoke_agent boss", {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "boss"})
+    child = span(
+        2, "invoke_agent clerk", {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "clerk"}, parent=1
+    )
+    trace = one(
+        root,
+        child,
+        chat(3, [text("user", "a")], text("assistant", "b"), parent=2),
+        chat(4, [text("user", "c")], text("assistant", "d"), parent=1),
+    )
+    assert (trace.name, [call.agent for call in trace.model_calls]) == ("boss", ["clerk", "boss"])
+
+
+def test_spans_that_are_no_step_are_counted():
+    root = span(1, "agent", {"openinference.span.kind": "AGENT"})
+    retrieval = span(2, "retrieve", {"openinference.span.kind": "RETRIEVER"}, parent=1)
+    trace = one(root, retrieval, chat(3, [text("user", "hi")], text("assistant", "ho"), parent=1))
+    assert "1 spans of the kind RETRIEVER are left out" in trace.losses
+
+
+def test_log_records_without_any_span_are_calls_of_their_own():
+    held = {"gen_ai.provider.name": "openai", "gen_ai.request.model": "m", "gen_ai.operation.name": "chat"}
+    asked, told = [text("user", "hi")], [text("assistant", "ho")]
+    details = record(
+        0,
+        "gen_ai.client.inference.operation.details",
+        None,
+        held | {"gen_ai.input.messages": asked, "gen_ai.output.messages": told},
+    )
+    del details["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]["spanId"]
+    trace = one(details)
+    assert [type(step) for step in trace.steps] == [ModelCall]
+    assert trace.output == "ho"
+
+
+def test_langfuse_without_its_own_spans_for_the_calls():
+    """Another instrumentation's spans, sent through Langfuse, keep their own attributes."""
+    marks = {"langfuse.trace.tags": ["prod"], "user.id": "u-7", "langfuse.trace.metadata.tenant": '"acme"'}
+    trace = one(chat(1, [text("user", "hi")], text("assistant", "ho"), attributes=marks))
+    assert trace.source.format == "otlp-langfuse"
+    assert (trace.user, trace.tenant, trace.tags, trace.output) == ("u-7", "acme", ("prod",), "ho")
+
+
+def test_the_first_word_of_a_mixed_file_is_the_richer_family():
+    mixed = (TRACES / OPENINFERENCE).read_bytes() + json.dumps(
+        chat(1, [text("user", "hi")], text("assistant", "ho"))
+    ).encode()
+    found = traces([("mixed.jsonl", mixed)])
+    assert {trace.source.format for trace in found} == {"otlp-openinference"}
+    assert refund_facts(found[-1]) == REFUND
