@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import arr, objects, string
-from pytest_agentreplay.interchange.chains import links, parts
+from pytest_agentreplay.interchange.chains import arguments, links, parts
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, ToolRun
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ class _Records:
         found = next((at for at in self._by_id[known] if known and at > after), None)
         if found is None:
             named = [at for at in self._by_name[name] if at > after and not (known and self._runs[at].call_id)]
-            arguments = canonical(genai.parsed(asked.get("arguments")))
-            equal = (at for at in named if canonical(self._runs[at].arguments) == arguments)
+            given = canonical(arguments(asked))
+            equal = (at for at in named if canonical(self._runs[at].arguments) == given)
             found = next(equal, next(iter(named), None))
         if found is not None:
             self._by_id[self._runs[found].call_id].remove(found)
@@ -149,15 +149,15 @@ class _Records:
 
 def _asked(step: Step, asked: JsonObject) -> ToolRun:
     assert isinstance(step, ToolRun)
-    arguments = genai.parsed(asked.get("arguments")) if step.arguments is None else step.arguments
-    return replace(step, call_id=step.call_id or string(asked.get("id")), arguments=arguments)
+    given = arguments(asked) if step.arguments is None else step.arguments
+    return replace(step, call_id=step.call_id or string(asked.get("id")), arguments=given)
 
 
 def _unrecorded(call: ModelCall, asked: JsonObject) -> ToolRun:
     return ToolRun(
         name=string(asked.get("name")),
         call_id=string(asked.get("id")),
-        arguments=genai.parsed(asked.get("arguments")),
+        arguments=arguments(asked),
         executed=False,
         parent=call.parent,
         agent=call.agent,

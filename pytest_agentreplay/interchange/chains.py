@@ -19,7 +19,7 @@ from pytest_agentreplay.dialects.loose import objects, string
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.trace import ModelCall
 
 
@@ -49,6 +49,12 @@ def parts(messages: Iterable[JsonObject]) -> list[tuple[str, JsonObject]]:
         for part in objects(message.get("parts"))
         if part.get("type") != "reasoning"
     ]
+
+
+def arguments(part: JsonObject) -> Json:
+    """The arguments of a tool call; some APIs write none as an empty text."""
+    given = genai.parsed(part.get("arguments"))
+    return {} if given in ("", None) else given
 
 
 class _Known:
@@ -130,7 +136,7 @@ def _key(role: str, part: JsonObject) -> int:
     if kind == "text":
         return hash((role == "assistant", string(part.get("content"))))
     if kind == "tool_call":
-        return hash((string(part.get("id")), string(part.get("name")), canonical(genai.parsed(part.get("arguments")))))
+        return hash((string(part.get("id")), string(part.get("name")), canonical(arguments(part))))
     if kind == "tool_call_response":
         return hash((string(part.get("id")), canonical(genai.parsed(part.get("response")))))
     return hash(canonical(part))

@@ -29,6 +29,7 @@ FULLEST = 16_000_000
 """Brackets and commas in a file: about a gigabyte when they are lists, objects and values."""
 
 _ZSTANDARD = 93
+_GZIP = b"\x1f\x8b"
 
 
 def opened(data: bytes, *, file: str) -> Opened:
@@ -116,16 +117,27 @@ def _text(data: bytes) -> str | None:
 
 def _unpacked(data: bytes, file: str) -> bytes:
     """`data` without gzip, however often it was packed, up to LARGEST bytes."""
-    while data.startswith(b"\x1f\x8b"):
+    while data.startswith(_GZIP):
+        data = _gunzipped(data, file)
+    return data
+
+
+def _gunzipped(data: bytes, file: str) -> bytes:
+    """The files that were packed and then put one behind the other: log shippers append so."""
+    parts: list[bytes] = []
+    size = 0
+    while data.startswith(_GZIP):
         unpacking = zlib.decompressobj(wbits=31)
         try:
-            data = unpacking.decompress(data, LARGEST + 1)
+            parts.append(unpacking.decompress(data, LARGEST + 1 - size))
         except zlib.error as error:
             raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
-        _bounded(len(data), file)
+        size += len(parts[-1])
+        _bounded(size, file)
         if not unpacking.eof:
             raise TraceError("the gzip file ends too early", file=file)
-    return data
+        data = unpacking.unused_data
+    return b"".join(parts)
 
 
 def _members(data: bytes, file: str) -> dict[str, bytes]:

@@ -11,16 +11,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from pytest_agentreplay.core.matching.address import split
+from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.core.redaction import headers as header_rules
 from pytest_agentreplay.core.redaction.urls import redact_url
-from pytest_agentreplay.dialects import READER, genai
+from pytest_agentreplay.dialects import DIALECTS, READER, genai
+from pytest_agentreplay.dialects.hosts import provider
+from pytest_agentreplay.dialects.loose import obj
 from pytest_agentreplay.interchange.trace import Fault, ModelCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.model import Headers, Json
+    from pytest_agentreplay.core.reading import CallReading, ReplyReading
 
 ADDRESSES = {
     "openai_chat": "https://api.openai.com/v1/chat/completions",
@@ -43,9 +48,14 @@ _HIDDEN = "[[redacted:key:1]]"
 
 
 def model_call(request: HttpCall, response: HttpReply | Failure | None, **facts: Any) -> ModelCall:
-    """The call with all that its bytes say; `facts` are further fields of `ModelCall`, and win over what was read."""
+    """The call with all that its bytes say; `facts` are further fields of `ModelCall`, and win over what was read.
+
+    A `dialect` among them is that of a body which leaves out what its API demands, and so is not known by its looks.
+    """
     request, response = _kept_request(request), _kept_reply(response)
     asked, told = READER.read_call(request), READER.read_reply(request, response)
+    if asked.kind == "http" and facts.get("dialect"):
+        asked, told = _in(facts["dialect"], request, response, told)
     answered = isinstance(response, HttpReply) and bool(told.text or told.tool_uses or not told.error)
     read = ModelCall(
         provider=asked.provider,
@@ -106,6 +116,19 @@ def kept(headers: Iterable[tuple[str, str]], *, reply: bool = False) -> Headers:
     if reply:
         return tuple((name, value) for name, value in headers if header_rules.kept_in_reply(name.lower(), frozenset()))
     return tuple((name, value) for name, value in headers if header_rules.use(name.lower(), frozenset()) == "keep")
+
+
+def _in(
+    name: str, request: HttpCall, response: HttpReply | Failure | None, told: ReplyReading
+) -> tuple[CallReading, ReplyReading]:
+    """A call and its reply, in one piece, as this dialect reads them."""
+    dialect = next(one for one in DIALECTS if one.name == name)
+    url = split(request.url)
+    asked = dialect.read_call({"messages": [], **obj(content(request.headers, request.body).tree)}, url)
+    asked = replace(asked, dialect=name, provider=provider(url.host) or asked.provider or dialect.provider)
+    if isinstance(response, HttpReply):
+        told = replace(dialect.read_reply(obj(content(response.headers, response.body).tree)), error=told.error)
+    return asked, told
 
 
 def _kept_request(request: HttpCall) -> HttpCall:

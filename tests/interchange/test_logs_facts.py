@@ -294,6 +294,13 @@ def test_neither_gzip_nor_a_byte_order_mark_nor_a_wrong_name_changes_a_run(name)
 
 
 @pytest.mark.parametrize("name", [row[0] for row in REFUNDS if row[0].endswith(".jsonl")])
+def test_files_that_were_packed_one_by_one_and_put_together_are_read_to_the_end(name):
+    lines = (HERE / name).read_bytes().splitlines(keepends=True)
+
+    assert traces([(name, b"".join(map(gzip.compress, lines)))]) == read(name)
+
+
+@pytest.mark.parametrize("name", [row[0] for row in REFUNDS if row[0].endswith(".jsonl")])
 def test_shuffled_lines_are_put_in_the_order_of_their_times(name):
     lines = (HERE / name).read_bytes().splitlines()
 

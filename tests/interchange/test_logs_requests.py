@@ -268,6 +268,36 @@ def test_bedrock_in_the_words_of_the_provider(operation, asked, told, dialect):
     assert call.model == BEDROCK[0]["modelId"]
 
 
+def test_bedrock_bodies_that_leave_out_what_anthropic_demands_and_the_history():
+    asked = [
+        [{"type": "text", "text": "scale it"}],
+        [{"type": "tool_result", "tool_use_id": "t1", "content": "scaled"}],
+    ]
+    told = [
+        {
+            "stop_reason": "tool_use",
+            "content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "x"}}],
+        },
+        {"stop_reason": "end_turn", "content": [{"type": "text", "text": "Done."}]},
+    ]
+    row = {**BEDROCK[0], "operation": "InvokeModel"}
+
+    (trace,) = read(
+        *(
+            {
+                **row,
+                "timestamp": f"2026-06-26T10:00:0{n}Z",
+                "input": {"inputBodyJson": {"messages": [{"role": "user", "content": asked[n]}]}},
+                "output": {"outputBodyJson": told[n]},
+            }
+            for n in (0, 1)
+        )
+    )
+
+    assert [(run.name, run.arguments, run.seen) for run in trace.tool_runs] == [("Bash", {"command": "x"}, "scaled")]
+    assert (trace.output, {call.dialect for call in trace.model_calls}) == ("Done.", {"anthropic"})
+
+
 def test_a_bedrock_call_that_failed():
     (trace,) = read({**BEDROCK[0], "errorCode": "ThrottlingException", "output": {}})
 

@@ -101,6 +101,8 @@ def test_the_newest_branch_is_taken_and_the_rest_is_said():
     assert "1 rows are of branches that were gone back on: the newest branch is taken" in trace.losses
     assert len(trace.tool_runs) == 2
     assert longer.output == "None is hidden."
+    assert len(longer.model_calls) == 1
+    assert "7 rows are of branches that were gone back on: the newest branch is taken" in longer.losses
 
 
 def test_what_a_sub_agent_did_stands_beside_under_a_name_of_its_own():
@@ -117,6 +119,35 @@ def test_what_a_sub_agent_did_stands_beside_under_a_name_of_its_own():
     assert {step.agent for step in trace.steps} == {"", "sub-agent 1"}
     assert [(run.name, run.seen) for run in trace.tool_runs if run.agent] == [("Bash", "found")]
     assert trace.model_calls[0].messages[0]["parts"][0]["content"] == "list the files"
+
+
+def test_the_rows_of_a_sub_agent_hang_together_though_only_some_name_it():
+    beside = [
+        said("x1", None, "I search.", use(7, command="grep"), at=2, reply="m7", isSidechain=True),
+        user("x2", "x1", result(7, "found"), at=3, isSidechain=True, agentId="ab12"),
+        said("x3", "x2", "Found it.", at=4, reply="m8", isSidechain=True),
+        said("y1", None, "Another one.", at=5, reply="m9", isSidechain=True),
+    ]
+
+    (trace,) = read(*SESSION, *beside)
+
+    assert [step.agent for step in trace.steps if step.agent] == ["ab12", "ab12", "ab12", "sub-agent 2"]
+
+
+def test_the_tree_leads_through_rows_that_are_no_messages():
+    boundary = {"type": "system", "uuid": "cb", "parentUuid": None, "logicalParentUuid": "a4", "sessionId": "s-1"}
+    fork = said("c1", "r2", "Another answer.", at=7, reply="m3")
+    after = [
+        user("s1", "cb", "Summary: one file.", at=31, isCompactSummary=True),
+        said("s2", "s1", "And on we go.", at=32, reply="m4"),
+    ]
+
+    (trace,) = read(*SESSION, fork, boundary, *after)
+
+    *_, last = trace.model_calls
+    assert [message["parts"][0]["content"] for message in last.messages] == ["Summary: one file."]
+    assert "Another answer." not in repr(trace.model_calls)
+    assert "1 rows are of branches that were gone back on: the newest branch is taken" in trace.losses
 
 
 def test_a_file_of_one_sub_agent_is_a_run():
@@ -333,6 +364,19 @@ def test_an_unfinished_run_of_waza_tells_of_its_error():
     (trace,) = read(results, name="results.json")
 
     assert (trace.id, trace.status, trace.limits) == ("e/t/1", "error", "step limit")
+
+
+def test_newer_results_of_waza_list_whole_executions():
+    event = {"tool_call_id": "c", "tool_name": "read_file", "args": {"path": "a"}, "result": "ready", "success": True}
+    failed = {**event, "success": False, "error": "no such file"}
+    run = {"run_number": 1, "status": "passed", "tool_events": [event, failed], "final_output": "ready"}
+
+    (trace,) = read({"eval_id": "e", "summary": {}, "tasks": [{"test_id": "t", "runs": [run]}]}, name="results.json")
+
+    assert [(one.name, one.arguments, one.seen) for one in trace.tool_runs] == [
+        ("read_file", {"path": "a"}, "ready")
+    ] * 2
+    assert [one.fault and one.fault.message for one in trace.tool_runs] == [None, "no such file"]
 
 
 def test_a_copilot_session_names_its_model_and_its_error():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.interchange.neutral import TRACES, imported
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
+from tests.interchange.neutral import TRACES, imported
 
 AGENTS = "public/langfuse/openai-agents-2025-09-30.trace.json"
 ASKED = "What's the weather in Tokyo?"
@@ -25,9 +25,17 @@ def read(*rows):
 
 def observed(kind, name, given, told, *, at=0, attributes=None, **more):
     return {
-        **{"id": f"{name}-{at}", "traceId": "t", "type": kind, "name": name, "input": given, "output": told},
-        **{"startTime": f"2026-01-01T00:00:0{at}Z", "endTime": f"2026-01-01T00:00:0{at}.5Z", "level": "DEFAULT"},
-        **{"metadata": {"attributes": attributes or {}}, **more},
+        "id": f"{name}-{at}",
+        "traceId": "t",
+        "type": kind,
+        "name": name,
+        "input": given,
+        "output": told,
+        "startTime": f"2026-01-01T00:00:0{at}Z",
+        "endTime": f"2026-01-01T00:00:0{at}.5Z",
+        "level": "DEFAULT",
+        "metadata": {"attributes": attributes or {}},
+        **more,
     }
 
 
@@ -123,7 +131,7 @@ def adk(contents):
 FRAMEWORKS = {
     "pydantic-ai": [
         observed("AGENT", "invoke_agent weather", None, None, attributes={"gen_ai.agent.name": "weather", "gen_ai.operation.name": "invoke_agent"}),
-        observed("GENERATION", "chat gpt-5", PARTS[:1], PARTS[1:2], at=1, attributes=CHAT),
+        observed("GENERATION", "chat gpt-5", PARTS[:1], PARTS[1:2], at=1, attributes=CHAT | {"model_request_parameters": json.dumps({"function_tools": [{"name": "get_weather", "parameters_json_schema": {}}]})}),
         observed("SPAN", "execute_tool get_weather", {"city": "Tokyo"}, SUNNY, at=2, attributes=TOOL | {"gen_ai.operation.name": "execute_tool"}),
         observed("GENERATION", "chat gpt-5", PARTS[:3], PARTS[3:], at=3, attributes=CHAT),
     ],
@@ -162,7 +170,7 @@ FRAMEWORKS = {
         observed("SPAN", "handle", {"args": [], "kwargs": {"question": ASKED}}, "Sunny."),
         observed("GENERATION", "OpenAI-generation", {"messages": [{"role": "user", "content": ASKED}], "tools": [SCHEMA]}, {"role": "assistant", "content": None, "tool_calls": [CALL]}, at=1, model="gpt-5", modelParameters={"temperature": 1, "top_p": 1, "frequency_penalty": 0, "max_tokens": "Infinity", "seed": 7}),
         observed("SPAN", "get_weather", {"args": [], "kwargs": {"city": "Tokyo"}}, SUNNY, at=2),
-        observed("GENERATION", "OpenAI-generation", {"messages": LANGCHAIN[:1] + [{"role": "assistant", "content": None, "tool_calls": [CALL]}] + LANGCHAIN[2:3], "tools": [SCHEMA]}, {"role": "assistant", "content": "Sunny."}, at=3, model="gpt-5"),
+        observed("GENERATION", "OpenAI-generation", {"messages": [LANGCHAIN[0], {"role": "assistant", "content": None, "tool_calls": [CALL]}, LANGCHAIN[2]], "tools": [SCHEMA]}, {"role": "assistant", "content": "Sunny."}, at=3, model="gpt-5"),
     ],
 }  # fmt: skip
 
@@ -185,6 +193,8 @@ def test_a_framework_is_read_by_what_it_leaves(name, texts):
     assert first.messages[-1] == {"role": "user", "parts": [{"type": "text", "content": ASKED}]}
     assert [part["type"] for part in first.reply["parts"]] == ["tool_call"]
     assert first.model in {"gpt-5", "gemini-2.5-flash"}
+    told = name in {"pydantic-ai", "adk", "adk in attributes", "ai sdk", "langgraph", "the OpenAI wrapper"}
+    assert [tool["name"] for tool in first.tools] == ["get_weather"] * told
     assert last.reply["parts"] == [{"type": "text", "content": "Sunny."}]
     assert trace.output == "Sunny."
     assert trace.missing == ()

@@ -7,13 +7,13 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from tests.interchange.neutral import TRACES, imported, refund_facts
 
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import UNKNOWN
+from tests.interchange.neutral import TRACES, imported, refund_facts
 
 EXPORT = "generated/langsmith/runs_export.jsonl"
 BATCH = "generated/langsmith/langchain_agent_batch.jsonl"

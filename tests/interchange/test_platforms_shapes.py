@@ -7,11 +7,11 @@ import copy
 import json
 
 import pytest
-from tests.interchange.neutral import DONE, TRACES, imported, refund_facts
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import UNKNOWN
+from tests.interchange.neutral import DONE, TRACES, imported, refund_facts
 
 MLFLOW = "generated/mlflow/trace_to_json.json"
 OPIK = "generated/opik/trace_01a1f934-0627-7269-9cb4-95074a254024.json"
@@ -222,22 +222,38 @@ def compare(span):
 def braintrust(kind, at, given, told, name="Chat Completion"):
     output = [{"message": told, "finish_reason": "stop"}] if kind == "llm" else told
     return {
-        **{"id": f"row-{at}", "span_id": f"s{at}", "root_span_id": "r", "span_parents": None, "input": given},
-        **{"output": output, "metrics": {"start": 1795182239.0 + at}, "metadata": {"model": "m-1"}},
+        "id": f"row-{at}",
+        "span_id": f"s{at}",
+        "root_span_id": "r",
+        "span_parents": None,
+        "input": given,
+        "output": output,
+        "metrics": {"start": 1795182239.0 + at},
+        "metadata": {"model": "m-1"},
         "span_attributes": {"type": kind, "name": name},
     }
 
 
 def langfuse(kind, at, given, told, name="chat"):
     return {
-        **{"id": f"o{at}", "traceId": "t", "type": {"llm": "GENERATION", "tool": "TOOL"}[kind], "name": name},
-        **{"startTime": f"2026-11-20T13:40:2{at}.000Z", "input": given, "output": told, "model": "gpt-5"},
+        "id": f"o{at}",
+        "traceId": "t",
+        "type": {"llm": "GENERATION", "tool": "TOOL"}[kind],
+        "name": name,
+        "startTime": f"2026-11-20T13:40:2{at}.000Z",
+        "input": given,
+        "output": told,
+        "model": "gpt-5",
     }
 
 
 def langsmith(kind, at, given, told, name="chat"):
     return {
-        **{"id": f"r{at}", "trace_id": "t", "run_type": kind, "name": name, "start_time": f"2026-11-20T13:40:2{at}"},
+        "id": f"r{at}",
+        "trace_id": "t",
+        "run_type": kind,
+        "name": name,
+        "start_time": f"2026-11-20T13:40:2{at}",
         "inputs": given if kind == "tool" else {"messages": given, "model": "gpt-5"},
         "outputs": {"output": told} if kind == "tool" else {"choices": [{"message": told}]},
     }

@@ -328,3 +328,68 @@ def test_the_first_word_of_a_mixed_file_is_the_richer_family():
     found = traces([("mixed.jsonl", mixed)])
     assert {trace.source.format for trace in found} == {"otlp-openinference"}
     assert refund_facts(found[-1]) == REFUND
+
+
+def phoenix(number, name, kind, attributes, *, parent=None, **more):
+    return {
+        "name": name,
+        "context": {"trace_id": "t-1", "span_id": number},
+        "span_kind": kind,
+        "parent_id": parent,
+        "start_time": "2026-07-24T12:00:00+00:00",
+        "end_time": "2026-07-24T12:00:01+00:00",
+        "status_code": "OK",
+        "attributes": attributes,
+        **more,
+    }
+
+
+def test_spans_of_phoenix_in_lists_by_name_with_ids_of_any_form():
+    """As projects keep them for tests: made-up ids, a root of nothing but zeros, schemas for parameters."""
+    asked = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "hi",
+        "llm.tools.0.tool.json_schema": "{}",
+    }
+    calls = "llm.output_messages.0.message.tool_calls.0.tool_call"
+    told = {
+        f"{calls}.id": "c1",
+        f"{calls}.function.name": "list",
+        f"{calls}.function.arguments": "",
+        "input.value": "{}",
+        "output.value": "{}",
+    }
+    tool = {
+        "tool.name": "list",
+        "tool.id": "c1",
+        "tool.parameters.type": "object",
+        "tool.parameters.properties.x.type": "string",
+    }
+    rows = [
+        phoenix("0" * 16, "turn", "AGENT", {"input.value": "hi", "output.value": "ho", "user.id": "u@example.com"}),
+        phoenix("s02", "m", "LLM", asked | told, parent="0" * 16),
+        phoenix(
+            "s03",
+            "list",
+            "TOOL",
+            tool | {"output.value": "[1]", "output.mime_type": "application/json"},
+            parent="0" * 16,
+        ),
+    ]
+    (trace,) = traces([("by-name.json", json.dumps({"first": rows[:2], "second": rows[2:]}).encode())])
+    assert (trace.source.format, trace.id, trace.name, trace.input, trace.output) == (
+        "openinference-spans",
+        "t-1",
+        "turn",
+        "hi",
+        "ho",
+    )
+    assert [(run.call_id, run.arguments, run.result) for run in trace.tool_runs] == [("c1", {}, [1])]
+    assert (trace.model_calls[0].tools, trace.missing, trace.user) == ((), (), "u@example.com")
+
+
+def test_an_input_that_is_no_message_is_one():
+    rows = [phoenix("s1", "m", "LLM", {"input.value": "hi", "output.value": "ho", "llm.model_name": "m"})]
+    (trace,) = traces([("spans.json", json.dumps(rows).encode())])
+    assert trace.model_calls[0].messages == (text("user", "hi"),)
+    assert trace.output == "ho"

@@ -103,6 +103,7 @@ def _row(row: JsonObject) -> Row:
         f"https://bedrock-runtime.{_host(region)}.amazonaws.com/{path}",
         rest(body, "modelId"),
         _whole(reply, verb) if reply else None,
+        dialect="anthropic" if verb.startswith("invoke") and _typed(body) else verb.startswith("converse") * "bedrock",
         started=moment(row.get("timestamp")),
         id=string(row.get("requestId")),
     )
@@ -121,7 +122,13 @@ def _native(row: JsonObject) -> bool:
     """Whether InvokeModel was given Nova's body, which has the form of Converse."""
     body = obj(obj(row.get("input")).get("inputBodyJson"))
     invoked = string(row.get("operation")).startswith("InvokeModel")
-    return invoked and isinstance(body.get("messages"), list) and "max_tokens" not in body
+    return invoked and isinstance(body.get("messages"), list) and "max_tokens" not in body and not _typed(body)
+
+
+def _typed(body: JsonObject) -> bool:
+    """Whether the messages are Anthropic's: a text, or blocks with a type."""
+    contents = [message.get("content") for message in objects(body.get("messages"))]
+    return any(isinstance(held, str) or any("type" in block for block in objects(held)) for held in contents)
 
 
 def _whole(reply: Json, verb: str) -> Json:

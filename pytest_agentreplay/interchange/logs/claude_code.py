@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects.loose import arr, obj, objects, string
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs.claude_rows import branch, in_order
+from pytest_agentreplay.interchange.logs.claude_rows import branch, in_order, is_message
 from pytest_agentreplay.interchange.logs.claude_steps import last_text, steps
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.trace import Source, Trace
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
 
-_SIDES = frozenset({"user", "assistant"})
-_OTHERS = frozenset({"summary", "system", "queue-operation", "file-history-snapshot", "progress", "custom-title"})
+_OTHERS = frozenset(
+    {"summary", "system", "queue-operation", "file-history-snapshot", "progress", "custom-title", "attachment"}
+)
 _LOSSES = ("neither instructions nor tools nor parameters of the requests",)
 
 
@@ -35,26 +36,25 @@ def _rows(opened: Opened) -> list[Json]:
     return only if isinstance(only, list) else arr(obj(only).get("loglines")) or [only]
 
 
-def _is_row(row: JsonObject) -> bool:
-    return string(row.get("type")) in _SIDES and isinstance(row.get("message"), dict)
-
-
 def _fits(opened: Opened) -> bool:
     if len(opened.rows) == 1 and isinstance(obj(opened.rows[0]).get("loglines"), list):
         return True
-    return any(_is_row(row) and ("sessionId" in row or "parentUuid" in row) for row in objects(_rows(opened))[:200])
+    return any(is_message(row) and ("sessionId" in row or "parentUuid" in row) for row in objects(_rows(opened))[:200])
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     del beside
     given = _rows(opened)
-    rows = [row for row in objects(given) if _is_row(row)]
+    # Rows of other kinds hold no message, but the tree leads through them.
+    rows = [row for row in objects(given) if is_message(row) or "uuid" in row]
     about = [row for row in objects(given) if string(row.get("type")) in _OTHERS]
-    junk = opened.junk + len(given) - len(rows) - len(about)
+    told = [row for row in objects(given) if is_message(row) or string(row.get("type")) in _OTHERS]
+    junk = opened.junk + len(given) - len(told)
     sessions: dict[str, list[JsonObject]] = {}
     known = next((string(row.get("sessionId")) for row in rows if row.get("sessionId")), "")
     for row in rows:
         sessions.setdefault(string(row.get("sessionId")) or known, []).append(row)
+    sessions = {name: found for name, found in sessions.items() if any(map(is_message, found))}
     losses = (*_LOSSES, *((f"{junk} rows are no messages and left out",) if junk else ()))
     titles = [said for row in about if (said := string(row.get("summary")))]
     title = titles[-1] if titles and len(sessions) == 1 else ""
@@ -64,14 +64,17 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
 def _session(opened: Opened, name: str, rows: list[JsonObject], losses: tuple[str, ...], title: str) -> Trace:
     ordered = in_order(rows)
     beside = [row for row in ordered if row.get("isSidechain") is True]
-    told = [row for row in ordered if row.get("isSidechain") is not True] or beside
+    main = [row for row in ordered if row.get("isSidechain") is not True]
+    told = main if any(map(is_message, main)) else beside
     kept, left = branch(told)
     own = [*losses]
     if left:
         own.append(f"{left} rows are of branches that were gone back on: the newest branch is taken")
     found = steps(kept)
     if beside and told is not beside:
-        found += [step for agent, chain in _sub_agents(beside) for step in steps(chain, agent=agent)]
+        found += [
+            step for agent, chain in _sub_agents(beside) for step in steps(list(filter(is_message, chain)), agent=agent)
+        ]
         found.sort(key=lambda step: step.started or 0)
         own.append("what sub-agents did stands among the steps, under their names")
     times = [at for row in ordered if (at := moment(row.get("timestamp"))) is not None]
@@ -93,13 +96,21 @@ def _session(opened: Opened, name: str, rows: list[JsonObject], losses: tuple[st
 
 
 def _sub_agents(rows: list[JsonObject]) -> list[tuple[str, list[JsonObject]]]:
-    """The rows of each sub-agent, under its id, else under a number for each time one was asked something new."""
-    found: dict[str, list[JsonObject]] = {}
-    roots = 0
+    """The rows of each sub-agent: those that hang together, under the id that one of them names, else a number."""
+    groups: list[list[JsonObject]] = []
+    places: dict[str, int] = {}
     for row in rows:
-        roots += not row.get("parentUuid")
-        found.setdefault(string(row.get("agentId")) or f"sub-agent {max(roots, 1)}", []).append(row)
-    return list(found.items())
+        parent = string(row.get("parentUuid"))
+        place = places.get(parent, places.get(string(row.get("agentId")), len(groups) - bool(parent and groups)))
+        if place == len(groups):
+            groups.append([])
+        groups[place].append(row)
+        places |= {name: place for name in (string(row.get("uuid")), string(row.get("agentId"))) if name}
+    named = [next(filter(None, (string(row.get("agentId")) for row in group)), "") for group in groups]
+    return [
+        (name or f"sub-agent {number}", group)
+        for number, (name, group) in enumerate(zip(named, groups, strict=True), 1)
+    ]
 
 
 def _metadata(rows: list[JsonObject]) -> JsonObject:

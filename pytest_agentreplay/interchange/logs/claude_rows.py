@@ -11,6 +11,14 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import JsonObject
 
 
+_SIDES = frozenset({"user", "assistant"})
+
+
+def is_message(row: JsonObject) -> bool:
+    """Whether a row is what one side said."""
+    return string(row.get("type")) in _SIDES and isinstance(row.get("message"), dict)
+
+
 def in_order(rows: list[JsonObject]) -> list[JsonObject]:
     """The rows as they stand; by their times where a row stands before the one that it answers."""
     seen: set[str] = set()
@@ -27,26 +35,27 @@ def in_order(rows: list[JsonObject]) -> list[JsonObject]:
 
 
 def branch(rows: list[JsonObject]) -> tuple[list[JsonObject], int]:
-    """The rows that lead to the last one, and how many were left out.
+    """The messages that lead to the last one, and how many were left out.
 
-    A row that names no parent follows the one before it. Results of tools, and further pieces of a reply, belong to the
-    branch that asked for them, wherever they hang in the tree.
+    A row whose parent is not there follows the one before it, and so does every row of a file that names none. Results
+    of tools, and further pieces of a reply, belong to the branch that asked for them, wherever they hang in the tree.
     """
     parents = _parents(rows)
-    at, kept = len(rows) - 1, set[int]()
+    at, kept = max(place for place, row in enumerate(rows) if is_message(row)), set[int]()
     while at >= 0:
         kept.add(at)
         at = parents[at]
     replies = {_reply(rows[place]) for place in kept} - {""}
     kept |= {place for place, row in enumerate(rows) if _reply(row) in replies}
-    asked = {
-        string(block.get("id")) for place in kept for block in blocks(rows[place]) if block.get("type") == "tool_use"
-    }
+    held = [block for place in kept for block in blocks(rows[place])]
+    asked = {string(block.get("id")) for block in held if block.get("type") == "tool_use"}
     for place, row in enumerate(rows):
         answered = {string(block.get("tool_use_id")) for block in blocks(row) if block.get("type") == "tool_result"}
         if answered and answered <= asked:
             kept.add(place)
-    return [row for place, row in enumerate(rows) if place in kept], len(rows) - len(kept)
+    said = [place for place, row in enumerate(rows) if is_message(row)]
+    taken = [rows[place] for place in said if place in kept]
+    return taken, len(said) - len(taken)
 
 
 def blocks(row: JsonObject) -> list[JsonObject]:
@@ -58,9 +67,11 @@ def _parents(rows: list[JsonObject]) -> list[int]:
     """For each row the place of the one before it, always a smaller one; -1 for the first."""
     places: dict[str, int] = {}
     found: list[int] = []
+    tree = any(string(row.get("parentUuid")) for row in rows)
     for place, row in enumerate(rows):
         named = string(row.get("parentUuid")) or string(row.get("logicalParentUuid"))
-        found.append(places.get(named, place - 1))
+        root = tree and not named and "parentUuid" in row
+        found.append(-1 if root else places.get(named, place - 1))
         if string(row.get("uuid")):
             places[string(row["uuid"])] = place
     return found

@@ -29,6 +29,7 @@ def steps(rows: list[JsonObject], agent: str = "") -> list[Step]:
     found: list[Step] = []
     for place, row in enumerate(rows):
         if row.get("type") == "user":
+            before = [] if row.get("isCompactSummary") is True else before  # from here on the model saw the summary
             found += _ran(row, asked)
             before.append(genai.message(obj(row.get("message"))))
         elif (own := pieces.pop(_reply(row, place), None)) is not None:

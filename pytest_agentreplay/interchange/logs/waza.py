@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import obj, objects, string
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
@@ -11,7 +12,7 @@ from pytest_agentreplay.interchange.logs.endings import stopped_by
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.logs.pairs import known
 from pytest_agentreplay.interchange.logs.tool_events import tool_runs
-from pytest_agentreplay.interchange.trace import Fault, Source, Trace
+from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,7 +44,7 @@ def _trace(opened: Opened, results: JsonObject, task: JsonObject, run: JsonObjec
     name, digest = known(task, "test_id", "display_name"), obj(run.get("session_digest"))
     here = f"{known(results, 'eval_id')}/{name}/{run.get('run_number', number)}"
     said = string(run.get("error_msg"))
-    steps = tool_runs(objects(run.get("transcript")))
+    steps = tool_runs(objects(run.get("transcript"))) or [_tool(one) for one in objects(run.get("tool_events"))]
     counted = digest.get("tool_call_count")
     untold = counted - len(steps) if isinstance(counted, int) else 0
     missing = ["requests to the model, and its replies"]
@@ -72,6 +73,18 @@ def _trace(opened: Opened, results: JsonObject, task: JsonObject, run: JsonObjec
             losses=("calls of tools only: waza keeps no request to a model", "no times of single calls"),
             missing=tuple(missing),
         )
+    )
+
+
+def _tool(event: JsonObject) -> ToolRun:
+    """An execution as newer results list it."""
+    failed = event.get("success") is False
+    return ToolRun(
+        name=string(event.get("tool_name")),
+        call_id=string(event.get("tool_call_id")),
+        arguments=event.get("args"),
+        seen=genai.parsed(event["result"]) if "result" in event else UNKNOWN,
+        fault=Fault(message=string(event.get("error")) or string(event.get("result"))) if failed else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Messages of Vercel's AI SDK as messages of a chat API: its parts `tool-call` and `tool-result`, and bare tool calls."""
+"""Messages of Vercel's AI SDK as those of a chat API: its parts `tool-call` and `tool-result`, and bare tool calls."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = Fal
     if answer is None and told is not None:
         read = replace(read, reply=message(told), finish_reasons=tuple(filter(None, [_end(told)])))
     if not whole:
-        said = {name: value for name, value in read.parameters.items() if value is not None}
+        said: JsonObject = {name: value for name, value in read.parameters.items() if value is not None}
         read = replace(read, request=None, response=None, status=0, parameters=said)
     known = {name: value for name, value in facts.items() if value not in (None, "", (), {}, 0)}
     if not whole and (provider or not spoken):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.loose import arr, obj, string
 from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.moments import ns
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _LOST = (
 )
 _NOT_SENT = frozenset({"model", "provider", "tools", "tool_call_id", "span_origin", "instrumentation"})
 _LISTS = ("events", "rows", "data", "body")
-_TEXTS = ("input", "output", "metadata", "metrics", "span_attributes", "span_parents", "tags", "scores", "error")
+_COLUMNS = frozenset({"metadata", "metrics", "span_attributes", "span_parents", "tags", "scores"})
 _HINT = (
     "fetch whole rows (POST /v1/project_logs/{id}/fetch, or BTQL `select: *`), of every span and not of the roots "
     'alone, and wrap the client (`wrap_openai`) and the tools (`@traced(type="tool")`)'
@@ -36,13 +36,14 @@ _HINT = (
 
 
 def _fits(opened: Opened) -> bool:
-    return bool(_rows(opened.rows))
+    return bool(_rows(opened.rows[:SNIFFED]))
 
 
 def _rows(rows: Iterable[Json]) -> list[JsonObject]:
     """The rows of spans in whatever holds them; those of one id are one row, each filling the one before it."""
     merged: dict[str, JsonObject] = {}
     waiting = [*rows][::-1]
+    first: list[JsonObject] = []
     late: list[JsonObject] = []
     while waiting:
         row = waiting.pop()
@@ -50,34 +51,25 @@ def _rows(rows: Iterable[Json]) -> list[JsonObject]:
         if isinstance(row, list):
             waiting += row[::-1]
         elif "span_id" in told and "root_span_id" in told:
-            (late if told.get("_is_merge") else _keep(merged, told) or []).append(told)
+            (late if told.get("_is_merge") else first).append(told)
         else:
             waiting += [told[name] for name in _LISTS if isinstance(told.get(name), list | dict)]
-    for told in late:
-        _keep(merged, told)
+    for told in (*first, *late):
+        known = string(told.get("id")) or string(told.get("span_id"))
+        merged[known] = _merged(merged.get(known, {}), _decoded(told))
     return [row for row in merged.values() if "span_attributes" in row]
 
 
-def _keep(merged: dict[str, JsonObject], told: JsonObject) -> None:
-    known = string(told.get("id")) or string(told.get("span_id"))
-    read = {
-        name: parsed(value)
-        if name in _TEXTS and isinstance(value, str) and name not in {"input", "output", "error"}
-        else value
-        for name, value in told.items()
-    }
-    merged[known] = _merged(merged.get(known, {}), read)
+def _decoded(told: JsonObject) -> JsonObject:
+    """A row; tables have what is no text as JSON text in their columns."""
+    return {name: parsed(value) if name in _COLUMNS else value for name, value in told.items()}
 
 
 def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
     made = dict(known)
     for name, value in later.items():
         old = made.get(name)
-        if (
-            isinstance(old, dict)
-            and isinstance(value, dict)
-            and name in {"metadata", "metrics", "span_attributes", "scores"}
-        ):
+        if isinstance(old, dict) and isinstance(value, dict) and name in _COLUMNS:
             made[name] = {**old, **value}
         elif value is not None or name not in made:
             made[name] = value
@@ -133,7 +125,7 @@ def _parent(row: JsonObject) -> str:
 
 
 def _time(row: JsonObject, which: str) -> int | None:
-    return ns(obj(row.get("metrics")).get(which)) or (ns(row.get("created")) if which == "start" else None)
+    return moment(obj(row.get("metrics")).get(which)) or (moment(row.get("created")) if which == "start" else None)
 
 
 def _span(row: JsonObject) -> Span:

@@ -30,9 +30,10 @@ def fault(value: Json) -> Fault | None:
     told = parsed(value)
     if isinstance(told, dict):
         return _of_struct(told) if told else None
-    if not isinstance(value, str) or not value.strip():
+    told = told if isinstance(told, str) else value
+    if not isinstance(told, str) or not told.strip():
         return None
-    return _of_text(value.strip())
+    return _of_text(told.strip())
 
 
 def status(found: Fault | None) -> int:
@@ -41,12 +42,10 @@ def status(found: Fault | None) -> int:
     return int(told[1]) if told else 0
 
 
-def limits(*found: Fault | None) -> str:
-    """The class, or the words, of the error by which an agent was stopped at a limit; "" where none was."""
-    for one in found:
-        if one is not None and (told := _LIMIT.search(f"{one.type} {one.message[:1000]}")):
-            return one.type or told[0]
-    return ""
+def limits(found: Fault | None) -> str:
+    """The class, or the words, of an agent's error that says that it was stopped at a limit; "" for any other."""
+    told = _LIMIT.search(f"{found.type} {found.message[:1000]}") if found is not None else None
+    return (found.type or told[0]) if found is not None and told else ""
 
 
 def _of_struct(told: JsonObject) -> Fault:

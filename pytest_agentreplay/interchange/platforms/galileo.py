@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import arr, obj, objects, string
 from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.moments import ns
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _HINT = (
 
 
 def _fits(opened: Opened) -> bool:
-    return any(True for _ in _traces(opened.rows))
+    return any(True for _ in _traces(opened.rows[:SNIFFED]))
 
 
 def _traces(rows: Iterable[Json]) -> Iterator[JsonObject]:
@@ -66,7 +66,7 @@ def _trace(told: JsonObject, known: str, file: str) -> Trace:
         id=known,
         name=string(told.get("name")),
         status="error" if failed else "ok" if told.get("status_code") else "",
-        started=ns(told.get("created_at")),
+        started=moment(told.get("created_at")),
         ended=_end(told),
         user=noted.user,
         session=string(told.get("session_id")) or noted.session,
@@ -120,7 +120,7 @@ def _span(told: JsonObject, known: str, parent: str) -> Span:
 
 
 def _end(told: JsonObject) -> int | None:
-    return ns(told.get("created_at"))
+    return moment(told.get("created_at"))
 
 
 def _model_call(told: JsonObject) -> ModelCall:

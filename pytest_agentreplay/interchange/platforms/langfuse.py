@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects.loose import arr, obj, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import faults, finals, langfuse_observations, langfuse_rows
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.moments import ns
-from pytest_agentreplay.interchange.platforms.tree import run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, run
 from pytest_agentreplay.interchange.trace import Source, Trace
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _IDS = "it names its observations by id alone: get it with GET /api/public/trace
 
 
 def _fits(opened: Opened) -> bool:
-    return langfuse_rows.fits(opened.rows)
+    return langfuse_rows.fits(opened.rows[:SNIFFED])
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
@@ -44,7 +44,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
         held.setdefault(string(one.get("traceId")) or only, []).append(one)
     as_is = langfuse_rows.plain(observations.values())
     for known, found in held.items():
-        found.sort(key=lambda one: ns(one.get("startTime")) or 0)
+        found.sort(key=lambda one: moment(one.get("startTime")) or 0)
         yield _trace(known, traces.get(known, {}), found, opened.file, as_is=as_is)
 
 
@@ -64,7 +64,7 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str, *, 
         id=known,
         name=string(told.get("name")) or string(root.get("name")),
         status="error" if root.get("level") == "ERROR" else "ok" if root.get("endTime") else "",
-        started=ns(told.get("timestamp")),
+        started=moment(told.get("timestamp")),
         user=string(told.get("userId")) or noted.user,
         session=string(told.get("sessionId")) or noted.session,
         tenant=noted.tenant,

@@ -12,27 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.genai import parsed
-from pytest_agentreplay.dialects.loose import arr, obj, objects, string
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, langchain, langfuse_rows, literals, usage
-from pytest_agentreplay.interchange.platforms.moments import ns
+from pytest_agentreplay.dialects.loose import obj, objects, string
+from pytest_agentreplay.interchange.logs.moments import moment
+from pytest_agentreplay.interchange.platforms import bodies, faults, langfuse_rows, langfuse_tools, usage
 from pytest_agentreplay.interchange.platforms.tree import Span
 from pytest_agentreplay.interchange.spans import genai as conventions
 from pytest_agentreplay.interchange.spans import openinference
 from pytest_agentreplay.interchange.spans.span import Span as OtelSpan
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, ToolRun
+from pytest_agentreplay.interchange.trace import ModelCall, ToolRun
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
 
-_TOOL_NAME = re.compile(
-    r"^(?:execute_tool|running tool:?|tool call:?|ai\.toolCall|mcp[._]tool[._]call)\s+(.+)$", re.IGNORECASE
-)
 _AGENT_NAME = re.compile(r"^(?:invoke_agent|agent_run|create_agent)\s+\[?(.+?)\]?$", re.IGNORECASE)
 _MODEL_NAMES = frozenset({"call_llm"})
-_ARGUMENTS = ("gcp.vertex.agent.tool_call_args", "tool_arguments", "ai.toolCall.args", "gen_ai.tool.call.arguments")
-_RESULTS = ("gcp.vertex.agent.tool_response", "tool_response", "ai.toolCall.result", "gen_ai.tool.call.result")
-_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "tool_name")
-_CALL_IDS = ("gen_ai.tool.call.id", "tool_call.id", "tool_call_id", "ai.toolCall.id", "gcp.vertex.agent.tool_call_id")
 _PARAMETERS = frozenset(
     {
         *("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "max_output_tokens", "seed", "stop"),
@@ -57,8 +50,8 @@ def span(told: JsonObject, *, as_is: bool) -> Span:
     """An observation as a span. `as_is` says that values in the file are no JSON texts."""
     noted = langfuse_rows.table(told, "metadata")
     held = obj(noted.get("attributes")) | {name: one for name, one in noted.items() if "." in name}
-    kind = _kind(told, noted, held, as_is=as_is)
-    run = _tool_run(told, noted, held, as_is=as_is)
+    kind = _kind(told, held, as_is=as_is)
+    run = langfuse_tools.tool_run(told, noted, held, as_is=as_is)
     step: ModelCall | ToolRun | None = None
     if kind == "model":
         step = _model_call(told, noted, held, as_is=as_is)
@@ -68,8 +61,8 @@ def span(told: JsonObject, *, as_is: bool) -> Span:
         id=string(told.get("id")),
         parent=string(told.get("parentObservationId")),
         agent=_agent(told, held) if kind == "agent" else "",
-        started=ns(told.get("startTime")),
-        ended=ns(told.get("endTime")),
+        started=moment(told.get("startTime")),
+        ended=moment(told.get("endTime")),
         step=step,
         tool=run if kind == "" else None,
     )
@@ -81,7 +74,7 @@ def invented(told: JsonObject) -> list[str]:
     return [name for name, value in given.items() if name in _INVENTED and _plain(value) in _INVENTED[name]]
 
 
-def _kind(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool) -> str:
+def _kind(told: JsonObject, held: JsonObject, *, as_is: bool) -> str:
     """What an observation is: "model", "tool", "agent", or "" for what may be a tool by its name."""
     kind, name = string(told.get("type")), string(told.get("name"))
     bare = OtelSpan(id="", attributes=held)
@@ -92,18 +85,11 @@ def _kind(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool)
         return own
     if "gcp.vertex.agent.llm_request" in held or (name in _MODEL_NAMES and kind != "GENERATION"):
         return "model"
-    if kind == "TOOL" or _TOOL_NAME.match(name) or any(name in held for name in (*_NAMES, *_ARGUMENTS)):
-        return "tool"
-    if _of_tool(langfuse_rows.value(told, "output", as_is=as_is)):
+    if kind == "TOOL" or langfuse_tools.told(told, held, langfuse_rows.value(told, "output", as_is=as_is)):
         return "tool"
     if kind == "AGENT" or own == "agent":
         return "agent"
     return "model" if kind == "GENERATION" else "" if kind in {"SPAN", "CHAIN"} else kind
-
-
-def _of_tool(output: Json) -> bool:
-    """Whether an output is the message of a tool, as LangChain's tools give it."""
-    return langchain.kind(output) == "tool"
 
 
 def _agent(told: JsonObject, held: JsonObject) -> str:
@@ -112,18 +98,12 @@ def _agent(told: JsonObject, held: JsonObject) -> str:
     return string(held.get("gen_ai.agent.name")) or string(held.get("graph.node.id")) or (found[1] if found else name)
 
 
-def _fault(told: JsonObject) -> Fault | None:
-    if told.get("level") != "ERROR":
-        return None
-    return faults.fault(told.get("statusMessage")) or Fault()
-
-
 def _model_call(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool) -> ModelCall:
     """A call by what Langfuse shows of it, and by the attributes that it was made of."""
     asked = _asked(langfuse_rows.value(told, "input", as_is=as_is), held)
     answer = langfuse_rows.value(told, "output", as_is=as_is)
     answer = parsed(held["gcp.vertex.agent.llm_response"]) if "gcp.vertex.agent.llm_response" in held else answer
-    failed = _fault(told)
+    failed = langfuse_tools.fault(told)
     model = string(told.get("model"))
     shown = bodies.model_call(
         _echoed(asked, answer),
@@ -135,10 +115,10 @@ def _model_call(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is:
         fault=failed,
         status=faults.status(failed),
     )
-    ours = {"gen_ai.input.messages": asked, "gen_ai.output.messages": answer}
-    otel = OtelSpan(id="", attributes={name: one for name, one in ours.items() if isinstance(one, list)} | held)
+    ours = (("gen_ai.input.messages", asked), ("gen_ai.output.messages", answer))
+    otel = OtelSpan(id="", attributes={**{name: one for name, one in ours if isinstance(one, list)}, **held})
     if conventions.kind(otel) == "model" and openinference.kind(otel) == "":
-        own = _of_responses(conventions.model_call(otel), held)
+        own = _with_tools(_of_responses(conventions.model_call(otel), held), held)
         return _filled(
             replace(own, parameters=own.parameters | shown.parameters, usage=shown.usage or own.usage), shown
         )
@@ -155,6 +135,13 @@ def _of_responses(call: ModelCall, held: JsonObject) -> ModelCall:
     before = string(held.get("gen_ai.conversation.id"))
     kept: JsonObject = {"previous_response_id": before} if before.startswith("resp_") else {}
     return replace(call, dialect="openai_responses", parameters=call.parameters | kept)
+
+
+def _with_tools(call: ModelCall, held: JsonObject) -> ModelCall:
+    """A call of Pydantic AI with the tools that its parameters name."""
+    given = objects(obj(parsed(held.get("model_request_parameters"))).get("function_tools"))
+    named: list[Json] = [{**one, "parameters": one.get("parameters_json_schema")} for one in given]
+    return call if call.tools else replace(call, tools=genai.tools(named))
 
 
 def _filled(first: ModelCall, second: ModelCall) -> ModelCall:
@@ -184,7 +171,10 @@ def _unwrapped(item: Json) -> Json:
     return {
         **obj(item),
         "parts": [
-            {**part, "response": _result(parsed(part["response"]))} if "response" in part else part for part in parts
+            {**part, "response": langfuse_tools.bare(parsed(part.get("response", part.get("result"))))}
+            if part.get("type") == "tool_call_response"
+            else part
+            for part in parts
         ],
     }
 
@@ -214,48 +204,3 @@ def _parameters(told: JsonObject) -> JsonObject:
 def _plain(value: Json) -> Json:
     """A parameter, which may have been made a text."""
     return parsed(value) if isinstance(value, str) and value != "Infinity" else value
-
-
-def _tool_run(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool) -> ToolRun:
-    output = langfuse_rows.value(told, "output", as_is=as_is)
-    said = langchain.fields(output) if langchain.kind(output) == "tool" else {}
-    kept = next((held[name] for name in _RESULTS if held.get(name) is not None), None)
-    failed = _fault(told) or (faults.fault(said.get("content")) if said.get("status") == "error" else None)
-    result = _result(finals.told(output if output is not None else kept))
-    named = _TOOL_NAME.match(string(told.get("name")))
-    return ToolRun(
-        name=_first(held, _NAMES) or string(said.get("name")) or (named[1] if named else string(told.get("name"))),
-        call_id=_first(held, _CALL_IDS) or string(said.get("tool_call_id")) or string(noted.get("tool_call_id")),
-        arguments=_arguments(told, noted, held, as_is=as_is),
-        result=UNKNOWN if result is None or (failed is not None and not said) else result,
-        fault=failed,
-    )
-
-
-def _result(given: Json) -> Json:
-    """A result without the envelope of Microsoft's agent framework, or of the ADK, around it."""
-    told = obj(given)
-    if told.get("type") == "function_result" and "result" in told:
-        return genai.parsed(told["result"])
-    if set(told) == {"id", "name", "response"}:
-        return genai.parsed(told["response"])
-    return given
-
-
-def _arguments(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool) -> Json:
-    """The arguments: from the attributes, as LangChain's handler noted them, else the input."""
-    kept = next((held[name] for name in _ARGUMENTS if held.get(name) is not None), None)
-    if kept is not None:
-        return parsed(kept)
-    given = langfuse_rows.value(told, "input", as_is=as_is)
-    if isinstance(given, str) and isinstance(noted.get("inputs"), dict):
-        return noted["inputs"]
-    read = literals.read(given) if isinstance(given, str) else given
-    inner = obj(read)
-    if set(inner) == {"args", "kwargs"} and isinstance(inner["kwargs"], dict):
-        return inner["kwargs"] if not arr(inner["args"]) else read
-    return inner["args"] if set(inner) == {"id", "name", "args"} else read
-
-
-def _first(held: JsonObject, names: tuple[str, ...]) -> str:
-    return next((string(held[name]) for name in names if string(held.get(name))), "")

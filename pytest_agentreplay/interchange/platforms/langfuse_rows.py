@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import NotJson, parse
-from pytest_agentreplay.dialects.loose import obj, objects, string
+from pytest_agentreplay.dialects.loose import arr, obj, objects, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ def read(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObj
         elif isinstance(told.get("observations"), list):
             trace = obj(told.get("trace")) or told
             traces.setdefault(string(trace.get("id")), trace)
-            waiting += told["observations"][::-1]
+            waiting += arr(told["observations"])[::-1]
         elif "trace" in told or "batch" in told or "data" in told or "body" in told:
             waiting += [
                 told[name] for name in ("trace", "batch", "data", "body") if isinstance(told.get(name), list | dict)

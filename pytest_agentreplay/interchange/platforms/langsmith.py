@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
 from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, langchain, langsmith_rows, literals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.moments import ns
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _ELSEWHERE = (
 
 
 def _fits(opened: Opened) -> bool:
-    return langsmith_rows.fits(opened.rows)
+    return langsmith_rows.fits(opened.rows[:SNIFFED])
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
@@ -46,7 +46,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
 
 def _order(told: JsonObject) -> tuple[str, int]:
     order = string(told.get("dotted_order"))
-    return (order if _ORDER.match(order) else "", ns(told.get("start_time")) or 0)
+    return (order if _ORDER.match(order) else "", moment(told.get("start_time")) or 0)
 
 
 def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
@@ -64,8 +64,8 @@ def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
         id=trace_id,
         name=string(root.get("name")),
         status=_status(root),
-        started=ns(root.get("start_time")),
-        ended=ns(root.get("end_time")),
+        started=moment(root.get("start_time")),
+        ended=moment(root.get("end_time")),
         user=noted.user,
         session=noted.session,
         tenant=noted.tenant,
@@ -108,8 +108,8 @@ def _span(told: JsonObject) -> Span:
         id=string(told.get("id")),
         parent=string(told.get("parent_run_id")),
         agent=string(_metadata(told).get("lc_agent_name")) if told.get("run_type") == "chain" else "",
-        started=ns(told.get("start_time")),
-        ended=ns(told.get("end_time")),
+        started=moment(told.get("start_time")),
+        ended=moment(told.get("end_time")),
         step=step,
         tool=_tool_run(told) if told.get("run_type") == "chain" else None,
     )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.loose import arr, obj, objects, string
 from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.moments import ns
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ _MODELS = frozenset({"CHAT_MODEL", "LLM"})
 _STATES = {"OK": "ok", "ERROR": "error"}
 _HINT = (
     "its spans are not in the file. Get the trace whole with mlflow.get_trace(ID).to_json() or "
-    "mlflow.search_traces(include_spans=True), after mlflow.flush_trace_async_logging(), with mlflow.<library>.autolog()"
+    "mlflow.search_traces(include_spans=True), after mlflow.flush_trace_async_logging(), with mlflow.LIBRARY.autolog()"
 )
 
 
 def _fits(opened: Opened) -> bool:
-    return any(_is_trace(trace) for row in opened.rows for trace in _traces(row))
+    return any(_is_trace(trace) for row in opened.rows[:SNIFFED] for trace in _traces(row))
 
 
 def _is_trace(trace: JsonObject) -> bool:
@@ -80,7 +80,7 @@ def _trace(known: str, info: JsonObject, spans: list[JsonObject], file: str) -> 
     root = next((one for one in spans if not _parent(one)), {})
     noted = about({name: value for name, value in notes.items() if not name.startswith("mlflow.")})
     attributes = _attributes(root)
-    started = ns(info.get("request_time")) or ns(info.get("timestamp_ms"))
+    started = moment(info.get("request_time")) or moment(info.get("timestamp_ms"))
     trace = Trace(
         source=Source(format="mlflow", version=string(notes.get("mlflow.trace_schema.version")), file=file, id=known),
         id=known,
@@ -136,7 +136,7 @@ def _parent(span: JsonObject) -> str:
 
 
 def _time(span: JsonObject, which: str) -> int | None:
-    return ns(span.get(f"{which}_time_unix_nano")) or ns(span.get(f"{which}_time"))
+    return moment(span.get(f"{which}_time_unix_nano")) or moment(span.get(f"{which}_time"))
 
 
 def _span(told: JsonObject) -> Span:

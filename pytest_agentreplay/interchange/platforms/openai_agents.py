@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import arr, obj, string
 from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, literals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.moments import ns
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _TRACES = frozenset({"trace", "trace.span"})
 
 
 def _fits(opened: Opened) -> bool:
-    return any(string(row.get("object")) in _TRACES for row in _rows(opened.rows))
+    return any(string(row.get("object")) in _TRACES for row in _rows(opened.rows[:SNIFFED]))
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
@@ -78,8 +78,8 @@ def _trace(trace_id: str, told: JsonObject, spans: list[JsonObject], file: str) 
         id=trace_id,
         name=string(told.get("workflow_name")) or string(_data(root).get("name")),
         status="error" if failed else "ok" if root.get("ended_at") else "",
-        started=ns(root.get("started_at")),
-        ended=ns(root.get("ended_at")),
+        started=moment(root.get("started_at")),
+        ended=moment(root.get("ended_at")),
         user=noted.user,
         session=string(told.get("group_id")) or noted.session,
         tenant=noted.tenant,
@@ -115,8 +115,8 @@ def _span(told: JsonObject) -> Span:
         id=string(told.get("id")),
         parent=string(told.get("parent_id")),
         agent=string(data.get("name")) if _kind(told) == "agent" else "",
-        started=ns(told.get("started_at")),
-        ended=ns(told.get("ended_at")),
+        started=moment(told.get("started_at")),
+        ended=moment(told.get("ended_at")),
         step=step,
     )
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
 from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.moments import ns
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ _REPLY = frozenset(
         *("model", "tools", "request_id", "finish_reason", "stop_reason", "stop_sequence", "role", "metadata"),
     }
 )
+_ANSWERED = ("id", "object", "created", "system_fingerprint", "service_tier")
 _HINT = (
     "export the spans with it (`opik export WORKSPACE PROJECT traces`), and trace the client (`track_openai`) and "
     'the tools (`@opik.track(type="tool")`) with capture_input and capture_output left on'
@@ -48,7 +49,7 @@ _HINT = (
 
 
 def _fits(opened: Opened) -> bool:
-    traces, spans = _rows(opened.rows)
+    traces, spans = _rows(opened.rows[:SNIFFED])
     return any(_is_span(one) for one in spans.values()) or (
         "downloaded_at" in obj(opened.rows[:1] and opened.rows[0]) and bool(traces)
     )
@@ -71,7 +72,7 @@ def _rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonOb
         if isinstance(row, list):
             waiting += [(one, path) for one in reversed(row)]
         elif isinstance(told.get("body"), dict | list):
-            path = string(told.get("path"))
+            path = string(told.get("path")) or string(told.get("url"))
             update = path.rpartition("/")[2] if told.get("method") == "PATCH" else ""
             body = obj(told["body"]) | {"id": update} if update and isinstance(told["body"], dict) else told["body"]
             waiting.append((body, path))
@@ -119,8 +120,8 @@ def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> 
         id=known,
         name=string(told.get("name")),
         status="error" if failed else "ok" if told.get("end_time") else "",
-        started=ns(told.get("start_time")),
-        ended=ns(told.get("end_time")),
+        started=moment(told.get("start_time")),
+        ended=moment(told.get("end_time")),
         user=noted.user,
         session=string(told.get("thread_id")) or noted.session,
         tenant=noted.tenant,
@@ -144,8 +145,8 @@ def _span(told: JsonObject) -> Span:
     return Span(
         id=string(told.get("id")),
         parent=string(told.get("parent_span_id")),
-        started=ns(told.get("start_time")),
-        ended=ns(told.get("end_time")),
+        started=moment(told.get("start_time")),
+        ended=moment(told.get("end_time")),
         step=step,
         tool=_tool_run(told),
     )
@@ -157,13 +158,11 @@ def _model_call(told: JsonObject) -> ModelCall:
     asked, answer = told.get("input"), told.get("output")
     body = asked if isinstance(asked, dict) else {"messages": asked}
     params = {name: value for name, value in noted.items() if name not in _REPLY and not name.startswith("_")}
-    known = {
-        name: noted[name] for name in ("id", "object", "created", "system_fingerprint", "service_tier") if name in noted
-    }
+    known: JsonObject = {name: noted[name] for name in _ANSWERED if name in noted}
     chat = objects(obj(answer).get("choices"))
     return bodies.model_call(
         {**body, **({"tools": noted["tools"]} if arr(noted.get("tools")) else {})},
-        {**known, "model": told.get("model"), **obj(answer)} if chat else answer or None,
+        known | {"model": told.get("model")} | obj(answer) if chat else answer or None,
         provider=string(told.get("provider")),
         model=string(told.get("model")),
         response_model=string(noted.get("model")) or string(told.get("model")),

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.interchange.trace import Step, Trace
 
+SNIFFED = 500
+"""How many rows are looked at to know a format: what a file is stands near its beginning."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
@@ -63,7 +66,7 @@ def run(trace: Trace, spans: Sequence[Span], *, hint: str, untold: bool = False,
             ended=_last(trace.ended, (span.ended for span in spans)),
         )
     )
-    return replace(made, limits=made.limits or faults.limits(made.fault, *(step.fault for step in made.steps)))
+    return replace(made, limits=faults.limits(made.fault))
 
 
 def _recognised(spans: Sequence[Span]) -> list[Span]:
@@ -126,7 +129,7 @@ def _agent(span: Span, known: dict[str, Span]) -> str:
 
 
 def _ordered(spans: list[Span]) -> list[Span]:
-    """The spans in order of their start, of two that began at once the shorter; where any has no start, as they stand."""
+    """The spans in order of their start, of two at once the shorter first; where any has no start, as they stand."""
     if any(span.started is None for span in spans):
         return spans
     return sorted(spans, key=lambda span: (span.started or 0, span.ended or span.started or 0))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects.loose import obj, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.moments import ns
-from pytest_agentreplay.interchange.platforms.tree import Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _MARKS = ("weave:///", "weave-trace-internal:///")
 _CHAINS = ("langchain.Llm.", "langchain.ChatModel.", "litellm.", "google.genai.", "vertexai.", "bedrock")
 _CLIENTS = (*_CHAINS, "openai.", "anthropic.", "mistralai.", "groq.", "cohere.", "cerebras.")
 _ENDS = ("completions.create", "completions.parse", "messages.create", "responses.create", "responses.parse", ".chat")
-_BATCHES = ("batch", "calls", "body", "req", "start", "end", "data")
+_BATCHES = ("batch", "calls", "body", "req", "start", "end", "complete", "call", "data")
 _HINT = (
     "trace the client (weave.init() before it is made) and the tools (@weave.op), with content capture on; "
     "export the calls with /calls/stream_query and their inputs and outputs"
@@ -40,7 +40,7 @@ _REFERENCES = (
 
 
 def _fits(opened: Opened) -> bool:
-    return bool(_calls(opened.rows))
+    return bool(_calls(opened.rows[:SNIFFED]))
 
 
 def _calls(rows: Iterable[Json]) -> list[JsonObject]:
@@ -66,7 +66,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
     for call in _calls([*opened.rows, *(row for one in beside for row in one.rows)]):
         runs.setdefault(string(call.get("trace_id")), []).append(call)
     for known, held in runs.items():
-        held.sort(key=lambda call: ns(call.get("started_at")) or 0)
+        held.sort(key=lambda call: moment(call.get("started_at")) or 0)
         yield _trace(known, held, opened.file)
 
 
@@ -82,8 +82,8 @@ def _trace(known: str, calls: list[JsonObject], file: str) -> Trace:
         id=known,
         name=_name(root),
         status="error" if failed else "ok" if root.get("ended_at") else "",
-        started=ns(root.get("started_at")),
-        ended=ns(root.get("ended_at")),
+        started=moment(root.get("started_at")),
+        ended=moment(root.get("ended_at")),
         user=noted.user or string(root.get("wb_user_id")),
         session=string(root.get("thread_id")) or noted.session,
         tenant=noted.tenant,
@@ -118,8 +118,8 @@ def _span(call: JsonObject) -> Span:
         id=string(call.get("id")),
         parent=string(call.get("parent_id")),
         agent=_name(call) if kind == "agent" else "",
-        started=ns(call.get("started_at")),
-        ended=ns(call.get("ended_at")),
+        started=moment(call.get("started_at")),
+        ended=moment(call.get("ended_at")),
         step=_model_call(call) if _of_model(call) else run_of_tool if kind == "tool" else None,
         tool=run_of_tool,
     )

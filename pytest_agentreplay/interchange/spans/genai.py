@@ -91,7 +91,8 @@ def model_call(span: Span) -> ModelCall:
 def tools(found: Json) -> tuple[JsonObject, ...]:
     """Tool definitions, a list or each in a text of its own."""
     read = [obj(genai.parsed(one)) for one in arr(found)]
-    return genai.tools([{name: genai.parsed(value) for name, value in one.items()} for one in read])
+    defined = genai.tools([{name: genai.parsed(value) for name, value in one.items()} for one in read])
+    return tuple(tool for tool in defined if tool["name"])
 
 
 def tool_run(span: Span) -> ToolRun:

@@ -115,8 +115,13 @@ def _log(one: JsonObject) -> Event:
 
 
 def _rows(opened: Opened) -> list[JsonObject]:
-    """The objects in a file, in a list or one after another."""
-    return [one for row in opened.rows for one in (objects(row) if isinstance(row, list) else objects([row]))]
+    """The objects in a file: one after another, in a list, or in lists by name."""
+    found = [one for row in opened.rows for one in (objects(row) if isinstance(row, list) else objects([row]))]
+    grouped = [
+        [one for name, group in row.items() if name != "data" for one in objects(group) if "context" in one]
+        for row in found
+    ]
+    return [one for row, inner in zip(found, grouped, strict=True) for one in (inner or [row])]
 
 
 def _paged(opened: Opened) -> list[JsonObject]:

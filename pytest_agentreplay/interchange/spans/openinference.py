@@ -63,7 +63,7 @@ def tool_run(span: Span) -> ToolRun:
     """The execution of a tool."""
     held = span.attributes
     given = _value(held, "input")
-    arguments = given if isinstance(given, dict) else tree(held, "tool.parameters")
+    arguments = given if isinstance(given, dict) else _given(tree(held, "tool.parameters"))
     result = _value(held, "output")
     return ToolRun(
         name=text(held, "tool.name", "tool_call.function.name") or span.name,
@@ -72,6 +72,11 @@ def tool_run(span: Span) -> ToolRun:
         result=UNKNOWN if result is None else result,
         **placed(span),
     )
+
+
+def _given(found: Json) -> Json:
+    """The parameters of a tool's span, unless they are the schema of them: instrumentations differ."""
+    return None if isinstance(found, dict) and "properties" in found else found
 
 
 def ends(span: Span) -> tuple[Json, Json]:
@@ -96,14 +101,16 @@ def _spread(span: Span) -> ModelCall:
     spoken = dialect(provider)
     given = obj(tree(held, "llm.invocation_parameters"))
     reason = text(held, "llm.finish_reason")
+    asked = [_message(one) for one in _listed(held, "llm.input_messages", "message")]
+    told = [_message(one) for one in _listed(held, "llm.output_messages", "message")]
     return ModelCall(
         provider=provider,
         dialect=spoken,
         model=text(held, "llm.request.model_name") or string(given.get("model")) or text(held, "llm.model_name"),
         parameters=parameters(spoken, rest(given, "model", "messages", "tools", "stream")),
-        messages=content.messages([_message(one) for one in _listed(held, "llm.input_messages", "message")]),
+        messages=content.messages([*asked] if asked else _plainly(_value(held, "input"))),
         tools=tools([one.get("json_schema") for one in _listed(held, "llm.tools", "tool")]),
-        reply=content.reply([_message(one) for one in _listed(held, "llm.output_messages", "message")], reason),
+        reply=content.reply([*told] if told else _plainly(_value(held, "output"), role="assistant"), reason),
         response_model=text(held, "llm.model_name"),
         response_id=string(obj(tree(held, "output.value")).get("id")),
         finish_reasons=(reason,) if reason else (),
@@ -111,6 +118,14 @@ def _spread(span: Span) -> ModelCall:
         stream=given.get("stream") is True,
         **placed(span),
     )
+
+
+def _plainly(found: Json, role: str = "user") -> Json:
+    """What the span has as its whole input or output, where no messages stand apart."""
+    messages = obj(found).get("messages", found)
+    if isinstance(messages, str):
+        return {"role": role, "content": messages}
+    return messages if objects(messages) and all("role" in one for one in objects(messages)) else None
 
 
 def _listed(held: JsonObject, name: str, inner: str) -> list[JsonObject]:

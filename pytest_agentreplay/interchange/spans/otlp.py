@@ -70,11 +70,11 @@ def logs(rows: Iterable[Json]) -> Iterator[Event]:
 
 def span(record: JsonObject, *, resource: JsonObject | None = None, scope: JsonObject | None = None) -> Span:
     """One span of the protocol."""
-    status = obj(record.get("status"))
+    status, parent = obj(record.get("status")), identity(_field(record, "parentSpanId"))
     return Span(
         id=identity(_field(record, "spanId")),
         trace=identity(_field(record, "traceId")),
-        parent=identity(_field(record, "parentSpanId")),
+        parent=parent if parent.strip("0") else "",
         name=string(record.get("name")),
         started=nanoseconds(_field(record, "startTimeUnixNano")),
         ended=nanoseconds(_field(record, "endTimeUnixNano")),
@@ -101,12 +101,12 @@ def outcome(code: Json) -> Literal["ok", "error", ""]:
 
 
 def identity(found: Json) -> str:
-    """An id in lower-case hex, from hex or base64; "" for none, and for one of nothing but zeros."""
+    """An id in lower-case hex, from hex or base64; any other as it is, "" for none."""
     text = string(found).removeprefix("0x")
     lowered = text.lower()
     if len(lowered) not in (2 * size for size in _ID_BYTES) or not _HEX.fullmatch(lowered):
         lowered = _of_base64(text) or text
-    return lowered if lowered.strip("0") else ""
+    return lowered
 
 
 def values(pairs: Json) -> JsonObject:

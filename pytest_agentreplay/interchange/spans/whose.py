@@ -25,7 +25,7 @@ _TENANT = (
     *("metadata.tenant", "metadata.tenant_id", "langfuse.trace.metadata.tenant_id"),
 )
 _TAGS = ("tag.tags", "langfuse.trace.tags", "langfuse.tags", f"{_MARKS}tags", "tags")
-_METADATA = ("langfuse.trace.metadata.", _MARKS)
+_METADATA = ("langfuse.trace.metadata.", _MARKS, "metadata.")
 _RESOURCE = ("service.name", "service.version", "deployment.environment.name", "deployment.environment")
 
 
