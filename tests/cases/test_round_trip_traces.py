@@ -65,7 +65,11 @@ def agent(project, version):
 
 def verdicts(done):
     """What pytest says of each half."""
-    found = dict(row.split()[:2] for row in done.stdout.splitlines() if "case.yaml::" in row and not row.startswith(("FAILED", "_")))
+    found = dict(
+        row.split()[:2]
+        for row in done.stdout.splitlines()
+        if "case.yaml::" in row and not row.startswith(("FAILED", "_"))
+    )
     return {name.rpartition("::")[2]: word for name, word in found.items()}
 
 

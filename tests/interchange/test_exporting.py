@@ -179,7 +179,7 @@ def test_a_pytest_file_is_python_whatever_a_case_holds(title, words, name):
         folder=words,
         trace=LITTLE,
         calls=((name, {words: title}),),
-        observed=(("tool_called", {"name": name, "arguments": {words: title}}), ("error", {"text": words})),
+        observed=(("tool_called", {"name": name, "arguments": {words: title}}), ("theirs", {"text": words})),
         desired=(("output", {"not_contains": words, "matches": title}), ("tool_not_called", name)),
         semantic=(words,),
     )
