@@ -26,6 +26,6 @@ def answer(messages: list[dict]) -> str:
                 result = FUNCTIONS[call.function.name](**wanted(call))
             except RefundError as error:
                 result = {"error": f"RefundError: {error}"}
-                refused = error
+            refused = result.get("error") or refused
             messages.append(told(call, result))
     return f"The refund was not made: {refused}." if refused else reply.content
