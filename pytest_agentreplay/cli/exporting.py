@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import SAME, USAGE, complain, say
 from pytest_agentreplay.errors import CannotWrite
+from pytest_agentreplay.interchange.exporting import TARGETS
 from pytest_agentreplay.report.escape import line
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import exporting
@@ -14,7 +15,7 @@ from pytest_agentreplay.workflow import exporting
 if TYPE_CHECKING:
     import argparse
 
-TO = tuple(exporting.TARGETS)
+TO = tuple(TARGETS)
 
 
 def export(options: argparse.Namespace) -> int:

@@ -67,8 +67,8 @@ def by_meaning(matching: Matching, run: Run) -> Callable[[Call], str]:
 def said(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
     """What a call says to a model, the same for all dialects; `without` names what is left out of it.
 
-    That is "model", "dated" (what the name of a model says of its date), "tools", a field of all tools, or "is_error". Thoughts are left out always: they are the model's
-    own, and most traces lose them.
+    That is "model", "dated" (the date at the end of its name), "tools", a field of all tools, or "is_error". Thoughts
+    are left out always: they are the model's own, and most traces lose them.
     """
     tools = [_tool(tool, without) for tool in genai.tools(reading.tools)]
     return {

@@ -92,7 +92,9 @@ def blocks_of(page):
         assert not match["rest"].strip(), f"{where}: {match['rest']!r} behind the language is not understood"
         indent = len(match["indent"])
         body = "".join(row[indent:] if row.strip() else row for row in match["text"].splitlines(keepends=True))
-        found.append(Block(where, match["language"], match["title"] or "", match["reason"] or "", body, bool(match["checkout"])))
+        found.append(
+            Block(where, match["language"], match["title"] or "", match["reason"] or "", body, bool(match["checkout"]))
+        )
     fences = len(re.findall(r"^ *```", text, re.MULTILINE))
     assert fences == 2 * len(found), f"{page.relative_to(ROOT)}: {fences} fences, and {len(found)} blocks were read"
     return found

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.interchange.exporting.subject import Exported, unsaid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.exporting.subject import Subject, Wanted
@@ -117,7 +118,7 @@ def asserted(word: str, wanted: Json) -> list[str] | None:
     return None
 
 
-def named(wanted: JsonObject) -> Iterator[str]:
+def named(wanted: Mapping[Any, Any]) -> Iterator[str]:
     """Keys and values as keyword arguments."""
     return (f"{name}={value!r}" for name, value in wanted.items())
 
