@@ -60,6 +60,7 @@ class CaseItem(pytest.Item):
 
     title = ""
     line = 0
+    broken: CaseError | None = None
     error: AgentReplayError | None = None
     verdict: Verdict | None = None
 
@@ -70,7 +71,7 @@ class CaseItem(pytest.Item):
         """The item `name` of a file, with its labels as markers."""
         made: CaseItem = cls.from_parent(file, name=name)
         made.title = title
-        made.error = error
+        made.broken = error
         made.line = line_of(error.place) if error is not None else 0
         made.extra_keyword_matches |= {word for word in (title, *labels) if word}
         for mark in (MARKER, *markers(file.config, labels)):
@@ -80,6 +81,7 @@ class CaseItem(pytest.Item):
     def runtest(self) -> None:
         """Try this half, and fail, xfail or skip by the verdict."""
         __tracebackhide__ = True
+        self.error = self.verdict = None  # of another go
         try:
             self.verdict = verdict = self.heard()
         except AgentReplayError as error:
@@ -100,8 +102,8 @@ class CaseItem(pytest.Item):
 
     def heard(self) -> Verdict:
         """The verdict on this half. Raises whatever is wrong with the case, or with what runs it."""
-        if self.error is not None:
-            raise self.error
+        if self.broken is not None:
+            raise self.broken
         assert isinstance(self.parent, CaseFile)
         return self.parent.court(self).hear(self.path, half_of(self.name))
 

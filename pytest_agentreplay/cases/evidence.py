@@ -49,15 +49,15 @@ class Evidence:
     unknown: frozenset[str] = frozenset()
 
 
-def frozen(run: Run) -> Evidence:
-    """What a recorded run shows."""
+def frozen(run: Run, *, asked: bool = True) -> Evidence:
+    """What a recorded run shows. `asked` counts what the model asked for as called where no call of a tool is there."""
     turns = turn.read(run, READER)
     told = stated(run)
     return Evidence(
         status=status(run, turns),
         output=told["output"] if "output" in told else last_text(turns),
         run=run,
-        tool_calls=tool_calls(turns),
+        tool_calls=tool_calls(turns, asked=asked),
         errors=errors(run),
         seconds=seconds(run),
         input=told.get("input"),
@@ -88,10 +88,15 @@ def last_text(turns: Iterable[TurnView]) -> Json:
     return last.text or None if last is not None and not last.tool_uses else None
 
 
-def tool_calls(turns: Sequence[TurnView]) -> tuple[ToolCallView, ...]:
+def tool_calls(turns: Sequence[TurnView], *, asked: bool = True) -> tuple[ToolCallView, ...]:
     """The calls that were made. Where no boundary stood at any tool: those that the model asked for, as it was told."""
     made = tuple(call for it in turns for call in it.tool_calls)
-    return made or tuple(_asked_for(turns))
+    return made or (tuple(_asked_for(turns)) if asked else ())
+
+
+def meets_tools(run: Run) -> bool:
+    """Whether a boundary stood at the tools of a run: an agent that is asked for one there and calls none refuses."""
+    return any(it.tool_calls for it in turn.read(run, READER))
 
 
 def _asked_for(turns: Sequence[TurnView]) -> Iterator[ToolCallView]:

@@ -102,7 +102,7 @@ class Reading:
         case = made(value, self._file, folder)
         places = {path: place for path, place in self._document.places.items() if len(path) < 4}
         note = f"is of form {value['schemaVersion']}, and this release reads {form_model.VERSION}"
-        left = f"; left aside: {', '.join(self._aside)}" if self._aside else ""
+        left = f"; left aside: {', '.join(sorted(self._aside))}" if self._aside else ""
         notes = (f"{self._file}: {note}{left}",) if self._newer else ()
         return replace(
             case,

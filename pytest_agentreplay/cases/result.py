@@ -10,7 +10,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pytest_agentreplay.cases.judging import Evidence
+from pytest_agentreplay.cases.evidence import Evidence
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.codec import bounds
 from pytest_agentreplay.errors import RunnerError
@@ -24,6 +24,8 @@ SCHEMA = "result.schema.json"
 LARGEST = 16 << 20
 GOOD = ("ok", "success", "succeeded", "completed", "passed")
 BAD = ("error", "failed", "failure", "timeout")
+TOLD = {"final_output": "output", "tool_calls": "tool_calls"}
+"""What a result may leave out, and what nobody knows of the run then."""
 EXAMPLE = '{"status": "ok", "final_output": "..."}'
 
 
@@ -112,6 +114,7 @@ def read(found: dict[str, Any], *, file: str, run: Run | None = None, **more: An
         run=run,
         tool_calls=tuple(map(view, told.tool_calls)),
         errors=faults,
+        unknown=frozenset(name for key, name in TOLD.items() if key not in found),
         **more,
     )
 

@@ -23,7 +23,7 @@ SENTENCE = 40
 """A text in a list that is longer has a line of its own."""
 LONGEST_KEY = 500
 """Readers of YAML look so far for the colon, and a bit further."""
-_PLAIN = re.compile(r"[A-Za-z_$/][\w $./()+*=<>@%;!?'-]*(?<! )", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z_$/][\w $./()+'-]*(?<! )", re.ASCII)
 _TAKEN = re.compile(r"(?:true|false|null|yes|no|on|off|y|n|~)", re.IGNORECASE)
 """What readers of other versions of YAML take for something else than text."""
 _BREAKS = re.compile("[\x85\u2028\u2029\ufeff]")

@@ -1,7 +1,7 @@
 """When two calls mean the same, for runs that were not recorded byte for byte.
 
 A trace of another tool holds what was said, not how it was spelled: ids are other ones, arguments have other spaces,
-instructions stand in another place. `by_body` takes the JSON of a request for the call, `by_meaning` what is asked of
+instructions stand in another place. `ByBody` takes the JSON of a request for the call, `ByMeaning` what is asked of
 which model: the same words, tools and arguments, in the same order. Whatever says something is compared.
 """
 
@@ -12,70 +12,116 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import media
 from pytest_agentreplay.core.canon import canonical
-from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.matching.address import split
+from pytest_agentreplay.core.model import Body, HttpCall, ToolCall
 from pytest_agentreplay.core.tolerance import view
 from pytest_agentreplay.core.turns import function_of
-from pytest_agentreplay.dialects import READER, genai
-from pytest_agentreplay.dialects.loose import obj, objects, string
+from pytest_agentreplay.dialects import READER, genai, speaking
+from pytest_agentreplay.dialects.loose import arr, obj, objects, string
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Json, JsonObject, Run
     from pytest_agentreplay.core.reading import CallReading
 
+NOWHERE = "https://model"
+"""The host of a call of which nobody has to know where it went."""
 _DATE = re.compile(r"[-@](?:\d{4}-\d\d-\d\d|\d{8})$")
 """The end of "gpt-5-2025-08-07" and of "claude-sonnet-4-5-20250929"."""
 
 
-def by_body(matching: Matching) -> Callable[[Call], str]:
+class ByBody:
     """A model's call is the JSON of its body, to whatever host; any other call is itself."""
 
-    def text(call: Call) -> str:
-        whole = matching.text(call)
+    def __init__(self, matching: Matching) -> None:
+        """`matching` says what of a body counts."""
+        self._matching = matching
+
+    def text(self, call: Call) -> str:
+        """What two calls have the same that are the same."""
+        whole = self._matching.text(call)
         reading = READER.read_call(call)
         if isinstance(call, ToolCall) or reading.kind != "model":
             return whole
         body = whole.partition("\n")[2]
         return f"{canonical([reading.dialect, reading.model, reading.stream])}\n{body}"
 
-    return text
+    def plainly(self, call: Call) -> Call:
+        """The call without the host that it goes to, and without headers."""
+        if not isinstance(call, HttpCall) or READER.read_call(call).kind != "model":
+            return call
+        return HttpCall(call.method, f"{NOWHERE}{split(call.url).path}", body=self._body(call))
+
+    def _body(self, call: HttpCall) -> Body:
+        counted = self._matching.counted(call)
+        assert isinstance(counted, HttpCall)
+        return counted.body
 
 
-def by_meaning(matching: Matching, run: Run) -> Callable[[Call], str]:
+class ByMeaning:
     """A model's call is what it says, a tool's its name and arguments; any other call is itself.
 
-    What no call of `run` tells (the name of the model, the schemas of tools) was lost on the way and is not compared;
+    What no call of a run tells (the name of the model, the schemas of tools) was lost on the way and is not compared;
     of a name that is the served one in each call, its date is not.
     """
-    lost = _lost(run)
 
-    def text(call: Call) -> str:
-        counted = matching.counted(call)
-        reading = READER.read_call(counted)
-        if reading.kind == "model" and not isinstance(call, ToolCall):
-            return canonical(said(reading, lost))
+    def __init__(self, matching: Matching, run: Run) -> None:
+        """`matching` says what of a body counts, `run` what is known."""
+        self._matching = matching
+        self._lost = _lost(run)
+
+    def text(self, call: Call) -> str:
+        """What two calls have the same that are the same."""
+        counted = self._matching.counted(call)
+        if isinstance(call, HttpCall) and (reading := READER.read_call(counted)).kind == "model":
+            return canonical(said(reading, self._lost))
         tool = function_of(counted, READER)
         if tool is not None:
             return canonical([tool.boundary, tool.name, view(tool.arguments)])
-        return matching.text(call)
+        return self._matching.text(call)
 
-    return text
+    def plainly(self, call: Call) -> Call:
+        """The call with nothing but what it means, a model's in one dialect whatever it speaks."""
+        counted = self._matching.counted(call)
+        reading = READER.read_call(counted)
+        return counted if reading.kind != "model" or isinstance(call, ToolCall) else _written(said(reading, self._lost))
 
 
 def said(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
     """What a call says to a model, the same for all dialects; `without` names what is left out of it.
 
-    That is "model", "dated" (the date at the end of its name), "tools", a field of all tools, or "is_error". Thoughts
-    are left out always: they are the model's own, and most traces lose them.
+    That is "model", "dated" (what the name of a model says of its date), "tools", a field of all tools, or "is_error".
+    Thoughts are left out always: they are the model's own, and most traces lose them.
     """
     tools = [_tool(tool, without) for tool in genai.tools(reading.tools)]
     return {
-        "model": "" if "model" in without else _DATE.sub("", reading.model) if "dated" in without else reading.model,
+        "model": "" if "model" in without else _DATE.sub("" if "dated" in without else r"\g<0>", reading.model),
         "tools": [] if "tools" in without else tools,
         "said": _said(reading, without),
     }
+
+
+def _written(one: JsonObject) -> HttpCall:
+    """What `said` gives, as a request."""
+    messages: list[JsonObject] = []
+    number = 0
+    for item in arr(one["said"]):
+        match item:
+            case [str(role), part]:
+                text = part if isinstance(part, str) else canonical(part)
+                messages.append({"role": role, "parts": [{"type": "text", "content": text}]})
+            case {"calls": name, "with": arguments}:
+                use: JsonObject = {"type": "tool_call", "id": f"call {number}", "name": name, "arguments": arguments}
+                number += 1
+                messages.append({"role": "assistant", "parts": [use]})
+            case {"result": of, "is": result}:
+                told: JsonObject = {"type": "tool_call_response", "id": f"call {of}", "response": result}
+                messages.append({"role": "tool", "parts": [told]})
+    tools = [{"type": "function", **obj(tool)} for tool in arr(one["tools"])]
+    model = str(one["model"]) or "unknown"
+    return speaking.request("openai_chat", model=model, messages=genai.joined(messages), tools=tools, base=NOWHERE)
 
 
 def _lost(run: Run) -> frozenset[str]:
@@ -143,14 +189,14 @@ def _said(reading: CallReading, without: Collection[str]) -> list[Json]:
                     failed = "is_error" not in without and part.get("is_error") is True
                     found.append({"result": number, "is": _result(part, reading.dialect), "failed": failed})
                 case "generic":
-                    found.append({role: _block(part.get("block"))})
+                    found.append([role, _block(part.get("block"))])
     return found
 
 
 def _say(found: list[Json], role: str, text: str) -> None:
     last = found[-1] if found else None
-    if isinstance(last, list) and last[0] == role:
-        last[1] = f"{last[1]}{text}"
+    if isinstance(last, list) and last[0] == role and isinstance(last[1], str):
+        last[1] += text
     elif text:
         found.append([role, text])
 

@@ -45,8 +45,11 @@ def data(file: Path) -> bytes:
         raise CaseError(str(error).removeprefix(f"{error.file}: "), file=error.file) from None
 
 
-def read(file: Path, words: Collection[str] = ()) -> Case:
-    """The case in a file; `words` are added to the vocabulary. Raises CaseError with all that is wrong with it."""
+def read(file: Path, words: Collection[str] | None = ()) -> Case:
+    """The case in a file; `words` are added to the vocabulary, None takes any.
+
+    Raises CaseError with all that is wrong with it.
+    """
     return form.read(data(file), file=shown(file), folder=file.parent, words=words)
 
 

@@ -15,7 +15,7 @@ from pytest_agentreplay.codec.strict_yaml import LARGEST
 from pytest_agentreplay.core.casting import Cast, Casting
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.dialects import READER, mcp, speaking
-from pytest_agentreplay.dialects.meaning import by_body, by_meaning
+from pytest_agentreplay.dialects.meaning import ByBody, ByMeaning
 from pytest_agentreplay.errors import CaseError, SnapshotError
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.shown import shown
@@ -23,6 +23,7 @@ from pytest_agentreplay.store.shown import shown
 if TYPE_CHECKING:
     from pytest_agentreplay.cases.case import Case, Half, Serving
     from pytest_agentreplay.cases.fixtures import Answer, Fixtures
+    from pytest_agentreplay.core.casting import Meaning
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Failure, JsonObject, Outcome, Run, ToolReply
 
@@ -42,9 +43,9 @@ def serving_of(case: Case, half: Half, *, allow_live: bool = False) -> Serving:
 
 def gate_of(case: Case, serving: Serving, run: Run, matching: Matching, *, fixtures: Fixtures | None = None) -> Casting:
     """The gate of a case. Without `fixtures` those beside it are read; raises CaseError for one that cannot be."""
-    meaning = None
+    meaning: Meaning | None = None
     if case.source.fidelity != "bytes":
-        meaning = by_body(matching) if case.source.fidelity == "body-json" else by_meaning(matching, run)
+        meaning = ByBody(matching) if case.source.fidelity == "body-json" else ByMeaning(matching, run)
     if fixtures is None and serving.tools == "arguments":
         fixtures = fixtures_of(case)
     return Casting(

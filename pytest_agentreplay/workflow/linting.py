@@ -10,21 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.cases import fixtures, form, linting
-from pytest_agentreplay.cases.case import FILE, FIXTURES, RUN
+from pytest_agentreplay.cases import linting
+from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.cases.fixtures import Fixtures
 from pytest_agentreplay.cases.linting import Complaint
-from pytest_agentreplay.codec.strict_yaml import LARGEST
-from pytest_agentreplay.errors import CaseError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.store import files, nearby
+from pytest_agentreplay.errors import CaseError, SnapshotError
+from pytest_agentreplay.store import nearby
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.workflow import cases
+from pytest_agentreplay.workflow.casting import fixtures_of
 from pytest_agentreplay.workflow.scan import Skipped, scanned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.core.redaction.policy import Policy
 
@@ -69,18 +68,18 @@ def cases_in(paths: Iterable[Path]) -> Iterator[Path]:
 def linted(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Linted:
     """What is wrong with the case in `folder`."""
     try:
-        case = read_case(folder)
+        case = cases.read(folder.absolute() / FILE, words=None)
     except CaseError as error:
         return Linted(folder, (refused(error),))
     found: list[Complaint] = []
     run: Run | None = None
     told = Fixtures()
     try:
-        run = read_run(folder)
+        run = cases.frozen(case, strict=False).run if os.path.lexists(folder / RUN) else None
     except SnapshotError as error:
         found.append(Complaint(DAMAGED, str(error).removeprefix(f"{error.file}: "), error.file))
     try:
-        told = read_fixtures(folder)
+        told = fixtures_of(case)
     except CaseError as error:
         found.append(refused(error))
     if not found:
@@ -95,41 +94,6 @@ def refused(error: CaseError) -> Complaint:
     """A file that cannot be read, as a complaint."""
     where = f"{error.file}:{error.place}" if error.place else error.file
     return Complaint(RULE, str(error).removeprefix(f"{where}: "), error.file, error.place)
-
-
-def read_case(folder: Path) -> Case:
-    """The case in a folder, whatever words it uses. Raises CaseError."""
-    file = folder / FILE
-    return form.read(_bytes(file), file=shown(file), folder=folder.absolute(), words=None)
-
-
-def read_run(folder: Path) -> Run | None:
-    """The frozen run of a case; None where there is none. Raises SnapshotError."""
-    file = folder / RUN
-    try:
-        return codec.loads(files.read(file), file=shown(file)).run
-    except SnapshotMissing:
-        return None
-
-
-def read_fixtures(folder: Path) -> Fixtures:
-    """The fixtures of a case. Raises CaseError."""
-    under = folder / FIXTURES
-    if not os.path.lexists(under):
-        return Fixtures()
-    if under.is_symlink() or not under.is_dir():
-        raise CaseError("is no folder; links are not followed", file=shown(under))
-    names = sorted(file.name for file in under.iterdir() if file.name.endswith((".yaml", ".yml")))
-    return fixtures.read({shown(under / name): _bytes(under / name) for name in names[: fixtures.MOST_FILES + 1]})
-
-
-def _bytes(file: Path) -> bytes:
-    try:
-        return files.head(file, LARGEST + 1)
-    except SnapshotMissing:
-        raise CaseError("there is no such file", file=shown(file)) from None
-    except SnapshotError as error:
-        raise CaseError(str(error).removeprefix(f"{error.file}: "), file=shown(file)) from None
 
 
 def names_in(folder: Path) -> Iterator[str]:

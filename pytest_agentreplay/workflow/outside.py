@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import result
 from pytest_agentreplay.cases.case import FIXTURES, SOURCE_TRACE
+from pytest_agentreplay.cases.evidence import Evidence
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.store import files
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_agentreplay.cases.case import Case
-    from pytest_agentreplay.cases.judging import Evidence
     from pytest_agentreplay.core.casting import Casting
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.workflow.keeping import Keeping
@@ -71,15 +71,18 @@ class Command:
             written = self._written(output)
         self._keep(ended, written)
         asked = bool(gate.made()) or gate.parted() is not None
-        answers = f" ({gate.told})" if gate.counts else ""
-        return result.read(
-            self._result(ended, written),
-            file=OUTPUT,
-            run=Run(Header(case.id), gate.made()) if asked else None,
-            seconds=ended.seconds,
-            divergence=gate.finish() if asked else None,
-            served=served + answers if asked else ALONE,
-        )
+        more: dict[str, Any] = {
+            "run": Run(Header(case.id), gate.made()) if asked else None,
+            "seconds": ended.seconds,
+            "divergence": gate.finish() if asked else None,
+            "served": served + (f" ({gate.told})" if gate.counts else "") if asked else ALONE,
+        }
+        try:
+            return result.read(self._result(ended, written), file=OUTPUT, **more)
+        except RunnerError as wrong:
+            if gate.parted() is None:
+                raise
+            return Evidence(status="error", errors=(("RunnerError", str(wrong)),), **more)  # a refused call is why
 
     def _written(self, output: Path) -> bytes | None:
         """What the command wrote; None for nothing. Raises RunnerError for what is no plain file, or too large."""

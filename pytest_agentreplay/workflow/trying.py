@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.cases.case import RUN
-from pytest_agentreplay.cases.evidence import Evidence, frozen
+from pytest_agentreplay.cases.evidence import Evidence, frozen, meets_tools
 from pytest_agentreplay.codec import Snapshot
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
@@ -149,7 +149,7 @@ class Attempt(Replay):
             self.casting.finish(self._body)
         self.close()
         own = [one for one in leaves(failure) if not isinstance(one, ReplayDiverged)] if failure is not None else []
-        seen = frozen(self.run())
+        seen = frozen(self.run(), asked=not meets_tools(self.snapshot.run))
         return replace(
             seen,
             status="ok" if failure is None else "error",

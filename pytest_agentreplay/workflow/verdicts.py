@@ -11,6 +11,7 @@ leave it, so `fixed` tries a failure that cannot show itself under its own polic
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import canonical
@@ -129,7 +130,7 @@ class Hearing:
 
     def _try(self, runner: Half, serving: Half) -> Evidence:
         assert self._attempt is not None
-        return self._attempt(runner, serving)
+        return replace(self._attempt(runner, serving), recorded=self._frozen.tool_calls)
 
     def _serving(self, half: Half) -> str:
         serving = self.case.serving.get(half)
@@ -165,8 +166,6 @@ class Hearing:
 
     def _finding(self, divergence: Divergence) -> findings.Finding:
         """The finding of a test, without the steps of one: a case is neither recorded anew nor accepted."""
-        from dataclasses import replace
-
         found = findings.of(divergence, self.case.id, {})
         return replace(found, lines=tuple(one for one in found.lines if one.what != "next" or keeps(one)))
 

@@ -69,7 +69,9 @@ def main(count: int) -> None:
         idle, *_ = pytest(root, "--co")
         lay_out(root, count)
         cpu, _, said = pytest(root, "--co")
-        print(f"collect {count:,} cases: {cpu:.2f} s CPU, {cpu - idle:.2f} s more than none (goal {COLLECT_S} s): {said}")
+        print(
+            f"collect {count:,} cases: {cpu:.2f} s CPU, {cpu - idle:.2f} s more than none (goal {COLLECT_S} s): {said}"
+        )
         cpu, took, said = pytest(root, "-n", "2")
         print(f"replay {count:,} cases under -n 2: {cpu:.2f} s CPU, {took:.2f} s: {said}")
 

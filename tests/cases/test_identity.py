@@ -13,7 +13,7 @@ from pytest_agentreplay.cases.evidence import Evidence
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.cases.words import hold
 from pytest_agentreplay.cases.words.records import records, tail
-from pytest_agentreplay.cases.words.telling import Weight, forms, plain, places, weight, without
+from pytest_agentreplay.cases.words.telling import Weight, forms, places, plain, weight, without
 from pytest_agentreplay.core.model import Header, Run
 
 OWN = {
@@ -243,7 +243,9 @@ RECORD = st.fixed_dictionaries(
     {"user_id": st.sampled_from(["u-1", "u-2", "u-3"]), "code": st.from_regex(r"[A-F]{2}-[0-9]{4}", fullmatch=True)}
 )
 WRAPPED = st.recursive(
-    RECORD, lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.just("x"), inner, min_size=1), max_leaves=5
+    RECORD,
+    lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.just("x"), inner, min_size=1),
+    max_leaves=5,
 )
 
 

@@ -72,7 +72,7 @@ def test_a_good_case_has_nothing_wrong(folder, capsys):
         ("observed:", "titel: x\nobserved:", "unreadable", "did you mean title?"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_rule(folder, capsys, old, new, rule, told):
+def test_what_is_wrong_is_told_with_its_rule(folder, capsys, old, new, rule, told):  # noqa: PLR0917
     (folder / "case.yaml").write_text(CASE.replace(old, new), "utf-8")
     code, found = rules(capsys)
     assert code == 1
@@ -128,8 +128,12 @@ def test_two_checks_that_a_run_may_satisfy(folder, capsys, checks):
 
 def test_fixtures_that_nothing_reaches(folder, capsys):
     (folder / "fixtures" / "b-1.yaml").write_text(FIXTURE.replace("A-1001", "A-9"), "utf-8")
-    (folder / "fixtures" / "c-1.yaml").write_text(FIXTURE.replace("issue_refund", "mail").replace("recorded", "written"), "utf-8")
-    (folder / "fixtures" / "d-1.yaml").write_text(FIXTURE.replace("A-1001", "A-8").replace("recorded", "written"), "utf-8")
+    (folder / "fixtures" / "c-1.yaml").write_text(
+        FIXTURE.replace("issue_refund", "mail").replace("recorded", "written"), "utf-8"
+    )
+    (folder / "fixtures" / "d-1.yaml").write_text(
+        FIXTURE.replace("A-1001", "A-8").replace("recorded", "written"), "utf-8"
+    )
     code, found = rules(capsys)
     assert code == 1
     dead, unused = found["dead", "error"], found["dead", "warning"]
@@ -175,7 +179,9 @@ def test_a_cold_case_says_what_is_missing(folder, capsys):
     code, found = rules(capsys)
     assert code == 0
     assert "a cold case lists what a replay would need" in found["cold", "warning"]["message"]
-    (folder / "case.yaml").write_text(cold.replace("not kept}", "not kept, missing: [result of lookup_order]}"), "utf-8")
+    (folder / "case.yaml").write_text(
+        cold.replace("not kept}", "not kept, missing: [result of lookup_order]}"), "utf-8"
+    )
     assert lint(capsys)[0] == 0
 
 
@@ -226,7 +232,9 @@ def test_what_a_file_says_cannot_act_on_a_terminal(folder, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
-@pytest.mark.parametrize("name", ["case.yaml", "run.snapshot.json", "fixtures/issue_refund-1.yaml", "notes.md", "fixtures"])
+@pytest.mark.parametrize(
+    "name", ["case.yaml", "run.snapshot.json", "fixtures/issue_refund-1.yaml", "notes.md", "fixtures"]
+)
 def test_links_are_not_followed(folder, capsys, tmp_path, name):
     target = tmp_path / "elsewhere"
     (folder / name).rename(target)

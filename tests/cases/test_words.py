@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import ask, loop, refund, run, say, tool
+from recorded import ask, loop, refund, run, say
 
 from pytest_agentreplay.cases import form_checks
-from pytest_agentreplay.cases.evidence import Evidence, frozen
+from pytest_agentreplay.cases.evidence import Evidence, frozen, meets_tools
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cases.words import WORDS, hold
@@ -236,7 +236,12 @@ def test_an_assertion_that_cannot_be_meant_is_no_failure_of_the_run(name, words,
 
 
 def test_an_imported_run_says_its_own_output_and_status():
-    told = {"status": "ok", "output": {"a": 1}, "input": {"arguments": {}}, "faults": [{"type": "E", "message": "m"}, 5]}
+    told = {
+        "status": "ok",
+        "output": {"a": 1},
+        "input": {"arguments": {}},
+        "faults": [{"type": "E", "message": "m"}, 5],
+    }
     evidence = frozen(refund(kit={"case": told}, outcome={"status": "failed", "type": "KeyError"}))
     assert (evidence.status, evidence.output, evidence.input) == ("ok", {"a": 1}, {"arguments": {}})
     assert ("E", "m") in evidence.errors
@@ -265,9 +270,14 @@ def test_a_last_reply_that_asks_for_tools_is_no_output():
 
 def test_tools_that_no_boundary_met_are_those_that_the_model_asked_for():
     results = {"role": "tool", "tool_call_id": "call_0", "content": '{"user_id": 7}'}
-    evidence = frozen(run((ask(), say(None, ("look", {"q": 1}))), (ask({"role": "user", "content": "?"}, results), say("x"))))
+    evidence = frozen(
+        run((ask(), say(None, ("look", {"q": 1}))), (ask({"role": "user", "content": "?"}, results), say("x")))
+    )
     (call,) = evidence.tool_calls
     assert (call.name, call.arguments, call.result, call.turn) == ("look", {"q": 1}, {"user_id": 7}, 1)
+    assert frozen(evidence.run, asked=False).tool_calls == ()
+    assert meets_tools(refund())
+    assert not meets_tools(evidence.run)
 
 
 def test_an_error_in_an_object_is_a_failed_call():
@@ -310,7 +320,11 @@ def test_an_output_says_it_or_not_or_is_not_there(output, comparison, text):
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), max_size=6), st.sampled_from("abc"), st.integers(0, 4))
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), max_size=6),
+    st.sampled_from("abc"),
+    st.integers(0, 4),
+)
 def test_calls_are_counted(calls, name, bound):
     evidence = Evidence(tool_calls=tuple(ToolCallView(tool, {"n": n}) for tool, n in calls))
     count = [tool for tool, _ in calls].count(name)

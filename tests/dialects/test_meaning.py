@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, Run, ToolCall
 from pytest_agentreplay.dialects import READER, RULES, speaking
-from pytest_agentreplay.dialects.meaning import by_body, by_meaning, said
+from pytest_agentreplay.dialects.meaning import ByBody, ByMeaning, said
 from pytest_agentreplay.dialects.rules import Rule
 
 SCHEMA = {"type": "object", "properties": {"order_id": {"type": "string"}}}
@@ -295,9 +295,8 @@ def run_of(*calls):
     return Run(Header("t"), tuple(Exchange(call, None, at + 1, None) for at, call in enumerate(calls)))
 
 
-def keyed(*calls, rules=RULES, make=by_meaning):
-    matching = Matching(READER, rules)
-    return by_meaning(matching, run_of(*calls)) if make is by_meaning else make(matching)
+def keyed(*calls, rules=RULES):
+    return ByMeaning(Matching(READER, rules), run_of(*calls)).text
 
 
 def test_what_the_trace_has_lost_is_not_compared_and_what_it_tells_is():
@@ -324,7 +323,7 @@ def test_ignored_places_are_left_out_of_calls_and_arguments():
 
 def test_by_its_body_a_call_is_the_json_of_it_wherever_it_goes():
     path, body = openai_chat()
-    key = keyed(make=by_body)
+    key = ByBody(Matching(READER, RULES)).text
     spread = HttpCall(
         "POST", f"http://127.0.0.1:9/proxy{path}", JSON, Body(json.dumps(reordered(body), indent=1).encode())
     )

@@ -93,7 +93,8 @@ def test_every_exit_code():
 
 
 def names(cls):
-    return {name for name in vars(cls) if not name.startswith("_")}
+    ours = [one for one in cls.__mro__ if one.__module__.startswith("pytest_agentreplay")]
+    return {name for one in ours for name in vars(one) if not name.startswith("_")}
 
 
 def test_every_name_of_the_fixture():

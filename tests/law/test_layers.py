@@ -63,6 +63,10 @@ WRITERS: dict[str, tuple[set[str], str]] = {
     ),
     "demo.shop.shop": ({"LEDGER.open"}, "the refund tool writes the ledger that the demo shows to be untouched"),
     "demo.walk": ({"write_text", "mkdir", "unlink"}, "the demo's folder, laid out for the reader to go on by hand"),
+    "workflow.outside": (
+        {"tempfile.TemporaryDirectory"},
+        "where a command writes its result, until that is read and its secrets are off",
+    ),
     "interchange.opening": ({"import zipfile"}, "reads an archive that it holds in memory"),
     "interchange.archives": ({"import zipfile"}, "makes an archive in memory"),
     "workflow.bundling": ({"import zipfile"}, "reads the archive of a bundle that it holds in memory"),

@@ -18,7 +18,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.casting.cast import SORTS, Cast, Fixtures, Sort, Way, sort_of
+from pytest_agentreplay.core import explain
+from pytest_agentreplay.core.casting.cast import SORTS, Cast, Fixtures, Meaning, Sort, Way, sort_of
 from pytest_agentreplay.core.casting.positions import Positions, said_as
 from pytest_agentreplay.core.explain import uncast
 from pytest_agentreplay.core.explain.standing import Standing
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import Reader
     from pytest_agentreplay.core.replayer import Queues
 
-__all__ = ["SORTS", "Cast", "Casting", "Fixtures", "Sort", "Way", "sort_of"]
+__all__ = ["SORTS", "Cast", "Casting", "Fixtures", "Meaning", "Sort", "Way", "sort_of"]
 
 RECORDED, WRITTEN = "arguments (recorded)", "arguments (written)"
 
@@ -121,12 +122,27 @@ class Casting(Replayer):
         if meaning is None:
             return super()._find(call, moment)
         if self._meant is None:
-            self._meant = queued([(self._recorded_ids.key(meaning(x.call)), x) for x in self._top])
-        found = self._take(self._meant, self._live_ids.key(meaning(call)), moment)
+            self._meant = queued([(self._recorded_ids.key(meaning.text(x.call)), x) for x in self._top])
+        found = self._take(self._meant, self._live_ids.key(meaning.text(call)), moment)
         if found is None and isinstance(call, ToolCall) and call.defaults:
             said = replace(call, arguments=said_as(call)[-1])
-            found = self._take(self._meant, self._live_ids.key(meaning(said)), moment)
+            found = self._take(self._meant, self._live_ids.key(meaning.text(said)), moment)
         return found
+
+    def _miss(self, call: Call, moment: Moment) -> Divergence:
+        meaning = self.cast.meaning
+        if meaning is None:
+            return super()._miss(call, moment)
+        # People are told what differs of what is compared, in the words of one API.
+        run = replace(self.run, exchanges=tuple(self._plain(x, meaning) for x in self.run.exchanges))
+        now = meaning.plainly(replace(call, arguments=said_as(call)[-1]) if isinstance(call, ToolCall) else call)
+        lane, agent, matching = moment.lane, moment.agent, self._matching
+        return explain.miss(run, self._reader, self.served.keys(), now, lane, agent=agent, matching=matching)
+
+    def _plain(self, x: Exchange, meaning: Meaning) -> Exchange:
+        call = meaning.plainly(x.call)
+        told = self.cast.retell(call, x.call, x.outcome) if self.cast.retell and x.outcome is not None else None
+        return replace(x, call=call, outcome=told or x.outcome)
 
     def _by_position(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
         places = self._positions

@@ -29,11 +29,21 @@ class Fixtures(Protocol):
         """Where nobody knows: the nearest fixture, and the lines to write, for people."""
 
 
+class Meaning(Protocol):
+    """When two calls are the same, where that is not said by their bytes."""
+
+    def text(self, call: Call) -> str:
+        """A text of a call; two calls are the same where their texts are."""
+
+    def plainly(self, call: Call) -> Call:
+        """The call with nothing but what is compared, to tell people how two differ."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cast:
     """How each sort of call is served, and with what.
 
-    `meaning` gives a text of a call; two calls are the same where their texts are. Without it their bytes are compared.
+    Without a `meaning` the bytes of calls are compared.
     `retell` gives what came back to a recorded call (the second) in the form in which another one asks for it, `spell`
     what a tool gave as what comes back over a wire, like what was recorded there; each None where it cannot.
     """
@@ -42,7 +52,7 @@ class Cast:
     tools: Way = "strict"
     other: Way = "strict"
     fixtures: Fixtures | None = None
-    meaning: Callable[[Call], str] | None = None
+    meaning: Meaning | None = None
     retell: Callable[[Call, Call, Outcome], Outcome | None] | None = None
     spell: Callable[[Call, Outcome, Outcome | None], Outcome | None] | None = None
 
