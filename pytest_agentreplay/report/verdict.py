@@ -83,9 +83,8 @@ def text(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> str:
     if verdict.word not in {"reproduced", "fixed", "robust"} and shown:
         blocks.append([row for one in shown for row in check_rows(one, verdict.file, width)])
     if verdict.finding is not None:
-        blocks.append(
-            ["  " + row if row else "" for row in finding_text(verdict.finding, width=width - 2).splitlines()]
-        )
+        _, _, course = finding_text(verdict.finding, width=width - 2).partition("\n\n")  # its headline is in ours
+        blocks.append(["  " + row if row else "" for row in course.splitlines()])
     told = [row for note in verdict.notes for row in wrapped(note, width, "  note  ", "        ")]
     told += [row for one in verdict.human for row in wrapped(one, width, "  needs human  ", "               ")]
     told += wrapped(served_by(verdict), width, "  served  ", "          ")
@@ -139,7 +138,7 @@ def row_of(one: Verdict) -> tuple[str, str]:
         case "cold", _:
             return "cold", one.headline
         case (("cannot say" | "broken" | "no runner"), half):
-            return f"{'failure reproduced' if half == 'observed' else half}", f"{one.word}: {one.headline}"
+            return "failure reproduced" if half == "observed" else half, one.headline
         case _, "observed":
             return "failure reproduced", "yes" if one.word == "reproduced" else "no"
         case _:

@@ -187,7 +187,9 @@ class Attempt(Replay):
         """Where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
         if (divergence := self.casting.parted()) is not None:
             return divergence
-        found = kit.unfrozen(self.casting.made(), READER, str(self.place.root), self.crossing.met)
+        # A tool at which we stand was not run where it did not cross: the agent has answered for it.
+        met = self.crossing.met | {one.tool.name for one in self._met}
+        found = kit.unfrozen(self.casting.made(), READER, str(self.place.root), met)
         unseen = [tool for tool in found if isinstance(tool, dict)]
         if unseen:
             names = [str(tool["tool"]) for tool in unseen]

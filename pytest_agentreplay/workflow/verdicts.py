@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CLIP = 100
 SIGNATURE = "checks of its signature "
-MEND = ("the failure is mended", "set expect: fixed in {file}")
+MEND = ("if the failure is mended", "set expect: fixed in {file}")
 
 
 class Hearing:
@@ -171,8 +171,10 @@ class Hearing:
 
     def _ways(self, half: Half) -> tuple[tuple[str, str], ...]:
         serve = f"serve: {{{half}: {{model: position, tools: arguments}}}}"
+        mended = (self._mend(),) if half == "observed" and self.case.expect == "reproduces" else ()
         return (
-            ("if the change is meant, let the case answer it", serve),
+            *mended,
+            ("the change is meant, and the case is to answer it", serve),
             ("see the frozen run", f"agentreplay show {quoted(sibling(self.case.file, 'run.snapshot.json'))}"),
         )
 

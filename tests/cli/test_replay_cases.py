@@ -85,7 +85,7 @@ def test_a_fixed_agent_in_a_process_of_its_own(docket):
 
 def test_one_that_asks_something_else_shows_nothing(docket):
     docket.case()
-    done = docket.replay("cases/refund", "--runner-cmd", COMMAND, agent="other")
+    done = docket.replay("cases/refund", "--runner-cmd", COMMAND, agent="other", COLUMNS="200")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "cannot say whether the failure reproduces: today's run left the frozen one: [AR-PROMPT]" in done.stdout
 

@@ -234,3 +234,12 @@ def test_a_tool_behind_http_is_a_tool_and_its_fixture_is_told_over_the_wire():
     assert (told["id"], told["result"]["content"][0]["text"], told["result"]["isError"]) == (5, "!mine", False)
     assert gate.told == "tools 1 arguments (written)"
     assert casting(book.run(), Cast(tools="position")).ask(asks(5, id=9), at()).exchange.start == 0
+
+
+def test_what_the_function_adds_by_itself_is_no_difference():
+    book = Book()
+    book.tool("lookup", "late", id=7)
+    gate = casting(book.run(), FREE)
+    refused = gate.ask(ToolCall("lookup", {"id": 8, "deep": False}, defaults=frozenset({"deep"})), at())
+    assert [one.path for one in refused.divergence.differences] == ["$.id"]
+    assert said(gate.ask(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"

@@ -1,6 +1,9 @@
 """Cases as pytest items: which there are, what each comes to, and how it is told."""
 
+import json
+import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +39,20 @@ def test_a_frozen_failure_without_a_runner_reproduces_and_is_not_fixed_yet(docke
     assert "1 case: 1 reproduced, 1 not fixed" in done.stdout
 
 
+@pytest.mark.parametrize(("agent", "words"), [("broken", ()), ("fixed", ()), ("other", ()), ("fixed", ("-vv",))])
+def test_what_people_are_told(docket, agent, words):
+    """Kept in `golden`; AGENTREPLAY_WRITE_GOLDEN=1 writes them anew."""
+    docket.case(
+        expect="fixed" if agent == "broken" else "reproduces", more=STRICT + 'semantic: ["It says so kindly"]\n'
+    )
+    said = docket.pytest(*words, agent=agent).stdout.partition("FAILURES")[2].partition("\n")[2]
+    said = re.sub(r" in [\d.]+s|=+|(?<= )/\S*/shop.py", "", said)
+    golden = Path(__file__).with_name("golden") / f"case-{agent}{''.join(words)}.txt"
+    if os.environ.get("AGENTREPLAY_WRITE_GOLDEN"):
+        golden.write_text(said, encoding="utf-8")
+    assert said.splitlines() == golden.read_text(encoding="utf-8").splitlines()
+
+
 @pytest.mark.parametrize("runner", ["refunds", "waiting"])
 def test_today_s_broken_agent_reproduces_and_is_not_fixed_yet(docket, runner):
     docket.case(runner=runner)
@@ -53,7 +70,7 @@ def test_a_fixed_agent_fails_a_case_that_says_it_reproduces(docket):
     said = "this failure no longer reproduces: set expect: fixed (1 of 2 checks of its signature hold)"
     assert told["observed"] == ("FAILED", said)
     assert told["desired"] == ("FAILED", "passes unexpectedly: all of desired holds (2 of 2 hold): set expect: fixed")
-    assert "the failure is mended:  set expect: fixed in cases/refund/case.yaml" in done.stdout
+    assert "if the failure is mended:  set expect: fixed in cases/refund/case.yaml" in done.stdout
 
 
 def test_a_fixed_agent_passes_what_is_fixed(docket):
@@ -351,3 +368,59 @@ def test_a_header_line_tells_of_cases_that_nobody_runs(docket, ini, args, said):
     warned = [line for line in done.stdout.splitlines() if "WARNING" in line]
     assert len(warned) == bool(said), done.stdout
     assert not said or said in warned[0]
+
+
+def test_an_annotation_stands_at_the_check_that_failed(docket):
+    """The plugin of GitHub's annotations reads where a report is, and the one line of its crash."""
+    told = """
+        import json
+
+        def pytest_runtest_logreport(report):
+            if report.failed:
+                crash = report.longrepr.reprcrash
+                print(json.dumps([report.location[:2], crash.path, crash.lineno, crash.message]))
+    """
+    import textwrap
+
+    docket.project.write(annotating=textwrap.dedent(told))
+    docket.case(expect="fixed")
+    docket.case("odd", edit=lambda text: text.replace("status", "stat").replace("expect:", "expects:"))
+    done = docket.pytest("-p", "annotating", "-q", "-s")
+    rows = [
+        json.loads(line[line.index("[") :])
+        for line in done.stdout.splitlines()
+        if line.startswith(("[[", "F[[", ".[["))
+    ]
+    file = str(docket.root / "cases/refund/case.yaml")
+    assert [["cases/refund/case.yaml", 13], file, 14, "not fixed: 1 of 2 hold"] in rows, done.stdout
+    (odd,) = [row for row in rows if row[1] != file and "observed" not in row[3]][:1]
+    assert odd[0] == ["cases/odd/case.yaml", odd[2] - 1]
+    assert re.match(rf"cases/odd/case.yaml:{odd[2]}:\d+: ", odd[3])
+
+
+def test_a_case_is_run_again_like_any_test(docket):
+    docket.project.plugins += ("pytest_rerunfailures",)
+    try:
+        docket.case(expect="fixed")
+        done = docket.pytest("--reruns", "1", "-q")
+        assert "2 failed, 2 rerun" in done.stdout
+        assert "1 case: 1 reproduced, 1 not fixed" in done.stdout
+    finally:
+        docket.project.plugins = docket.project.plugins[:2]
+
+
+def test_secrets_of_the_environment_are_not_shown(docket):
+    docket.case(expect="fixed")
+    docket.project.edit(
+        "shop.py", 'return "The refund failed." if', 'return "Here is your refund " + os.environ["MODEL_API_KEY"] if'
+    )
+    try:
+        done = docket.pytest("-vv", agent="fixed")
+    finally:
+        docket.project.edit(
+            "shop.py",
+            'return "Here is your refund " + os.environ["MODEL_API_KEY"] if',
+            'return "The refund failed." if',
+        )
+    assert "[[redacted:" in done.stdout
+    assert docket.project.environ["MODEL_API_KEY"] not in done.stdout + done.stderr

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-import anthropic
 import openai
 
 from pytest_agentreplay.cases.case import Case, CaseSource
@@ -113,6 +112,8 @@ async def responses(shop, messages):
 
 
 def claude(shop, messages):
+    import anthropic
+
     client = anthropic.Anthropic(base_url=shop.url, api_key="sk-live-0123456789abcdef", max_retries=0)
     said = list(messages)
     tools = [
@@ -136,6 +137,8 @@ def claude(shop, messages):
 
 
 async def claude_stream(shop, messages):
+    import anthropic
+
     async with anthropic.AsyncAnthropic(base_url=shop.url, api_key="sk-live-0123456789abcdef") as client:
         said = list(messages)
         tools = [{"name": "lookup_order", "description": shop.about, "input_schema": shop.function["parameters"]}]
@@ -227,7 +230,7 @@ def case(root: Path, *, fidelity="bytes", **more) -> Case:
     )
 
 
-def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fidelity="bytes", **more):
+def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fidelity="bytes", unnamed=False, **more):
     """What `runner` does on the case of `run`; nothing may really run."""
     before = [*LEDGER]
     evidence = attempt(
@@ -235,7 +238,7 @@ def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fi
         half,
         run,
         runner=runner,
-        settings=settings(),
+        settings=settings(tools=()) if unnamed else settings(),
         root=root,
         environ=os.environ,
         allow_live=allow_live,

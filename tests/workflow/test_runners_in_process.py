@@ -166,10 +166,11 @@ def test_without_a_runner_the_frozen_run_is_the_evidence(tmp_path):
 LIVE = {"desired": Serving(model="live", tools="arguments")}
 
 
-def test_the_real_model_is_asked_only_where_the_command_line_allows_it(tmp_path):
+@pytest.mark.parametrize("client", ["chat", "chat_stream", "responses", "claude_stream"])
+def test_the_real_model_is_asked_only_where_the_command_line_allows_it(client, tmp_path):
     run = by_hand()
     with ModelServer(script) as server:
-        runner = functools.partial(CLIENTS["chat"], Shop(server.url, prompt="Be brief."))
+        runner = functools.partial(CLIENTS[client], Shop(server.url, prompt="Be brief."))
         with pytest.raises(CaseError, match=r"cases/order/case.yaml: .*agentreplay replay CASE --live"):
             tried(tmp_path, run, runner, half="desired", serving=LIVE)
         assert not server.hits

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import CaseError
-from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, recorded, script, tried
+from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, lookup_order, recorded, script, tried
 
 NOBODY = "http://127.0.0.1:9"
 MESSAGES = [{"role": "user", "content": QUESTION}]
@@ -182,7 +183,7 @@ def test_the_same_body_is_the_same_call_to_another_host(frozen, tmp_path):
     assert other.divergence.kind is Kind.PROMPT
 
 
-def test_an_unfrozen_tool_is_told(frozen, tmp_path, monkeypatch):
+def test_a_tool_that_nobody_has_named_is_told(frozen, tmp_path, monkeypatch):
     ran = []
 
     def lookup_order(order_id):
@@ -190,6 +191,32 @@ def test_an_unfrozen_tool_is_told(frozen, tmp_path, monkeypatch):
         return "gone"
 
     monkeypatch.setitem(Shop.call.__globals__["TOOLS"], "lookup_order", lookup_order)
-    evidence = tried(tmp_path, frozen(CLIENTS["chat"]), agent(CLIENTS["chat"]), half="desired")
+    evidence = tried(tmp_path, frozen(CLIENTS["chat"]), agent(CLIENTS["chat"]), half="desired", unnamed=True)
     assert (evidence.divergence.kind, ran) == (Kind.UNFROZEN, ["A-17"])
     assert "agentreplay_tools" in evidence.divergence.hints[0]
+
+
+def test_a_fixed_agent_may_refuse_what_the_model_asks_for(frozen, tmp_path, monkeypatch):
+    monkeypatch.setattr(Shop, "call", lambda shop, name, arguments: "not allowed here")
+    evidence = tried(tmp_path, frozen(CLIENTS["chat"]), agent(CLIENTS["chat"]), half="desired")
+    assert (evidence.divergence, evidence.tool_calls) == (None, ())
+
+
+@pytest.mark.parametrize("how", ["gathered", "in threads"])
+def test_calls_at_once_are_each_given_their_own(how, frozen, furnished):
+    """Two agents at once, in tasks or threads of their own: the lanes that they open are not those of the recording."""
+
+    async def gathered(messages):
+        return await asyncio.gather(*(asyncio.to_thread(look, user) for user in ("", "u-7", "")))
+
+    def threads(messages):
+        with ThreadPoolExecutor() as pool:
+            return [*pool.map(look, ("", "u-7", ""))]
+
+    def look(user):
+        return lookup_order("A-17", user)
+
+    evidence = tried(furnished, frozen(CLIENTS["chat"]), gathered if how == "gathered" else threads, half="desired")
+    assert evidence.divergence is None
+    assert evidence.output == [ORDERS, MINE, ORDERS]
+    assert len(evidence.tool_calls) == 3

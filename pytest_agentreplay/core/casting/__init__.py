@@ -30,6 +30,8 @@ from pytest_agentreplay.core.turns import function_of, home
 from pytest_agentreplay.errors import CaseError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Moment, Verdict
     from pytest_agentreplay.core.matching import Matching
@@ -58,6 +60,7 @@ class Casting(Replayer):
         self._latest = Timing()
         self._forwarded: dict[int, Exchange] = {}
         self._given: list[Exchange] = []
+        self._openings: dict[int, int] = {}
         self._readings = 0
 
     def ask(self, call: Call, moment: Moment) -> Verdict:
@@ -157,14 +160,14 @@ class Casting(Replayer):
             try:
                 given = next(filter(None, (fixtures.answer(tool.name, said) for said in said_as(tool))), None)
             except CaseError as error:  # raised, it would be the agent's to tell
-                return uncast.unmatched(self._standing(), call, self._lane(moment), (str(error),)), ""
+                return self._unmatched(call, moment, (str(error),)), ""
             if given is not None:
                 return self._carried(call, moment, given[0]), WRITTEN if given[1] else RECORDED
         found = self._positions.of_arguments(call, self.served)
         if found is not None:
             return found, RECORDED
         advice = fixtures.advice(tool.name, said_as(tool)[-1]) if fixtures is not None else ()
-        return uncast.unmatched(self._standing(), call, self._lane(moment), advice), ""
+        return self._unmatched(call, moment, advice), ""
 
     def _carried(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
         """What a fixture gives, in the place of a recorded exchange of the tool where there is one."""
@@ -185,6 +188,10 @@ class Casting(Replayer):
             return self.cast.spell(call, outcome, None)
         return self.cast.spell(carrier.call if isinstance(call, FrameCall) else call, outcome, carrier.outcome)
 
+    def _unmatched(self, call: Call, moment: Moment, advice: Iterable[str]) -> Divergence:
+        bare = (replace(call, arguments=said_as(call)[-1]),) if isinstance(call, ToolCall) and call.defaults else ()
+        return uncast.unmatched(self._standing(), (call, *bare), self._lane(moment), advice)
+
     def _exhausted(self, call: Call, moment: Moment) -> Divergence:
         return uncast.exhausted(self._standing(), call, self._lane(moment), self._positions.had(call, moment))
 
@@ -201,28 +208,26 @@ class Casting(Replayer):
         with self._lock:
             self.counts[sort, how] += 1
             self._latest = x.timing
-            made = replace(x, call=call)
-            if not self.cast.strict:
-                start, finish = self._reading(), self._reading()
-                made = replace(made, start=start, finish=finish, lane=moment.lane, agent=moment.agent, parts=())
-            self._given.append(made)
+            self._given.append(replace(x, call=call) if self.cast.strict else self._anew(x, call, moment))
         return replace(verdict, exchange=x)
+
+    def _anew(self, x: Exchange, call: Call, moment: Moment) -> Exchange:
+        """A served exchange as one of the run of now."""
+        start, finish = self._reading(), self._reading()
+        if isinstance(call, FrameCall) and call.connection is None:
+            self._openings[x.start] = start
+        elif isinstance(call, FrameCall):
+            call = replace(call, connection=self._openings.get(call.connection or 0))
+        made = replace(x, call=call, start=start, finish=finish, parts=())
+        return replace(made, lane=moment.lane, agent=moment.agent, attempt=moment.attempt)
 
     def _forward(self, call: Call, moment: Moment) -> Forward:
         self._tickets += 1
         self.counts[sort_of(call, self._reader), "live"] += 1
-        parent = self._forwarded.get(-1 if moment.parent is None else moment.parent)
-        self._forwarded[self._tickets] = Exchange(
-            call,
-            None,
-            self._reading(),
-            None,
-            moment.lane,
-            moment.attempt,
-            parent=None if parent is None else parent.start,
-            timing=Timing(moment.at),
-            agent=moment.agent,
-        )
+        outer = self._forwarded.get(-1 if moment.parent is None else moment.parent)
+        x = Exchange(call, None, self._reading(), None, moment.lane, moment.attempt, agent=moment.agent)
+        parent = None if outer is None else outer.start
+        self._forwarded[self._tickets] = replace(x, parent=parent, timing=Timing(moment.at))
         return Forward(self._tickets)
 
     def _lane(self, moment: Moment) -> str:

@@ -8,7 +8,7 @@ from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
 from pytest_agentreplay.core.explain.standing import line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.explain.standing import Standing
@@ -39,12 +39,15 @@ def exhausted(standing: Standing, call: Call, lane: str, had: int) -> Divergence
     )
 
 
-def unmatched(standing: Standing, call: Call, lane: str, advice: Iterable[str]) -> Divergence:
-    """A tool is served by its arguments, and nobody knows what it gives to these; `advice` says what to write."""
-    name = standing.name(call)
+def unmatched(standing: Standing, calls: Sequence[Call], lane: str, advice: Iterable[str]) -> Divergence:
+    """A tool is served by its arguments, and nobody knows what it gives to these; `advice` says what to write.
+
+    `calls` are the call as it was made, and without what the function adds by itself.
+    """
+    call, name = calls[0], standing.name(calls[0])
     same = [x for x in standing.pending(lane) if standing.tool(x.call) is not None and standing.name(x.call) == name]
-    nearest = min(same, key=lambda x: len(standing.differences(x.call, call)), default=None)
-    differences = standing.differences(nearest.call, call) if nearest is not None else ()
+    parted = [(x, standing.differences(x.call, one)) for x in same for one in calls]
+    nearest, differences = min(parted, key=lambda one: len(one[1]), default=(None, ()))
     return standing.divergence(
         Kind.ARGS if nearest is not None else Kind.TOOL,
         f"the case does not know what {name} gives to these arguments",
