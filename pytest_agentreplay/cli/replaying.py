@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LIMIT = 120.0
 """Seconds that a command may take, unless somebody says otherwise."""
+COLD = -1
+"""What a cold case ends with among others: those alone say how it ends then."""
 WORST = (DAMAGED, DIVERGED, CANNOT)
 """What several cases end with: the first of these that any of them came to."""
 
@@ -42,15 +44,14 @@ def replay(options: argparse.Namespace) -> int:
     told: list[dict[str, object]] = []
     codes = [one(cases.file_of(path).absolute(), options, told) for path in options.file]
     if options.json:
-        say_data({"as_expected": not any(codes), "cases": told})
+        say_data({"as_expected": all(code in {SAME, COLD} for code in codes), "cases": told})
     elif len(codes) > 1:
         from pytest_agentreplay.report.verdict import summary
 
         for line in summary(half for case in told for half in case["halves"]):  # type: ignore[attr-defined]
             say(line)
-    if len(codes) > 1 and all(case["cold"] for case in told) and told:
-        return CANNOT
-    return next((code for code in WORST if code in codes), max(codes)) if len(codes) > 1 else codes[0]
+    warm = [code for code in codes if code != COLD]
+    return next((code for code in WORST if code in warm), max(warm)) if warm else CANNOT
 
 
 def one(file: Path, options: argparse.Namespace, told: list[dict[str, object]]) -> int:
@@ -72,7 +73,7 @@ def one(file: Path, options: argparse.Namespace, told: list[dict[str, object]]) 
     bench.keep(verdicts)
     if not options.json:
         show(bench, verdicts)
-    return CANNOT if cold else DIVERGED if failed else SAME
+    return COLD if cold else DIVERGED if failed else SAME
 
 
 def show(bench: Bench, verdicts: tuple[Verdict, ...]) -> None:

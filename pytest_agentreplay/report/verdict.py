@@ -121,11 +121,12 @@ def panel(verdicts: Sequence[Verdict], *, title: str, width: int = 80, evidence:
     rows = wrapped(f"{first.case}: {title}" if title else first.case, width, "", "  ")
     for one in verdicts:
         rows += labelled(*row_of(one), width)
-    human = [text for one in verdicts for text in one.human]
-    rows += labelled("needs human", str(len(human)), width)
-    rows += [row for text in human for row in wrapped(text, width, " " * (LABEL + 4), " " * (LABEL + 4))]
-    policies = dict.fromkeys(f"{one.half} {served_by(one)}" for one in verdicts)
-    rows += labelled("served", "; ".join(policies), width)
+    if first.word != "cold":
+        human = [text for one in verdicts for text in one.human]
+        rows += labelled("needs human", str(len(human)), width)
+        rows += [row for text in human for row in wrapped(text, width, " " * (LABEL + 4), " " * (LABEL + 4))]
+        policies = dict.fromkeys(f"{one.half} {served_by(one)}" for one in verdicts)
+        rows += labelled("served", "; ".join(policies), width)
     fine = all(one.outcome != "failed" for one in verdicts)
     rows += labelled("as expected", f"{'yes' if fine else 'NO'} (expect: {first.expect})", width)
     rows += labelled("evidence", evidence, width) if evidence else []
@@ -136,7 +137,7 @@ def row_of(one: Verdict) -> tuple[str, str]:
     """The line of one half in the panel."""
     match one.word, one.half:
         case "cold", _:
-            return "cold", one.headline
+            return "cold", one.headline.removeprefix("cold: ")
         case (("cannot say" | "broken" | "no runner"), half):
             return "failure reproduced" if half == "observed" else half, one.headline
         case _, "observed":

@@ -201,7 +201,10 @@ def test_a_damaged_case_and_a_cold_one(docket):
     docket.case("cold", expect="cold", runner="", more='cold: {reason: "no results", missing: ["a"]}\n')
     done = docket.replay("cases/cold")
     assert done.returncode == 125
-    assert re.search(r"cold +cold: no results \(missing: a\)", done.stdout)
+    assert re.search(r"cold +no results \(missing: a\)", done.stdout)
+    docket.case("warm")
+    assert docket.replay("cases/cold", "cases/warm").returncode == 0, "a cold one among others says nothing"
+    assert docket.replay("cases/cold", "cases/cold").returncode == 125
     docket.case("odd", edit=lambda text: "id: [\n")
     done = docket.replay("cases/odd")
     assert done.returncode == 4
