@@ -14,13 +14,22 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cases.case import Check
 from pytest_agentreplay.cases.claims import claim
 from pytest_agentreplay.cases.strangers import reached
+from pytest_agentreplay.cases.symptoms import (
+    Symptom,
+    asserted,
+    broken_replies,
+    ended_badly,
+    first_line,
+    graded,
+    known,
+    stopped,
+    text_of,
+    unanswered,
+    unremarkable,
+)
 from pytest_agentreplay.cases.words.calls import failed
-from pytest_agentreplay.core.canon import NotJson, canonical, parse
-from pytest_agentreplay.core.drift import table
-from pytest_agentreplay.core.model import HttpReply
+from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.selector import show
-from pytest_agentreplay.core.turns import turns
-from pytest_agentreplay.dialects import READER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,23 +44,6 @@ ERROR = re.compile(
     r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b|\s*(?:error|exception|traceback)\b", re.IGNORECASE
 )
 """How a result begins that is an error in a text, where nothing else marks it."""
-ASSERTED = re.compile(r"assert (?:'(?P<text>[^'\\]+)'|\"(?P<other>[^\"\\]+)\") (?P<without>not )?in ")
-"""What pytest says of an assertion on a text."""
-FIRST_LINE = 120
-"""Characters of an error's text that a check holds."""
-BAD = frozenset({"I", "F", "FAIL", "FAILED", "INCORRECT"})
-"""Grades that say in words that a run was wrong; of a number nobody knows which end is good."""
-ERROR_STATUS = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Symptom:
-    """One thing that looks wrong: what it is in words, the check that shows it, what should be instead."""
-
-    told: str
-    observed: Check | None = None
-    desired: Check | None = None
-    semantic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +113,6 @@ def disclosed(evidence: Evidence) -> Iterator[Symptom]:
         yield Symptom(f"{call.name} was not asked for the records of {own}", desired=Check("tool_called", wanted))
 
 
-def stopped(evidence: Evidence) -> Iterator[Symptom]:
-    """A run that some limit has ended."""
-    limit = known(evidence, "limits")
-    count = sum(turn.model is not None for turn in turns(evidence.run, READER)) if evidence.run is not None else 0
-    if not limit:
-        return
-    seen, fewer = Check("turns", {"at_least": count}), Check("turns", {"at_most": count - 1})
-    yield Symptom(f"It was stopped by {limit}", *((seen, fewer) if count > 1 else ()))
-
-
 def repeated(evidence: Evidence) -> Iterator[Symptom]:
     """The same call again and again."""
     calls: dict[str, list[ToolCallView]] = {}
@@ -148,7 +130,10 @@ def repeated(evidence: Evidence) -> Iterator[Symptom]:
 
 
 def failed_tools(evidence: Evidence) -> Iterator[Symptom]:
-    """Each tool that failed, and the arguments that its error speaks of."""
+    """Each tool that failed, and the arguments that its error speaks of.
+
+    Where the answer hides the failure it is the answer that has to change: whether the tool is asked again is open.
+    """
     for name, count in Counter(call.name for call in evidence.tool_calls if went_wrong(call)).items():
         call = next(call for call in evidence.tool_calls if went_wrong(call) and call.name == name)
         error = text_of(call.result)  # type: ignore[arg-type]
@@ -157,8 +142,7 @@ def failed_tools(evidence: Evidence) -> Iterator[Symptom]:
         if not failed(call):
             part: Json = {"at": name, "side": "reply", "path": "$", "contains": first_line(error)}
             seen = Check("exchange", part)
-        # An answer that hides the failure is mended by saying it, whatever was asked of the tool.
-        blamed = {} if claim(text_of(evidence.output), name) else argued(call, error)
+        blamed = argued(call, error) if not claim(text_of(evidence.output), name) else {}
         wrong: Json = {"name": name, **blamed}
         yield Symptom(told, seen, Check("tool_not_called", wrong) if blamed else None)
 
@@ -166,77 +150,6 @@ def failed_tools(evidence: Evidence) -> Iterator[Symptom]:
 def went_wrong(call: ToolCallView) -> bool:
     """Whether a call failed, or gave a text that begins as errors do."""
     return failed(call) or (isinstance(call.result, str) and ERROR.match(call.result) is not None)
-
-
-def broken_replies(evidence: Evidence) -> Iterator[Symptom]:
-    """Replies over HTTP that are errors, or whose JSON is cut."""
-    for turn in turns(evidence.run, READER) if evidence.run is not None else ():
-        for x in turn.exchanges:
-            if not isinstance(x.outcome, HttpReply):
-                continue
-            data = x.outcome.body.data
-            torn = data[:1] in (b"{", b"[") and isinstance(parse(data.decode(errors="replace")), NotJson)
-            if x.outcome.status < ERROR_STATUS and not torn:
-                continue
-            what = "half a JSON body" if torn else "an error"
-            told = f"Turn {turn.number} was answered {x.outcome.status} with {what}"
-            seen = Check("error", {"class": f"HTTP {x.outcome.status}"}) if x.outcome.status >= ERROR_STATUS else None
-            wants = (
-                f"What turn {turn.number} got ({x.outcome.status}, {what}) is not taken for a result" if torn else ""
-            )
-            yield Symptom(told, seen, semantic=wants)
-
-
-def ended_badly(evidence: Evidence) -> Iterator[Symptom]:
-    """A run that ended with an error."""
-    if evidence.status != "error":
-        return
-    kind, text = evidence.errors[-1] if evidence.errors else ("", "")
-    said: JsonObject = {key: value for key, value in (("class", kind), ("text", first_line(text))) if value}
-    told = ": ".join(["It ended with an error", *map(str, said.values())])
-    yield Symptom(told, Check("status", "error"), Check("status", "ok"))
-    yield Symptom(told, Check("error", said) if said else None)
-
-
-def unanswered(evidence: Evidence) -> Iterator[Symptom]:
-    """A run without a final answer."""
-    came = evidence.run is not None and any(x.outcome is not None for x in evidence.run.exchanges)
-    if evidence.output in (None, "") and came:
-        yield Symptom("There is no final answer", Check("output", {"exists": False}), Check("output", {"exists": True}))
-
-
-def asserted(evidence: Evidence) -> Iterator[Symptom]:
-    """What the test wanted whose recording this is."""
-    end = evidence.run.header.outcome if evidence.run is not None else {}
-    said = first_line(str(end.get("message", "")))
-    if end.get("status") != "failed" or evidence.status == "error" or not said:
-        return
-    wants = f"What the test wanted holds: {said}"
-    answer = text_of(evidence.output)
-    found = ASSERTED.match(said)
-    text = (found["text"] or found["other"]) if found else ""
-    if found and bool(found["without"]) == (text in answer):
-        kind, seen = ("not_contains", "contains") if found["without"] else ("contains", "not_contains")
-        yield Symptom(f"The test failed: {said}", Check("output", {seen: text}), Check("output", {kind: text}), wants)
-    else:
-        yield Symptom(f"The test failed: {said}", semantic=wants)
-
-
-def graded(evidence: Evidence) -> Iterator[Symptom]:
-    """What the source thought of the run."""
-    for name, grade in table(case_of(evidence), "grades").items():
-        if str(grade).upper() in BAD:
-            yield Symptom(f"It was graded {name}: {grade}", semantic=f"The answer deserves better than {name}: {grade}")
-
-
-def unremarkable(evidence: Evidence, *, alone: bool) -> Symptom:
-    """What is said of a run that shows nothing wrong by itself: only a person knows why it was kept."""
-    answer = first_line(text_of(evidence.output))
-    return Symptom(
-        "Nothing in it looks wrong by itself",
-        Check("output", {"contains": answer}) if answer else Check("output", {"exists": False}),
-        semantic="Say what is wrong with this run, and what a fixed agent shows instead" if alone else "",
-    )
 
 
 def argued(call: ToolCallView, error: str = "") -> JsonObject:
@@ -250,28 +163,8 @@ def argued(call: ToolCallView, error: str = "") -> JsonObject:
     return {"arguments": {show((name,)): value for name, value in plain.items()}} if plain else {}
 
 
-def known(evidence: Evidence, name: str) -> str:
-    """One word that the source tells of the run."""
-    found = case_of(evidence).get(name)
-    if not found and evidence.run is not None:
-        found = table(evidence.run.header.kit, "annotations").get(name)
-    return found if isinstance(found, str) else ""
-
-
-def case_of(evidence: Evidence) -> JsonObject:
-    """What the frozen run tells of itself beside its exchanges."""
-    return table(evidence.run.header.kit, "case") if evidence.run is not None else {}
-
-
-def text_of(output: Json) -> str:
-    """An output as text."""
-    return output if isinstance(output, str) else "" if output is None else canonical(output)
-
-
-def first_line(text: str) -> str:
-    """The beginning of a text, as much as a check holds."""
-    line: str = next((line for line in text.splitlines() if line.strip()), "")
-    return line[:FIRST_LINE]
+def _once(checks: Iterator[Check | None]) -> tuple[Check, ...]:
+    return tuple({canonical([check.word, check.wanted]): check for check in checks if check is not None}.values())
 
 
 def _plain(arguments: dict[str, object]) -> JsonObject:
@@ -284,7 +177,3 @@ def _is_json(value: object) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _once(checks: Iterator[Check | None]) -> tuple[Check, ...]:
-    return tuple({canonical([check.word, check.wanted]): check for check in checks if check is not None}.values())

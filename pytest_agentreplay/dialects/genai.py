@@ -141,7 +141,8 @@ def _results(found: JsonObject) -> list[Json]:
         if block.get("is_error") is True or obj(block.get("toolResult")).get("status") == "error"
     }
     # Gemini may have no ids: the results of one tool in one message are told apart by their places alone.
-    pieces = [{**found, "parts": [part]} for part in objects(found.get("parts"))] or [found]
+    parts: list[Json] = [*objects(found.get("parts"))]
+    pieces: list[Json] = [{**found, "parts": [part]} for part in parts] or [found]
     return [
         {"type": "tool_call_response", "id": known, "response": _plain(result)}
         | ({"is_error": True} if known in failed else {})

@@ -149,7 +149,8 @@ class _Records:
 
 def _asked(step: Step, asked: JsonObject) -> ToolRun:
     assert isinstance(step, ToolRun)
-    given = arguments(asked) if step.arguments is None else step.arguments
+    # A text is what a framework made of the only argument; a replay is asked with names.
+    given = step.arguments if isinstance(step.arguments, dict | list) else arguments(asked)
     return replace(step, call_id=step.call_id or string(asked.get("id")), arguments=given)
 
 

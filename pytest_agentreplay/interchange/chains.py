@@ -67,6 +67,8 @@ class _Known:
         self.minted: dict[tuple[str, str], int] = {}
         self.responses: dict[str, int] = {}
         self.taken: set[int] = set()
+        self.keys: dict[tuple[str, int], int] = {}
+        """The keys of parts by who they are: a source that tells a session once shares them among its calls."""
 
     def add(self, index: int) -> Link | None:
         """The link of the next call, which is known from now on."""
@@ -74,7 +76,7 @@ class _Known:
         spoken = parts(call.messages)
         said = [(role, part) for role, part in spoken if role != "system"]
         system = canonical([part for role, part in spoken if role == "system"])
-        keys = [_key(role, part) for role, part in said]
+        keys = [self._key(role, part) for role, part in said]
         trails = [list(accumulate(keys, _mixed, initial=hash(seed))) for seed in ((call.dialect, system), call.dialect)]
         said_parts = [part for _, part in said]
         link = self._kept_elsewhere(call, said_parts)
@@ -84,6 +86,12 @@ class _Known:
             self.taken.add(link.before)
         self._register(index, trails)
         return link
+
+    def _key(self, role: str, part: JsonObject) -> int:
+        known = self.keys.get((role, id(part)))
+        if known is None:
+            known = self.keys[role, id(part)] = _key(role, part)
+        return known
 
     def _register(self, index: int, trails: list[list[int]]) -> None:
         call = self.calls[index]

@@ -67,10 +67,10 @@ def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Forma
         if (named := next((one for one in known if one.name == wanted), None)) is not None:
             return named
         raise TraceUnknown(f"there is no format {wanted!r}; {_listed(known)}", file=opened.file)
-    fitting = [one for one in known if one.fits(opened)]
-    if not fitting:
+    found = next((one for one in known if one.fits(opened)), None)
+    if found is None:
         raise TraceUnknown(f"no format fits what it holds; name it with --from: {_listed(known)}", file=opened.file)
-    first = [one for one in fitting if one.rank == fitting[0].rank]
+    first = [found, *(one for one in known if one is not found and one.rank == found.rank and one.fits(opened))]
     if len(first) > 1:
         raise TraceUnknown(f"several formats fit; name one with --from: {_listed(first)}", file=opened.file)
     return first[0]

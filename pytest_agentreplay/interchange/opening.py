@@ -30,6 +30,8 @@ FULLEST = 16_000_000
 
 _ZSTANDARD = 93
 _GZIP = b"\x1f\x8b"
+_LAYERS = 4
+_PIECE = 1 << 16
 
 
 def opened(data: bytes, *, file: str) -> Opened:
@@ -116,27 +118,33 @@ def _text(data: bytes) -> str | None:
 
 
 def _unpacked(data: bytes, file: str) -> bytes:
-    """`data` without gzip, however often it was packed, up to LARGEST bytes."""
-    while data.startswith(_GZIP):
+    """`data` without gzip, also where it was packed again, up to LARGEST bytes."""
+    for _ in range(_LAYERS):
+        if not data.startswith(_GZIP):
+            return data
         data = _gunzipped(data, file)
-    return data
+    raise TraceError(f"is packed more than {_LAYERS - 1} times", file=file)
 
 
 def _gunzipped(data: bytes, file: str) -> bytes:
     """The files that were packed and then put one behind the other: log shippers append so."""
     parts: list[bytes] = []
-    size = 0
-    while data.startswith(_GZIP):
+    size = at = files = 0
+    while data.startswith(_GZIP, at) and (files := files + 1) <= MEMBERS:
         unpacking = zlib.decompressobj(wbits=31)
-        try:
-            parts.append(unpacking.decompress(data, LARGEST + 1 - size))
-        except zlib.error as error:
-            raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
-        size += len(parts[-1])
-        _bounded(size, file)
+        while at < len(data) and not unpacking.eof:
+            piece = data[at : at + _PIECE]  # what is left of a piece is copied for each file
+            try:
+                parts.append(unpacking.decompress(piece, LARGEST + 1 - size))
+            except zlib.error as error:
+                raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
+            size += len(parts[-1])
+            _bounded(size, file)
+            at += len(piece) - len(unpacking.unused_data)
         if not unpacking.eof:
             raise TraceError("the gzip file ends too early", file=file)
-        data = unpacking.unused_data
+    if files > MEMBERS:
+        raise TraceError(f"more than {MEMBERS:,} files in one are not read", file=file)
     return b"".join(parts)
 
 

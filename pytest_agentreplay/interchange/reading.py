@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
@@ -59,6 +59,15 @@ def _read(group: list[tuple[Format, Opened]]) -> Iterable[Trace]:
         yield trace if trace.source.file else replace(trace, source=replace(trace.source, file=first.file))
 
 
+def _fits(one: Format, opened: Opened) -> bool:
+    """Whether a format of another package fits; one that fails at the question does not."""
+    try:
+        return one.fits(opened)
+    except Exception as error:
+        warnings.warn(f"the trace format {one.name} is left out: {error!r}", stacklevel=2)
+        return False
+
+
 @cache
 def _others() -> tuple[Format, ...]:
     found = []
@@ -69,7 +78,7 @@ def _others() -> tuple[Format, ...]:
             warnings.warn(f"the trace format {entry.name} cannot be loaded: {error!r}", stacklevel=2)
             continue
         if isinstance(one, Format):
-            found.append(one)
+            found.append(replace(one, fits=partial(_fits, one)))
         else:
             warnings.warn(f"the trace format {entry.name} is no Format but {type(one).__name__}", stacklevel=2)
     return tuple(found)

@@ -18,7 +18,7 @@ from pytest_agentreplay.core.redaction import headers as header_rules
 from pytest_agentreplay.core.redaction.urls import redact_url
 from pytest_agentreplay.dialects import DIALECTS, READER, genai
 from pytest_agentreplay.dialects.hosts import provider
-from pytest_agentreplay.dialects.loose import obj
+from pytest_agentreplay.dialects.loose import obj, rest
 from pytest_agentreplay.interchange.trace import Fault, ModelCall
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ ADDRESSES = {
     "cohere": "https://api.cohere.com/v2/chat",
 }
 """Where a dialect is spoken when its source does not say where it was."""
+
+_ARGUMENTS = (
+    *("extra_headers", "extra_query", "extra_body", "timeout", "http_client", "default_headers"),
+    *("api_key", "api_base", "base_url", "organization"),
+)
+"""What is said to a client beside the body, and logged with it; credentials are among it."""
 
 MODEL_KINDS = frozenset({"model", "embeddings", "rerank"})
 JSON: Headers = (("content-type", "application/json"),)
@@ -88,6 +94,8 @@ def json_call(where: str, body: Json, reply_body: Json, *, status: int = 200, **
     if "://" not in where:
         told = body if isinstance(body, dict) else {}
         where = address(where, model=str(told.get("model", "")), stream=told.get("stream") is True)
+    if isinstance(body, dict):
+        body = {**rest(body, *_ARGUMENTS), **obj(body.get("extra_body"))}
     reply = None if reply_body is None else HttpReply(status, headers=JSON, body=Body(compact(reply_body)))
     return model_call(HttpCall("POST", where, JSON, Body(compact(body))), reply, **facts)
 

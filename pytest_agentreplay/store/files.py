@@ -5,7 +5,7 @@ the new one is whole. What is read is a plain file of bounded size: no link, pip
 It is long because it is one: whatever touches the disk does so through the name `os` in here, which tests replace.
 """
 
-# ruff: noqa: PTH103, PTH104, PTH105, PTH106, PTH108, PTH208
+# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH208
 # One name, os, does everything to the disk, so that a test can fail each of its calls in turn.
 
 from __future__ import annotations
@@ -139,17 +139,22 @@ def write_beside(path: Path, text: str | bytes, token: str) -> None:
     mode = mode_to_keep(path)
     temporary = path.parent / f"{token}-{secrets.token_hex(4)}.tmp"
     try:
-        handle = os.open(taken(temporary), os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
-        try:
-            write_all(handle, data)
-            os.fsync(handle)  # one that fails is not asked again: the system may have dropped what it could not write
-        finally:
-            os.close(handle)
+        write_new(temporary, data, mode)
         insist(lambda: os.replace(taken(temporary), taken(path)))
     except BaseException:
         remove(temporary)
         raise
     sync_folder(path)
+
+
+def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a file that is not there yet, and flush it to the disk. Raises OSError."""
+    handle = os.open(taken(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
+    try:
+        write_all(handle, data)
+        os.fsync(handle)  # one that fails is not asked again: the system may have dropped what it could not write
+    finally:
+        os.close(handle)
 
 
 def sha256_of(path: Path) -> str | None:
@@ -306,8 +311,10 @@ def make_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
         try:
             for path, data in zip(made, contents.values(), strict=True):
                 os.makedirs(taken(path.parent), exist_ok=True)
-                write_beside(path, data, TEMPORARY)
-            os.rename(taken(beside), taken(folder))
+                write_new(path, data)
+            for path in {one.parent: one for one in made}.values():
+                sync_folder(path)
+            os.replace(taken(beside), taken(folder))
         except BaseException:
             for path in made:
                 remove(path)

@@ -40,20 +40,25 @@ NUMBER = re.compile(
 BARE = re.compile(r"(?m)^(?P<before>[ \t]*(?:- +)*(?:[^\s\"'#:]+: +)?)(?P<text>\[\[redacted:[^\n]*)$")
 
 
-def cleaned(data: bytes, file: str, redaction: Redaction) -> bytes:
-    """The bytes of a trace file without what the rules find. Raises TraceError for what cannot be opened."""
+def cleaned(data: bytes, file: str, redaction: Redaction) -> tuple[bytes, bool]:
+    """The bytes of a trace file without what the rules find, and whether these bytes may be kept.
+
+    Nothing can be taken out of what is no text: it is read as it is, and not kept if anything is found in it. Raises
+    TraceError for what cannot be opened.
+    """
     held = opened(data, file=file)
-    if held.members is not None:
-        return packed({name: _member(member, redaction) for name, member in held.members.items()})
-    return _member(held.data, redaction)
+    if held.members is None:
+        return _member(held.data, redaction)
+    members = {name: _member(member, redaction) for name, member in held.members.items()}
+    return packed({name: data for name, (data, _) in members.items()}), all(fine for _, fine in members.values())
 
 
-def _member(data: bytes, redaction: Redaction) -> bytes:
+def _member(data: bytes, redaction: Redaction) -> tuple[bytes, bool]:
     try:
         text = data.decode("utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig")
     except UnicodeDecodeError:
-        return redaction.opaque(data)
-    return clean(text, redaction).encode()
+        return data, not redaction.findings(data)
+    return clean(text, redaction).encode(), True
 
 
 def clean(text: str, redaction: Redaction) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import JsonObject, Run
 
 WAYS = ("model", "hour", "tenant", "tool")
-NUMBERED = re.compile(r",? call \d+|(?<=model call)(?= \d)| \d+$")
+NUMBERED = re.compile(r"^\d+ |,? call \d+|(?<=model call)(?= \d)| \d+$")
 UNKNOWN = "unknown"
 
 

@@ -34,14 +34,17 @@ PERSONAL = Policy(pii=True)
 class Import:
     """The runs in some files: `sources` are (name as shown, redacted bytes), `redaction` is what took things off.
 
-    `refusal` says why there are none: what they need was not captured.
+    `unkept` are the names of sources that are no text and hold what must not be stored. `refusal` says why there are
+    no runs: what they need was not captured.
     """
 
     traces: tuple[Trace, ...]
     sources: tuple[tuple[str, bytes], ...]
     redaction: Redaction
     policy: Policy
+    environ: Mapping[str, str]
     wanted: str = ""
+    unkept: frozenset[str] = frozenset()
     refusal: TraceIncomplete | None = None
 
     def kept(self, trace: Trace | None) -> dict[str, bytes]:
@@ -61,11 +64,13 @@ def imported(paths: Sequence[Path], policy: Policy, environ: Mapping[str, str], 
     """The runs in `paths`, which are read together. Raises TraceError, or SnapshotError for what is no plain file."""
     policy = joined(policy, PERSONAL)
     redaction = redaction_for(environ, policy=policy)
-    sources = tuple((shown(path), cleaned(files.read(path, LARGEST), shown(path), redaction)) for path in paths)
+    found = [(shown(path), *cleaned(files.read(path, LARGEST), shown(path), redaction)) for path in paths]
+    sources = tuple((file, data) for file, data, _ in found)
+    unkept = frozenset(file for file, _, fine in found if not fine)
     try:
-        return Import(tuple(reading.traces(sources, wanted)), sources, redaction, policy, wanted)
+        return Import(tuple(reading.traces(sources, wanted)), sources, redaction, policy, environ, wanted, unkept)
     except TraceIncomplete as refusal:
-        return Import((), sources, redaction, policy, wanted, refusal)
+        return Import((), sources, redaction, policy, environ, wanted, unkept, refusal)
 
 
 def ending(data: bytes) -> str:

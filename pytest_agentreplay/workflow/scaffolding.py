@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.cases import render
+from pytest_agentreplay.cases import form, render
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN, Case, CaseSource
 from pytest_agentreplay.cases.evidence import frozen
-from pytest_agentreplay.cases.fixtures import of_answers
+from pytest_agentreplay.cases.fixtures import of_answers, one
+from pytest_agentreplay.cases.given import given, writable
 from pytest_agentreplay.cases.inferring import inferred
 from pytest_agentreplay.cases.timeline import notes, plain
 from pytest_agentreplay.core.canon import canonical
@@ -22,23 +23,26 @@ from pytest_agentreplay.core.drift import table, texts
 from pytest_agentreplay.core.model import Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction.headers import kept_in_reply
 from pytest_agentreplay.core.turns import top_level
-from pytest_agentreplay.dialects import READER, genai
-from pytest_agentreplay.errors import Leak, TraceIncomplete
+from pytest_agentreplay.errors import CaseError, Leak
 from pytest_agentreplay.interchange.freezing import frozen_run
 from pytest_agentreplay.store.layout import SLUG_LENGTH, WHOLE_NAME, slug
-from pytest_agentreplay.workflow.reviewing import redacted_by
+from pytest_agentreplay.workflow.reviewing import Review, redacted_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject
+    from pytest_agentreplay.cases.fixtures import Fixture
+    from pytest_agentreplay.core.model import Exchange, JsonObject
     from pytest_agentreplay.core.redaction import Redaction
-    from pytest_agentreplay.core.redaction.policy import Policy
+    from pytest_agentreplay.errors import TraceIncomplete
     from pytest_agentreplay.interchange.trace import Trace
     from pytest_agentreplay.workflow.importing import Import
 
 TITLE = 100
+UNKEPT = "the source is not kept: what must not be stored stands in it in a coding that hides it"
+UNWRITTEN = "its input holds characters that no text file can: they stand in the run alone"
+TOO_LARGE = "its input is more than a case file may hold: it stands in the run alone"
 PARTLY = "the trace does not hold all that a replay needs"
 
 
@@ -64,9 +68,12 @@ class Told:
 
 def from_trace(trace: Trace, found: Import, told: Told) -> Scaffold:
     """The case of an imported run. Raises Leak for one that still holds a secret."""
-    run = clean(frozen_run(trace, test=told.test), found.redaction, found.policy)
+    run, hidden = clean(frozen_run(trace, test=told.test), found)
     stated = table(run.header.kit, "case")
+    losses = tuple(texts(stated.get("losses")))
     kept = found.kept(trace)
+    if hidden or found.unkept:
+        kept, losses = {}, (*losses, UNKEPT)
     source = CaseSource(
         format=trace.source.format,
         version=trace.source.version,
@@ -74,19 +81,18 @@ def from_trace(trace: Trace, found: Import, told: Told) -> Scaffold:
         id=trace.source.id or trace.id,
         fidelity=trace.source.fidelity,
         imported=told.today,
-        losses=tuple(texts(stated.get("losses"))),
+        losses=losses,
     )
     return scaffold(run, source, told, found.redaction, kept=kept, missing=tuple(texts(stated.get("missing"))))
 
 
 def from_refusal(error: TraceIncomplete, found: Import, told: Told) -> Scaffold:
     """The cold case of sources that hold no run that could be read: what they are, and what would bring the rest."""
-    kept = found.kept(None)
+    kept = {} if found.unkept else found.kept(None)
     source = CaseSource(format="unknown", file=next(iter(kept), ""), fidelity="semantic", imported=told.today)
-    run = clean(Run(Header(told.test)), found.redaction, found.policy)
-    return scaffold(
-        run, source, told, found.redaction, kept=kept, missing=("messages of model calls",), reason=str(error)
-    )
+    run, _ = clean(Run(Header(told.test)), found)
+    why = found.redaction.text(str(error).removeprefix(f"{error.file}: "))
+    return scaffold(run, source, told, found.redaction, kept=kept, missing=("messages of model calls",), reason=why)
 
 
 def scaffold(
@@ -104,13 +110,14 @@ def scaffold(
     evidence = frozen(run)
     inference = inferred(evidence)
     cold = bool(missing or reason)
+    asked = given(evidence.input, run)
     case = Case(
         file=FILE,
         folder=told.folder,
         id=re.sub(r"[^A-Za-z0-9._-]+", "-", told.folder.name).strip("._-")[:TITLE] or "case",
         title=plain(inference.told[0])[:TITLE],
         source=source,
-        input=given(evidence.input, run),
+        input=writable(asked),
         runners={"observed": told.runner, "desired": told.runner} if told.runner else {},
         observed=inference.observed,
         desired=inference.desired,
@@ -119,11 +126,16 @@ def scaffold(
         missing=missing,
         reason=(reason or PARTLY) if cold else "",
     )
+    losses = [*source.losses] + ([UNWRITTEN] if case.input != asked else [])
+    fixtures = answers(run, losses)
+    case = replace(case, source=replace(source, losses=tuple(losses)))
+    if not readable(case):
+        case = replace(case, input=None, source=replace(source, losses=(*losses, TOO_LARGE)))
     contents = {
         RUN: text.encode(),
         FILE: render.case_text(case).encode(),
-        NOTES: notes(case, run, inference.told).encode(),
-        **answers(run),
+        NOTES: writable(notes(case, run, inference.told)).encode(),
+        **fixtures,
         **(kept or {}),
     }
     for name, data in contents.items():
@@ -135,13 +147,24 @@ def scaffold(
     return Scaffold(case, run, contents, inference.told)
 
 
-def clean(run: Run, redaction: Redaction, policy: Policy) -> Run:
-    """The run as it may be stored: what stood in a coding that a trace file does not show is taken off now."""
-    run = replace(run, exchanges=tuple(_with_headers(x, redaction) for x in run.exchanges))
-    run = redaction.rescan(run)
-    record: JsonObject = {**redaction.record, **redacted_by(policy)}
-    kit: JsonObject = {**run.header.kit, "redactions": {name: value for name, value in record.items() if value}}
-    return replace(run, header=replace(run.header, kit=kit))
+def readable(case: Case) -> bool:
+    """Whether a case file can say all this: it has bounds in size and number."""
+    data = render.case_text(case).encode()
+    try:
+        form.read(data, file=FILE, folder=case.folder, words=None)
+    except CaseError:
+        return False
+    return True
+
+
+def clean(run: Run, found: Import) -> tuple[Run, bool]:
+    """The run as it may be stored, and whether something stood in it in a coding that hides it in the trace file."""
+    run = replace(run, exchanges=tuple(_with_headers(x, found.redaction) for x in run.exchanges))
+    told: JsonObject = {**found.redaction.record, **redacted_by(found.policy)}
+    kit: JsonObject = {**run.header.kit, "redactions": {name: value for name, value in told.items() if value}}
+    run = replace(run, header=replace(run.header, kit=kit))
+    review = Review(run, codec.dumps(run).encode(), found.policy, found.environ)
+    return review.run, bool(review.found)
 
 
 def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:
@@ -155,52 +178,31 @@ def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:
     return replace(x, call=call, outcome=outcome)
 
 
-def given(told: Json, run: Run) -> Json:
-    """The input of a case, in one of its two forms; of what nobody has told the first question."""
-    if told in (None, "", [], {}):
-        return _asked_first(run)
-    match told:
-        case str():
-            return {"messages": [{"role": "user", "content": told}]}
-        case list() if all(isinstance(one, dict) for one in told):
-            return {"messages": [_message(one) for one in told]}
-        case {"messages": list() as messages, **others} if not others:
-            return {"messages": [_message(one) if isinstance(one, dict) else one for one in messages]}
-        case dict():
-            return {"arguments": told}
-        case _:
-            return {"arguments": {"input": told}}
-
-
-def _asked_first(run: Run) -> Json:
-    """What the user said before the first call of a model."""
-    for x in top_level(run):
-        reading = READER.read_call(x.call)
-        if reading.kind == "model":
-            said = [one for one in genai.conversation(reading) if one.get("role") == "user"]
-            return {"messages": [_message(one) for one in said]} if said else None
-    return None
-
-
-def _message(one: Any) -> Json:
-    """A message of any dialect as people write it: role and content."""
-    told = genai.message(one)
-    parts = cast("list[JsonObject]", told["parts"])
-    if parts and all(part.get("type") == "text" for part in parts):
-        return {"role": told["role"], "content": "\n".join(str(part.get("content", "")) for part in parts)}
-    return cast("Json", one)
-
-
-def answers(run: Run) -> dict[str, bytes]:
-    """A readable file for each tool and arguments: what it gave, each time."""
-    same: dict[str, list[tuple[ToolCall, ToolReply | Failure]]] = {}
+def answers(run: Run, losses: list[str]) -> dict[str, bytes]:
+    """A readable file for each tool and arguments: what it gave, each time. What none can say is told in `losses`."""
+    same: dict[str, list[tuple[JsonObject, ToolReply | Failure]]] = {}
+    tools: dict[str, str] = {}
     for x in top_level(run):
         if isinstance(x.call, ToolCall) and x.call.boundary == "tool" and isinstance(x.outcome, ToolReply | Failure):
-            same.setdefault(canonical([x.call.name, x.call.arguments]), []).append((x.call, x.outcome))
-    told = [
-        of_answers(every[0][0].name, [(call.arguments, outcome) for call, outcome in every]) for every in same.values()
-    ]
-    return {name: text.encode() for name, text in render.fixture_files(told).items()}
+            known = canonical([x.call.name, x.call.arguments])
+            tools[known] = x.call.name
+            same.setdefault(known, []).append((x.call.arguments, x.outcome))
+    fixtures = []
+    for known, every in same.items():
+        fixture = of_answers(tools[known], every)
+        if _can_be_read(fixture):
+            fixtures.append(fixture)
+        else:
+            losses.append(f"an answer of {plain(fixture.tool)} fits into no fixture file: it stands in the run alone")
+    return {name: text.encode() for name, text in render.fixture_files(fixtures).items()}
+
+
+def _can_be_read(fixture: Fixture) -> bool:
+    try:
+        one(render.fixture_text(fixture).encode(), file="")
+    except (CaseError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def file_name(name: str, length: int = SLUG_LENGTH - 10) -> str:

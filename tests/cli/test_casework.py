@@ -175,16 +175,16 @@ def test_many_files_at_once_where_some_cannot_be_read(project, capsys):
 def test_nothing_is_left_of_a_write_that_failed(monkeypatch, capsys):
     from pytest_agentreplay.store import files
 
-    writes = files.write_beside
+    writes = files.write_new
     done = []
 
-    def failing(path, text, token):
+    def failing(path, data):
         done.append(path)
         if len(done) == 4:
             raise OSError(28, "No space left on device")
-        writes(path, text, token)
+        writes(path, data)
 
-    monkeypatch.setattr(files, "write_beside", failing)
+    monkeypatch.setattr(files, "write_new", failing)
 
     assert typed("scaffold", REFUND, "--out", "cases/refund") == 2
     assert len(done) == 4
@@ -192,7 +192,7 @@ def test_nothing_is_left_of_a_write_that_failed(monkeypatch, capsys):
     assert contents("cases") == {} if Path("cases").exists() else True
     assert "no space left" in capsys.readouterr().err.lower()
 
-    monkeypatch.setattr(files, "write_beside", writes)
+    monkeypatch.setattr(files, "write_new", writes)
     assert typed("scaffold", REFUND, "--out", "cases/refund") == 0
 
 
@@ -321,3 +321,19 @@ def test_a_broken_case_is_told_and_hides_no_other(capsys):
     said = capsys.readouterr()
     assert "1 of 1 case cannot be replayed" in said.out
     assert "cases/bad/case.yaml" in said.err
+
+
+def test_a_bar_goes_with_many_files_on_a_terminal_alone(capsys, monkeypatch, project):
+    from pytest_agentreplay.cli.casework import progress
+
+    shown = io.StringIO()
+    shown.isatty = lambda: True
+    for stream, total, there in ((shown, 25, True), (io.StringIO(), 25, False), (shown, 2, False)):
+        shown.seek(0)
+        shown.truncate()
+        monkeypatch.setattr("sys.stderr", stream)
+        monkeypatch.setenv("TERM", "xterm")
+        with progress(total) as step:
+            for _ in range(total):
+                step()
+        assert ("reading" in stream.getvalue()) == there

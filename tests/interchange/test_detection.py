@@ -66,6 +66,7 @@ ROWS = {
     "generated/openinference/otlp_compare_anthropic_stream.json": Row(
         *("otlp-openinference", 2, "get_weather get_weather", 0, "Kraków is warmer (18°C) than Oslo (9°C).")
     ),
+    "generated/openinference/otlp_langchain_refund.json": refund("otlp-openinference"),
     "generated/openinference/otlp_refund.jsonl": refund("otlp-openinference"),
     "generated/openllmetry/otlp_compare_flattened.json": Row(
         *("otlp-openllmetry", 2, "get_weather get_weather", 0, "Kraków is warmer (18°C) than Oslo (9°C).")

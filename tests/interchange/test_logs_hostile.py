@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.codec import foreign_yaml
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange import opening
+from pytest_agentreplay.interchange.logs import FORMATS
 from pytest_agentreplay.interchange.reading import traces
 
 HERE = Path(__file__).parent / "traces"
@@ -48,10 +49,10 @@ ODD = [
 ]
 
 
-def imported(data, name="x"):
+def imported(data, name="x", wanted=""):
     """The runs in `data`, each looked at; or the error."""
     try:
-        found = traces([(name, data)])
+        found = traces([(name, data)], wanted)
     except TraceError as refused:
         error = refused
     else:
@@ -80,6 +81,18 @@ def changed(value, path, new):
     copy = value.copy()
     copy[key] = changed(value[key], rest, new)
     return copy
+
+
+ZIP = BytesIO()
+with zipfile.ZipFile(ZIP, "w") as held:
+    held.writestr("a.txt", "nothing")
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
+def test_a_format_that_somebody_names_may_be_the_wrong_one(form):
+    others = [b"", b"[]", b"{}", b"[[]]", b'{"a": 1}', b"\x00\xff", ZIP.getvalue()]
+    for data in (*others, *(file.read_bytes() for file in SAMPLES[::3])):
+        imported(data, wanted=form.name)
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -130,6 +143,8 @@ def test_any_bytes_may_be_cut_or_changed(file, data):
         (b'{"interactions": [' + b"{}," * 20 + b"{}]" + b',"x":' + b"9" * 5000 + b"}", "neither JSON"),
         (gzip.compress(b"0" * (opening.LARGEST + 1)), "bytes are not read"),
         (gzip.compress(b'{"a": 1}')[:-9], "ends too early"),
+        (gzip.compress(b"{}") * (opening.MEMBERS + 1), "more than 10,000 files in one"),
+        (gzip.compress(gzip.compress(gzip.compress(gzip.compress(b"{}")))), "packed more than 3 times"),
         (b"PK\x03\x04 no archive", "no archive that can be unpacked"),
         (b"interactions: &a [*a]", r"\*a names nothing before it"),
         (b"interactions: [*nobody]", r"\*nobody names nothing"),

@@ -337,6 +337,13 @@ def test_a_length_that_is_not_that_of_the_body_tells_of_another_body():
     assert trace.source.fidelity == "body-json"
 
 
+def test_a_reply_whose_headers_were_taken_says_its_type_again():
+    (trace,) = read(yaml.safe_dump({"version": 2, "interactions": [go(headers={})]}).encode())
+
+    assert trace.model_calls[0].response.headers == (("content-type", "application/json"),)
+    assert trace.source.fidelity == "body-json"
+
+
 def test_objects_of_python_are_refused_and_not_made():
     data = b"version: 1\ninteractions:\n- request: !!python/object/apply:os.system ['true']\n"
 

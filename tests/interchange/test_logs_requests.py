@@ -357,6 +357,18 @@ def test_the_key_of_promptlayer_ends_with_the_file():
     assert "pl_stub" not in repr([(call.request.body.data, call.response.body.data) for call in trace.model_calls])
 
 
+def test_what_is_said_to_a_client_beside_the_body_stays_outside():
+    beside = {"api_key": "hidden-1", "extra_headers": {"Authorization": "hidden-2"}, "base_url": "http://hidden-3"}
+    row = {"kwargs": {**ASKED, **beside, "extra_body": {"top_k": 3}}, "response": REPLY}
+
+    (trace,) = read(row | {"metadata": {"user_api_key": "hidden-4", "release": "3"}})
+
+    (call,) = trace.model_calls
+    assert json.loads(call.request.body.data) == {**ASKED, "top_k": 3}
+    assert trace.metadata == {"release": "3"}
+    assert "hidden" not in repr(trace)
+
+
 def test_stored_completions_with_their_messages_are_whole():
     listed = json.loads((HERE / "generated/openai/stored_completions_list.shape.json").read_text("utf-8"))
     pairs = rows_of("generated/openai/chat_completions_log.jsonl")

@@ -256,3 +256,41 @@ def test_what_the_real_client_sends_is_read(sink, monkeypatch):
     assert json.loads(trace.model_calls[0].request.body.data) == json.loads(model.requests[0].body)
     assert "LANGSMITH" not in repr(trace.metadata)
     assert "ls-stub-key" not in repr(trace)
+
+
+@pytest.mark.env("main")
+@pytest.mark.filterwarnings("ignore:langsmith.wrappers._openai_agents:DeprecationWarning")
+def test_what_the_real_wrappers_keep_is_what_was_on_the_wire(sink):
+    langsmith = pytest.importorskip("langsmith")
+    from anthropic import Anthropic
+    from langsmith.wrappers import wrap_anthropic, wrap_openai
+    from openai import OpenAI
+
+    client = langsmith.Client(
+        api_url=f"http://127.0.0.1:{sink.server_port}", api_key="ls-stub", auto_batch_tracing=False
+    )
+    said = [{"role": "user", "content": "Hi"}]
+    with ModelServer(["One", "Two", "Three"]) as model, langsmith.tracing_context(enabled=True):
+        openai = wrap_openai(OpenAI(base_url=f"{model.url}/v1", api_key="any"), tracing_extra={"client": client})
+        claude = wrap_anthropic(Anthropic(base_url=model.url, api_key="any"), tracing_extra={"client": client})
+
+        @langsmith.traceable(client=client)
+        def agent():
+            claude.messages.create(model="m-1", max_tokens=9, system="Be brief.", messages=said)
+            openai.responses.create(model="m-1", instructions="Be brief.", input="Hi", extra_headers={"x-a": "b"})
+            return "".join(
+                chunk.choices[0].delta.content or ""
+                for chunk in openai.chat.completions.create(model="m-1", messages=said, stream=True)
+                if chunk.choices
+            )
+
+        assert agent() == "Three"
+    first, second, third = read(*sink.taken).model_calls
+    assert [json.loads(call.request.body.data) for call in (first, second)] == [one.json for one in model.requests[:2]]
+    assert [call.dialect for call in (first, second, third)] == ["anthropic", "openai_responses", "openai_chat"]
+    assert [call.reply["parts"][0]["content"] for call in (first, second, third)] == ["One", "Two", "Three"]
+    for call in (first, second):
+        assert call.response_id
+        assert call.response_model == "m-1"
+        assert json.loads(call.response.body.data)["usage"]["output_tokens"] == call.usage["output_tokens"] > 0
+    assert (third.stream, third.response, third.finish_reasons) == (True, None, ("stop",))

@@ -393,3 +393,158 @@ def test_an_input_that_is_no_message_is_one():
     (trace,) = traces([("spans.json", json.dumps(rows).encode())])
     assert trace.model_calls[0].messages == (text("user", "hi"),)
     assert trace.output == "ho"
+
+
+def test_what_google_adk_keeps_under_its_own_names():
+    request = {
+        "model": "gemini-2.5-flash",
+        "config": {
+            "system_instruction": "be kind",
+            "tools": [{"function_declarations": [{"name": "look", "description": "d"}]}],
+        },
+        "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
+    }
+    asks = {"role": "model", "parts": [{"function_call": {"name": "look", "args": {"x": 1}}}]}
+    gives = {"role": "user", "parts": [{"function_response": {"name": "look", "response": {"y": 2}}}]}
+    model = {
+        "gen_ai.system": "gcp.vertex.agent",
+        "gen_ai.request.model": "gemini-2.5-flash",
+        "gcp.vertex.agent.session_id": "s-1",
+    }
+
+    def call(number, contents, told):
+        held = {
+            "llm_request": json.dumps(request | {"contents": contents}),
+            "llm_response": json.dumps({"content": told}),
+        }
+        return span(number, "call_llm", model | {f"gcp.vertex.agent.{key}": one for key, one in held.items()}, parent=1)
+
+    tool = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "look",
+        "gcp.vertex.agent.tool_call_args": '{"x": 1}',
+        "gcp.vertex.agent.tool_response": '{"y": 2}',
+    }
+    trace = one(
+        span(1, "invoke_agent", {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "desk"}),
+        call(2, request["contents"], asks),
+        span(3, "execute_tool look", tool, parent=1),
+        call(4, [*request["contents"], asks, gives], {"role": "model", "parts": [{"text": "ho"}]}),
+    )
+    first = trace.model_calls[0]
+    assert first.messages == (text("system", "be kind"), text("user", "hi"))
+    assert (first.dialect, [tool["name"] for tool in first.tools]) == ("gemini", ["look"])
+    assert [(run.arguments, run.seen, run.result) for run in trace.tool_runs] == [({"x": 1}, {"y": 2}, {"y": 2})]
+    assert (trace.output, trace.session, trace.missing) == ("ho", "s-1", ())
+
+
+def test_what_the_ai_sdk_keeps_under_its_own_names():
+    model = {
+        "gen_ai.system": "openai.chat",
+        "gen_ai.request.model": "m",
+        "ai.operationId": "ai.generateText.doGenerate",
+    }
+    user = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+    asks = {
+        "role": "assistant",
+        "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "look", "input": {"x": 1}}],
+    }
+    gives = {
+        "role": "tool",
+        "content": [
+            {
+                "type": "tool-result",
+                "toolCallId": "c1",
+                "toolName": "look",
+                "output": {"type": "json", "value": {"y": 2}},
+            }
+        ],
+    }
+    tools = {"ai.prompt.tools": [json.dumps({"type": "function", "name": "look", "inputSchema": {"type": "object"}})]}
+    calls = {"ai.response.toolCalls": json.dumps([{"toolCallId": "c1", "toolName": "look", "input": {"x": 1}}])}
+    ran = {
+        "ai.operationId": "ai.toolCall",
+        "ai.toolCall.name": "look",
+        "ai.toolCall.id": "c1",
+        "ai.toolCall.args": '{"x": 1}',
+        "ai.toolCall.result": '{"y": 2}',
+    }
+    trace = one(
+        span(
+            1,
+            "ai.generateText",
+            {
+                "ai.operationId": "ai.generateText",
+                "ai.prompt": '{"prompt": "hi"}',
+                "ai.response.text": "ho",
+                "ai.telemetry.functionId": "desk",
+            },
+        ),
+        span(
+            2,
+            "ai.generateText.doGenerate",
+            model | tools | calls | {"ai.prompt.messages": json.dumps([user])},
+            parent=1,
+        ),
+        span(3, "ai.toolCall", ran, parent=1),
+        span(
+            4,
+            "ai.generateText.doGenerate",
+            model | {"ai.prompt.messages": json.dumps([user, asks, gives]), "ai.response.text": "ho"},
+            parent=1,
+        ),
+    )
+    assert (trace.name, trace.input, trace.output, trace.missing) == ("desk", "hi", "ho", ())
+    assert [(run.call_id, run.arguments, run.seen) for run in trace.tool_runs] == [("c1", {"x": 1}, {"y": 2})]
+    assert trace.model_calls[0].tools[0]["parameters"] == {"type": "object"}
+    assert len(trace.model_calls) == 2
+
+
+def test_a_tool_that_calls_itself_through_an_agent_is_two_runs():
+    def tool(number, parent):
+        held = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "ask",
+            "gen_ai.tool.call.arguments": f'{{"n": {number}}}',
+        }
+        return span(number, "execute_tool ask", held, parent=parent, endTimeUnixNano=str((20 - number) * SECOND))
+
+    def agent(number, parent=0):
+        held = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": f"a{number}"}
+        return span(number, "invoke_agent", held, parent=parent, endTimeUnixNano=str((20 - number) * SECOND))
+
+    trace = one(tool(4, 3), tool(2, 1), agent(3, 2), agent(1))
+    assert [(run.arguments, run.agent) for run in trace.tool_runs] == [({"n": 2}, "a1"), ({"n": 4}, "a3")]
+
+
+def test_spans_that_began_at_once_come_in_the_order_of_their_ends():
+    """Clocks of whole milliseconds: the model's call and the tool that it asked for begin at one time."""
+    at = {"startTimeUnixNano": str(5 * SECOND)}
+    root = span(1, "agent", {"gen_ai.operation.name": "invoke_agent"}, endTimeUnixNano=str(9 * SECOND))
+    call = chat(2, [text("user", "hi")], ASKS, parent=1, **at, endTimeUnixNano=str(5 * SECOND))
+    ran = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look", "gen_ai.tool.call.result": "2"}
+    trace = one(span(3, "execute_tool look", ran, parent=1, **at, endTimeUnixNano=str(6 * SECOND)), call, root)
+    assert [type(step).__name__ for step in trace.steps] == ["ModelCall", "ToolRun"]
+    assert trace.tool_runs[0].call_id == "c1"
+
+
+def test_spans_that_stand_around_each_other_in_a_ring_come_to_an_end():
+    rows = [
+        span(number, "step", {"openinference.span.kind": "CHAIN"}, parent=number % 300 + 1) for number in range(1, 301)
+    ]
+    trace = one(*rows, chat(400, [text("user", "hi")], text("assistant", "ho"), parent=7))
+    assert (trace.output, trace.model_calls[0].agent) == ("ho", "")
+
+
+def test_a_chain_of_thousands_of_spans_is_passed_once():
+    rows = [
+        span(number, "step", {"openinference.span.kind": "CHAIN"}, parent=number - 1) for number in range(1, 10_001)
+    ]
+    held = {
+        "openinference.span.kind": "TOOL",
+        "tool.name": "t",
+        "input.value": "{}",
+        "input.mime_type": "application/json",
+    }
+    trace = one(*rows, span(3_001, "t", held, parent=3_000))
+    assert [run.name for run in trace.tool_runs] == ["t"]

@@ -25,6 +25,14 @@ LOST = {
     | OLD
     | {"model": {""}, "response_model": {""}, "knobs": [{}] * 3, "usage": [(None, None)] * 3, "response_ids": False},
     ("generated/openinference/otlp_refund.jsonl",): {},
+    ("generated/openinference/otlp_langchain_refund.json",): {
+        "input": {"messages": [{"role": "user", "content": REFUND["input"]}]},
+        "tenant": "",
+        "tags": (),
+        "fingerprints": {""},
+        "response_ids": False,
+        "knobs": [{"temperature": 0.2, "seed": 7}] * 3,  # LangChain calls the third one max_completion_tokens
+    },
     ("generated/openllmetry/otlp_refund.jsonl",): NO_TAGS | {"knobs": [{"temperature": 0.2, "max_tokens": 256}] * 3},
     ("generated/langfuse/otlp_export.json",): {
         "model": {"gpt-4o-mini-2024-07-18"},

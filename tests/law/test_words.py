@@ -23,7 +23,7 @@ FORBIDDEN = {
 }
 EXCEPT = {
     "docs/glossary.md": "another tool's word for a snapshot",  # it says that we do not use it
-    "pytest_agentreplay/interchange/vcr.py": "another tool's word for a snapshot",  # it reads that tool's files
+    "docs/how-to/from-vcrpy.md": "another tool's word for a snapshot",  # whoever has them calls them so
 }
 
 

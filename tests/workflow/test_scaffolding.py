@@ -13,12 +13,13 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.cases import fixtures, form
 from pytest_agentreplay.cases.evidence import frozen
+from pytest_agentreplay.cases.given import given
 from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.linting import lint
 from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.interchange import reading
 from pytest_agentreplay.workflow.importing import imported
-from pytest_agentreplay.workflow.scaffolding import Told, file_name, from_refusal, from_trace, given
+from pytest_agentreplay.workflow.scaffolding import Told, file_name, from_refusal, from_trace
 
 TRACES = Path(__file__).parents[1] / "interchange" / "traces"
 FILES = sorted(
@@ -84,7 +85,6 @@ def test_a_refund_that_failed_and_an_answer_that_hides_it(tmp_path):
     ]
     assert [(check.word, check.wanted) for check in case.desired] == [
         ("output", {"not_contains": "I have refunded"}),
-        ("tool_not_called", {"name": "issue_refund", "arguments": {"$.amount_cents": 45990}}),
     ]
     assert case.semantic == ("The answer tells that issue_refund failed, and claims nothing that was not done",)
     assert case.input == {"messages": [{"role": "user", "content": "Please refund order A-1001, it arrived broken."}]}
@@ -241,3 +241,69 @@ def test_names_are_safe_on_every_system(name):
     assert len(made) <= 60
     assert made.split(".")[0] not in {"con", "nul"}
     assert file_name("refund-agent") == "refund-agent"
+
+
+ODD = [
+    "\x00\x1b[31m",
+    "\ud800 lone",
+    "`` ``` `",
+    "- x\n- y",
+    "null",
+    "1e5",
+    "%TAG",
+    "&a *a",
+    "!!python/object:os.system",
+]
+ODD += [
+    "\u2028",
+    "\ufeffbom",
+    "x" * 1_200_000,
+    " lead",
+    "\ttab",
+    "\r\n",
+    "",
+    "{{root}}",
+    "[[redacted:key:1]]",
+    "|\n text",
+]
+
+
+@pytest.mark.parametrize("text", ODD, ids=lambda text: ascii(text)[:20])
+def test_whatever_a_stranger_wrote_makes_a_case_that_can_be_read(text, tmp_path):
+    events = [
+        {"type": "input_message", "content": text},
+        {"type": "tool_call", "tool_name": f"tool {text[:20]}", "tool_args": {f"key {text[:9]}": text, "$ref": text}},
+        {"type": "tool_result", "output": {"$x": text, "v": [text]}},
+        {"type": "output_message", "content": text or "ok"},
+    ]
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps({"run_id": "r", "status": "ok", "events": events}), encoding="utf-8")
+    [made] = made_of(imported([file], PLAIN, {}))
+    case, run, answers = read_back(made)
+
+    assert judge(case, "observed", frozen(run)).holds
+    [call] = (x.call for x in run.exchanges)
+    told = any("stand in the run alone" in loss or "stands in the run alone" in loss for loss in case.source.losses)
+    assert told == (answers.answer(call.name, call.arguments) is None or "\x00" in text)
+    assert all(re.fullmatch(r"[a-z0-9_./-]+", name) for name in made.contents)
+
+
+def test_what_stands_in_a_coding_keeps_its_source_out_and_is_taken_off_the_run(tmp_path):
+    import base64
+
+    har = json.loads((TRACES / "generated/har/mitmproxy_openai_anthropic.har").read_text(encoding="utf-8"))
+    entry = har["log"]["entries"][2]
+    content = entry["response"]["content"]
+    said = content["text"].replace("Done!", "Done, ada.lovelace@example.org!")
+    assert said != content["text"]
+    content |= {"text": base64.b64encode(said.encode()).decode(), "encoding": "base64"}
+    har["log"]["entries"] = har["log"]["entries"][:3]
+    file = tmp_path / "traffic.har"
+    file.write_text(json.dumps(har), encoding="utf-8")
+
+    [made] = made_of(imported([file], PLAIN, {}))
+
+    assert not [name for name in made.contents if name.startswith("source-trace")]
+    assert any("not kept" in loss for loss in made.case.source.losses)
+    assert b"ada.lovelace" not in b"".join(made.contents.values())
+    assert b"redacted.invalid" in made.contents["run.snapshot.json"]

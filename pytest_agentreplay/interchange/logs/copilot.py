@@ -34,16 +34,19 @@ def _fits(opened: Opened) -> bool:
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     del beside
     events = _in_order(tables.rows(opened))
+    if not events:
+        return []
     begun = next((obj(one["data"]) for one in events if one.get("type") == "session.start"), {})
     errors = [obj(one.get("data")) for one in events if one.get("type") == "session.error"]
     broke = Fault(string(errors[-1].get("errorType")), string(errors[-1].get("message"))) if errors else None
     times = [at for one in events if (at := moment(one.get("timestamp"))) is not None]
     session = string(begun.get("sessionId"))
+    known = session or string(events[0].get("id"))
     return [
         whole(
             Trace(
-                source=Source(format="copilot-events", file=opened.file, id=session),
-                id=session,
+                source=Source(format="copilot-events", file=opened.file, id=known),
+                id=known,
                 status="error" if errors else "",
                 started=min(times, default=None),
                 ended=max(times, default=None),

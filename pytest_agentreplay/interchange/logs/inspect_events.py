@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string
+from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, string
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.logs.pairs import fault
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.trace import Step
 
-_NOT_SENT = ("extra_headers", "extra_body", "timeout", "extra_query")
 _PROVIDERS = {
     "google": "gcp.gemini",
     "vertex": "gcp.vertex_ai",
@@ -60,7 +59,6 @@ def _model(event: JsonObject, tables: JsonObject) -> ModelCall:
     told = _told(event, tables)
     if not dialect or not request:
         return told
-    request = rest(request, *_NOT_SENT)
     where = wire.address(dialect, model=told.model, stream=False)
     read = wire.json_call(
         where, request, reply or None, started=told.started, ended=told.ended, id=told.id, parent=told.parent

@@ -54,9 +54,11 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
 def _parts(opened: Opened) -> tuple[JsonObject, list[JsonObject]]:
     """The header, and the samples."""
     if opened.members is None:
-        log = obj(opened.rows[0])
+        log = obj(next(iter(opened.rows), None))
         return log, objects(log.get("samples"))
-    header = next(name for name in _HEADERS if name in opened.members)
+    header = next((name for name in _HEADERS if name in opened.members), "")
+    if not header:
+        raise TraceError("has no header.json: it is no log of Inspect", file=opened.file)
     samples = sorted(name for name in opened.members if name.startswith("samples/") and name.endswith(".json"))
     return _member(opened, header), [_member(opened, name) for name in samples]
 

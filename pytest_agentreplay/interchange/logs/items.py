@@ -91,8 +91,8 @@ def _session(opened: Opened, name: str, items: list[Json]) -> list[Trace]:
     if said and not said[-1].by_model:
         losses.append("ends before the model's last reply")
     source = Source(format="openai-items", file=opened.file, id=name)
-    rows = [Row(step=step, run=name or "run", session=name) for step in steps]
-    return runs.traces(rows, source, *losses)
+    rows = [Row(step=step, run=name, session=name) for step in steps]
+    return runs.traces(rows, source, *losses, together=True)
 
 
 def _said(item: JsonObject) -> Said | None:

@@ -86,6 +86,9 @@ def _plain(one: Recorded) -> Recorded:
     if not isinstance(one.response, HttpReply):
         return replace(one, request=request, exact=one.exact and asked)
     headers, told = _true_of(one.response.headers, one.response.body.data)
+    if not headers:  # a hook took them all; a client needs to know what it is given
+        headers = _typed(one.response.body.data)
+        told = told and not headers
     return replace(
         one, request=request, response=replace(one.response, headers=headers), exact=one.exact and asked and told
     )
@@ -100,6 +103,13 @@ def _true_of(headers: Headers, data: bytes) -> tuple[Headers, bool]:
     if length.isdecimal() and len(length) < 16 and int(length) != len(data):
         false.add("content-length")
     return tuple((name, value) for name, value in headers if name.lower() not in false), not false
+
+
+def _typed(data: bytes) -> Headers:
+    start = data.lstrip()
+    if start.startswith((b"data:", b"event:")):
+        return (("content-type", "text/event-stream"),)
+    return (("content-type", "application/json"),) if start.startswith((b"{", b"[")) else ()
 
 
 def _coded(data: bytes, coding: str) -> bool:

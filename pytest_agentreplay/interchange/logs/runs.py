@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.redaction.secret_names import looks_secret
 from pytest_agentreplay.interchange.assembling import conversations, whole
 from pytest_agentreplay.interchange.chains import links
 from pytest_agentreplay.interchange.trace import ModelCall, Trace
@@ -87,7 +88,9 @@ def _trace(rows: Sequence[Row], source: Source, losses: tuple[str, ...], missing
             session=_first(row.session for row in rows),
             tenant=_first(row.tenant for row in rows),
             tags=tuple(dict.fromkeys(tag for row in rows for tag in row.tags)),
-            metadata={name: value for row in reversed(rows) for name, value in row.metadata.items()},
+            metadata={
+                name: value for row in reversed(rows) for name, value in row.metadata.items() if not looks_secret(name)
+            },
             steps=steps,
             losses=losses,
             missing=(*missing, *_gaps(steps)),

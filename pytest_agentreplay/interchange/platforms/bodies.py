@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.dialects import genai
+from pytest_agentreplay.dialects import genai, hosts
 from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.platforms import ai_sdk, gemini_objects, langchain
@@ -40,6 +40,8 @@ _DIALECTS = {
     **dict.fromkeys(("mistralai", "groq", "together", "fireworks", "deepseek", "xai", "openrouter"), "openai_chat"),
 }
 
+_HOST = re.compile(r"^[\d.]+(?::\d+)?$|^localhost|\.(?:com|ai|net|io|org|dev|local|internal)(?::\d+)?$|^\[")
+"""What some platforms name as the provider: where it was."""
 _MAKERS = ((r"gpt-|chatgpt|o\d(-|$)", "openai_chat"), (r"claude-", "anthropic"), (r"gemini-", "gemini"))
 
 
@@ -47,6 +49,7 @@ def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = Fal
     """The call of `asked`, answered by `told` (None: by nothing). `facts` that say nothing do not count."""
     body = _body(asked)
     shape = _shape(body, told)
+    provider = hosts.provider(provider) or ("" if _HOST.search(provider) else provider)
     spoken = shape or _DIALECTS.get(provider.lower(), "")
     answer = _answer(shape, told)
     whole = whole and answer is not None and body.get("stream") is not True and bool(string(body.get("model")))

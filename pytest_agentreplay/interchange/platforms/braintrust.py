@@ -77,8 +77,9 @@ def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
+    del beside
     runs: dict[str, list[JsonObject]] = {}
-    for row in _rows([*opened.rows, *(row for one in beside for row in one.rows)]):
+    for row in _rows(opened.rows):
         runs.setdefault(string(row.get("root_span_id")), []).append(row)
     for known, held in runs.items():
         held.sort(key=_order)

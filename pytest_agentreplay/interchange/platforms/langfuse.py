@@ -37,7 +37,8 @@ def _fits(opened: Opened) -> bool:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    traces, observations = langfuse_rows.read([*opened.rows, *(row for one in beside for row in one.rows)])
+    del beside
+    traces, observations = langfuse_rows.read(opened.rows)
     held: dict[str, list[JsonObject]] = {known: [] for known in traces}
     only = next(iter(traces)) if len(traces) == 1 else ""
     for one in observations.values():

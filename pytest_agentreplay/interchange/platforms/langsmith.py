@@ -38,8 +38,8 @@ def _fits(opened: Opened) -> bool:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    rows = [*opened.rows, *(row for one in beside for row in one.rows)]
-    for trace_id, runs in langsmith_rows.traces(rows).items():
+    del beside
+    for trace_id, runs in langsmith_rows.traces(opened.rows).items():
         runs.sort(key=_order)
         yield _trace(trace_id, runs, opened.file)
 
@@ -130,12 +130,12 @@ def _wrapped_call(told: JsonObject) -> ModelCall:
     """A call as `wrap_openai` and its kind keep it: the arguments of the client's function, and its return value."""
     answer, failed = obj(told.get("outputs")), faults.fault(told.get("error"))
     counted = answer.get("usage_metadata", _metadata(told).get("usage_metadata"))
-    reply = rest(answer, "usage_metadata")
-    if "choices" in reply and "usage" not in reply and (made := usage.of_chat(counted)):
-        reply["usage"] = made
+    asked, reply = obj(told.get("inputs")), rest(answer, "usage_metadata")
+    if "stop_reason" in reply and objects(reply.get("content")):
+        asked, reply = _of_anthropic(asked), {"type": "message", **reply}
     return bodies.model_call(
-        obj(told.get("inputs")),
-        reply or None,
+        asked,
+        usage.restored(reply, counted) if reply else None,
         whole=string(answer.get("object")) in {"chat.completion", "response"} or "stop_reason" in answer,
         model=string(_metadata(told).get("ls_model_name")) if "model" not in obj(told.get("inputs")) else "",
         provider=string(_metadata(told).get("ls_provider")),
@@ -143,6 +143,14 @@ def _wrapped_call(told: JsonObject) -> ModelCall:
         fault=failed,
         status=faults.status(failed),
     )
+
+
+def _of_anthropic(asked: JsonObject) -> JsonObject:
+    """A request of `wrap_anthropic`, which puts the instructions among the messages; the API has them apart."""
+    first, *others = arr(asked.get("messages")) or [None]
+    if obj(first).get("role") != "system" or "system" in asked:
+        return asked
+    return {**asked, "system": obj(first).get("content"), "messages": others}
 
 
 def _chained_call(told: JsonObject) -> ModelCall:

@@ -65,9 +65,9 @@ def _traces(row: Json) -> list[JsonObject]:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    rows = [*opened.rows, *(row for one in beside for row in one.rows)]
+    del beside
     seen: set[str] = set()
-    for trace in (one for row in rows for one in _traces(row) if _is_trace(one)):
+    for trace in (one for row in opened.rows for one in _traces(row) if _is_trace(one)):
         info = obj(trace["info"])
         known = string(info.get("trace_id")) or string(info.get("request_id"))
         if known not in seen:

@@ -25,6 +25,7 @@ _LOST = (
     "the Agents SDK names no model but the one that was asked for",
 )
 _REDACTED = "the Agents SDK hides what a failed tool raised; what the model was told of it is known"
+_ECHOED = "a response repeats every parameter, sent or not: which were sent is lost"
 _UNSET = "`model_config` names every setting; those that are null were not sent and are left out"
 _HINT = (
     "the Responses model exports the id of each response alone. Export `span_data.input` and "
@@ -40,7 +41,8 @@ def _fits(opened: Opened) -> bool:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    rows = _rows([*opened.rows, *(row for one in beside for row in one.rows)])
+    del beside
+    rows = _rows(opened.rows)
     traces: dict[str, JsonObject] = {}
     spans: dict[str, dict[str, JsonObject]] = {}
     for row in rows:
@@ -72,7 +74,6 @@ def _trace(trace_id: str, told: JsonObject, spans: list[JsonObject], file: str) 
     noted = about(obj(told.get("metadata")))
     root = next((one for one in spans if not one.get("parent_id")), {})
     failed = _fault(root) or next((found for one in spans if _kind(one) == "agent" and (found := _fault(one))), None)
-    redacted = any("redacted" in string(obj(obj(obj(one.get("error")).get("data"))).get("error")) for one in spans)
     trace = Trace(
         source=Source(format="openai-agents", file=file, id=trace_id),
         id=trace_id,
@@ -85,12 +86,19 @@ def _trace(trace_id: str, told: JsonObject, spans: list[JsonObject], file: str) 
         tenant=noted.tenant,
         metadata=noted.metadata,
         fault=failed,
-        losses=(*_LOST, _UNSET, *([_REDACTED] if redacted else [])),
+        losses=_losses(spans),
     )
     made = [_span(one) for one in spans]
     responses = any(_kind(one) == "response" for one in spans)
     silent = all(span.step is None or isinstance(span.step, ToolRun) or not span.step.messages for span in made)
     return run(trace, made, hint=_HINT, untold=responses and silent)
+
+
+def _losses(spans: list[JsonObject]) -> tuple[str, ...]:
+    kinds = {_kind(one) for one in spans}
+    redacted = any("redacted" in string(obj(obj(obj(one.get("error")).get("data"))).get("error")) for one in spans)
+    chat = (*_LOST, _UNSET) if "generation" in kinds else ()
+    return (*chat, *([_ECHOED] if "response" in kinds else []), *([_REDACTED] if redacted else []))
 
 
 def _data(told: JsonObject) -> JsonObject:
@@ -159,7 +167,7 @@ def _tool_run(told: JsonObject, data: JsonObject) -> ToolRun:
     return ToolRun(
         name=string(data.get("name")),
         arguments=literals.read(given) if isinstance(given, str) else given,
-        result=UNKNOWN if output is None or failed else genai.parsed(output),
+        result=UNKNOWN if output is None else genai.parsed(output),  # of a failed one what the model is told
         fault=failed,
     )
 

@@ -25,12 +25,15 @@ _NAMES = {
         "completion_details.reasoning",
     ),
 }
+_INWARD = ("input_token_details", "input_tokens_details", "prompt_tokens_details")
 _DETAILS = (
-    ("cache_read.input_tokens", ("input_token_details", "input_tokens_details", "prompt_tokens_details")),
+    ("cache_read.input_tokens", _INWARD),
+    ("cache_creation.input_tokens", _INWARD),
     ("reasoning.output_tokens", ("output_token_details", "output_tokens_details", "completion_tokens_details")),
 )
 _INNER = {
     "cache_read.input_tokens": ("cache_read", "cached_tokens"),
+    "cache_creation.input_tokens": ("cache_creation",),
     "reasoning.output_tokens": ("reasoning", "reasoning_tokens"),
 }
 
@@ -40,18 +43,28 @@ def usage(*told: Json) -> dict[str, int]:
     return next((found for one in told if (found := _read(obj(one)))), {})
 
 
-def of_chat(told: Json) -> JsonObject | None:
-    """The usage that a chat API would have told, made of LangChain's `usage_metadata`; None where there is none."""
+def restored(reply: JsonObject, told: Json) -> JsonObject:
+    """A reply with the usage that its API would have told, made of LangChain's `usage_metadata`."""
     read = _read(obj(told))
-    if not {"input_tokens", "output_tokens"} <= read.keys():
-        return None
-    made: JsonObject = {"prompt_tokens": read["input_tokens"], "completion_tokens": read["output_tokens"]}
-    made["total_tokens"] = read["input_tokens"] + read["output_tokens"]
-    if cached := read.get("cache_read.input_tokens"):
-        made["prompt_tokens_details"] = {"cached_tokens": cached}
-    if thought := read.get("reasoning.output_tokens"):
-        made["completion_tokens_details"] = {"reasoning_tokens": thought}
-    return made
+    if "usage" in reply or not {"input_tokens", "output_tokens"} <= read.keys():
+        return reply
+    given, made = read["input_tokens"], read["output_tokens"]
+    cached, thought = read.get("cache_read.input_tokens", 0), read.get("reasoning.output_tokens", 0)
+    told_in: JsonObject = {"cached_tokens": cached}
+    told_out: JsonObject = {"reasoning_tokens": thought}
+    if "choices" in reply:
+        counted: JsonObject = {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
+        counted |= {"prompt_tokens_details": told_in} if cached else {}
+        counted |= {"completion_tokens_details": told_out} if thought else {}
+    elif reply.get("object") == "response":
+        counted = {"input_tokens": given, "output_tokens": made, "total_tokens": given + made}
+        counted |= {"input_tokens_details": told_in, "output_tokens_details": told_out}
+    else:
+        written = read.get("cache_creation.input_tokens", 0)
+        counted = {"input_tokens": given - cached - written, "output_tokens": made}
+        counted |= {"cache_read_input_tokens": cached} if cached else {}
+        counted |= {"cache_creation_input_tokens": written} if written else {}
+    return {**reply, "usage": counted}
 
 
 def _read(told: JsonObject) -> dict[str, int]:

@@ -62,8 +62,9 @@ def _calls(rows: Iterable[Json]) -> list[JsonObject]:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
+    del beside
     runs: dict[str, list[JsonObject]] = {}
-    for call in _calls([*opened.rows, *(row for one in beside for row in one.rows)]):
+    for call in _calls(opened.rows):
         runs.setdefault(string(call.get("trace_id")), []).append(call)
     for known, held in runs.items():
         held.sort(key=lambda call: moment(call.get("started_at")) or 0)

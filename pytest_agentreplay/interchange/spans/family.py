@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.spans.span import Span
     from pytest_agentreplay.interchange.trace import ModelCall, ToolRun
 
-Kind: TypeAlias = Literal["model", "tool", "agent", "other", ""]
-"""What a span is; "other" is known and no step (a retrieval, a guardrail), "" is not of the family."""
+Kind: TypeAlias = Literal["model", "tool", "agent", "chain", "other", ""]
+"""What a span is: "chain" stands around others and is no agent, "other" is known and no step, "" not of the family."""
 
 
 @dataclass(frozen=True, slots=True)

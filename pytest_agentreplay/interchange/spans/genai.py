@@ -113,7 +113,8 @@ def ends(span: Span) -> tuple[Json, Json]:
     """The text with which an agent was asked, and that of its answer."""
     asked = content.messages(tree(span.attributes, "gen_ai.input.messages"))
     told = content.reply(tree(span.attributes, "gen_ai.output.messages"))
-    return _only_text(asked[-1:]), _only_text([told] if told else [])
+    final = genai.parsed(at(span.attributes, "final_result"))
+    return _only_text(asked[-1:]), _only_text([told] if told else []) or final
 
 
 def _whole(found: Json) -> Json:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string
-from pytest_agentreplay.interchange.spans import content
+from pytest_agentreplay.dialects.loose import counts, obj, rest
+from pytest_agentreplay.interchange.platforms import bodies, finals
 from pytest_agentreplay.interchange.spans.dotted import at, text, tree
 from pytest_agentreplay.interchange.spans.family import Family, placed
-from pytest_agentreplay.interchange.spans.genai import tools
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
@@ -47,23 +47,12 @@ def kind(span: Span) -> Kind:
 def model_call(span: Span) -> ModelCall:
     """A generation: its input is a list of messages, the arguments of a call, or a text."""
     held = span.attributes
+    model, usage = text(held, f"{_AT}.model.name"), _usage(obj(tree(held, f"{_AT}.usage_details")))
+    given = rest(obj(tree(held, f"{_AT}.model.parameters")), "model")
     asked, told = tree(held, f"{_AT}.input"), tree(held, f"{_AT}.output")
-    request = obj(asked)
-    request = obj(request.get("kwargs")) or request
-    given = obj(tree(held, f"{_AT}.model.parameters"))
-    model = text(held, f"{_AT}.model.name")
-    return ModelCall(
-        model=string(request.get("model")) or model,
-        dialect="openai_chat" if span.name.startswith("OpenAI-") else "",
-        provider="openai" if span.name.startswith("OpenAI-") else "",
-        parameters=rest(given, "model"),
-        messages=_messages(asked, request),
-        tools=tools(request.get("tools")),
-        reply=content.reply(_answer(told)),
-        response_model=model,
-        usage=_usage(obj(tree(held, f"{_AT}.usage_details"))),
-        **placed(span),
-    )
+    spoken: dict[str, Any] = {"provider": "openai", "dialect": "openai_chat"} if span.name.startswith("OpenAI-") else {}
+    read = bodies.model_call(asked, told, parameters=given, usage=usage, response_model=model, **spoken, **placed(span))
+    return replace(read, model=read.model or model)
 
 
 def tool_run(span: Span) -> ToolRun:
@@ -83,30 +72,11 @@ def tool_run(span: Span) -> ToolRun:
 def ends(span: Span) -> tuple[Json, Json]:
     """What went into the observation and came out; the trace's own word wins."""
     held = span.attributes
-    asked = tree(held, "langfuse.trace.input", f"{_AT}.input")
-    return asked, tree(held, "langfuse.trace.output", f"{_AT}.output")
-
-
-def _messages(asked: Json, request: JsonObject) -> tuple[JsonObject, ...]:
-    if not request:
-        return content.messages(asked)
-    found = next((request[name] for name in ("messages", "input", "contents", "prompt") if name in request), None)
-    if found is None:
-        return content.messages(asked if "role" in request else None)
-    system = request.get("system", request.get("instructions"))
-    return (*content.instructions(system), *content.messages(found))
-
-
-def _answer(told: Json) -> Json:
-    """A message, or the texts, of whatever was kept as the output."""
-    if isinstance(told, str):
-        return {"role": "assistant", "content": told}
-    choices = objects(obj(told).get("choices"))
-    if choices:
-        return [choice.get("message") for choice in choices]
-    if isinstance(told, list) and any("type" in one and "role" not in one for one in objects(told)):
-        return {"role": "assistant", "content": told}
-    return told if arr(told) or obj(told) else None
+    asked, told = (
+        tree(held, "langfuse.trace.input", f"{_AT}.input"),
+        tree(held, "langfuse.trace.output", f"{_AT}.output"),
+    )
+    return finals.given(asked), finals.final(told)
 
 
 def _usage(usage: JsonObject) -> dict[str, int]:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string
+from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, string
+from pytest_agentreplay.interchange.platforms import faults, finals, langchain
 from pytest_agentreplay.interchange.spans import content
 from pytest_agentreplay.interchange.spans.dotted import at, text, tree
 from pytest_agentreplay.interchange.spans.family import Family, placed
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.spans.family import Kind
     from pytest_agentreplay.interchange.spans.span import Span
 
-_KINDS: dict[str, Kind] = {"LLM": "model", "TOOL": "tool", "AGENT": "agent", "CHAIN": "agent"}
+_KINDS: dict[str, Kind] = {"LLM": "model", "TOOL": "tool", "AGENT": "agent", "CHAIN": "chain"}
+_NO_PARAMETER = {"model", "model_name", "messages", "tools", "stream", "_type"}
 _USAGE = {
     "input_tokens": "llm.token_count.prompt",
     "output_tokens": "llm.token_count.completion",
@@ -65,12 +67,14 @@ def tool_run(span: Span) -> ToolRun:
     given = _value(held, "input")
     arguments = given if isinstance(given, dict) else _given(tree(held, "tool.parameters"))
     result = _value(held, "output")
+    said = langchain.fields(result) if langchain.kind(result) == "tool" else {}
+    failed = faults.fault(finals.told(result)) if said.get("status") == "error" else None
     return ToolRun(
         name=text(held, "tool.name", "tool_call.function.name") or span.name,
-        call_id=text(held, "tool_call.id", "tool.id"),
+        call_id=text(held, "tool_call.id", "tool.id") or string(said.get("tool_call_id")),
         arguments=given if arguments is None else arguments,
-        result=UNKNOWN if result is None else result,
-        **placed(span),
+        result=UNKNOWN if result is None else finals.told(result) if said else result,
+        **placed(span) | {"fault": span.fault or failed},
     )
 
 
@@ -81,7 +85,7 @@ def _given(found: Json) -> Json:
 
 def ends(span: Span) -> tuple[Json, Json]:
     """What went into the agent and came out, as its span says."""
-    return _value(span.attributes, "input"), _value(span.attributes, "output")
+    return finals.given(_value(span.attributes, "input")), finals.final(_value(span.attributes, "output"))
 
 
 def _value(held: JsonObject, which: str) -> Json:
@@ -107,7 +111,7 @@ def _spread(span: Span) -> ModelCall:
         provider=provider,
         dialect=spoken,
         model=text(held, "llm.request.model_name") or string(given.get("model")) or text(held, "llm.model_name"),
-        parameters=parameters(spoken, rest(given, "model", "messages", "tools", "stream")),
+        parameters=parameters(spoken, {name: given[name] for name in given if name not in _NO_PARAMETER}),
         messages=content.messages([*asked] if asked else _plainly(_value(held, "input"))),
         tools=tools([one.get("json_schema") for one in _listed(held, "llm.tools", "tool")]),
         reply=content.reply([*told] if told else _plainly(_value(held, "output"), role="assistant"), reason),

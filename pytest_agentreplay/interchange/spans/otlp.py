@@ -54,6 +54,14 @@ def spans(rows: Iterable[Json]) -> Iterator[Span]:
         yield span(record, resource=resource, scope=scope)
 
 
+def names(rows: Iterable[Json]) -> set[str]:
+    """The names of all attributes of spans in the rows of a file."""
+    found: set[str] = set()
+    for _, _, record in _records(batches(rows, SPANS)):
+        found.update(string(pair.get("key")) for pair in objects(record.get("attributes")))
+    return found
+
+
 def logs(rows: Iterable[Json]) -> Iterator[Event]:
     """Every log record in the rows of a file."""
     for _, _, record in _records(batches(rows, LOGS)):

@@ -11,7 +11,7 @@ _LIKE_OPENAI = (
     *("openai", "azure", "azure.ai.openai", "az.ai.openai", "azure.ai.inference", "az.ai.inference", "openrouter"),
     *("mistral_ai", "mistralai", "groq", "deepseek", "perplexity", "x_ai", "xai"),
 )
-_GOOGLE = ("gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai", "gemini", "google", "vertex_ai", "vertexai")
+_GOOGLE = ("gcp.gemini", "gcp.vertex.agent", "gcp.vertex_ai", "gcp.gen_ai", "gemini", "google", "vertex_ai", "vertexai")
 _DIALECTS = {
     **dict.fromkeys(_LIKE_OPENAI, "openai_chat"),
     "anthropic": "anthropic",

@@ -35,9 +35,7 @@ def family(opened: Opened) -> str:
     """The name of the format of an OTLP file, by the attributes in it; "" for a file that is none."""
     if not any(_enveloped(row) for row in opened.rows[:50]):
         return ""
-    found: set[str] = set()
-    for span in otlp.spans(opened.rows):
-        found |= span.attributes.keys()
+    found = otlp.names(opened.rows)
     for mark, name in _FAMILIES:
         if any(one.startswith(mark) for one in found):
             return name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects.loose import unique
@@ -13,8 +12,10 @@ from pytest_agentreplay.interchange.assembling import conversations, whole
 from pytest_agentreplay.interchange.spans import capturing, content
 from pytest_agentreplay.interchange.spans.dotted import text
 from pytest_agentreplay.interchange.spans.events import joined
+from pytest_agentreplay.interchange.spans.frameworks import translated
 from pytest_agentreplay.interchange.spans.genai import GENAI
 from pytest_agentreplay.interchange.spans.langfuse import LANGFUSE
+from pytest_agentreplay.interchange.spans.merging import merged, richer, same
 from pytest_agentreplay.interchange.spans.openinference import OPENINFERENCE
 from pytest_agentreplay.interchange.spans.traceloop import OPENLLMETRY
 from pytest_agentreplay.interchange.spans.whose import whose
@@ -38,7 +39,7 @@ def runs(spans: Iterable[Span], events: Iterable[Event], *, called: str, file: s
     """Every run of an agent in the spans. Spans of other work are left out; TraceIncomplete where nothing was said."""
     groups: dict[str, list[Span]] = {}
     for span in joined(spans, events):
-        groups.setdefault(span.trace, []).append(span)
+        groups.setdefault(span.trace, []).append(replace(span, attributes=translated(span.attributes)))
     known = [_Tree(group) for group in groups.values()]
     known = [tree for tree in known if tree.steps]
     if not known:
@@ -59,12 +60,14 @@ class _Tree:
     """The spans of one trace, with what each of them is."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
-        merged: dict[str, Span] = {}
+        known: dict[str, Span] = {}
         for span in spans:
-            merged[span.id] = _merged(merged[span.id], span) if span.id and span.id in merged else span
-        self.spans = sorted(merged.values(), key=lambda span: (span.started or 0, span.ended or 0))
+            known[span.id] = merged(known[span.id], span) if span.id in known else span
+        # Of two that began at once the longer is outside; what two clocks make one is put in order with the steps.
+        self.spans = sorted(known.values(), key=lambda span: (span.started or 0, -(span.ended or 0)))
         self._by_id = {span.id: span for span in self.spans}
         self._kinds = {span.id: _kind(span) for span in self.spans}
+        self._agents = self._nearest({"agent"})
         self.steps = self._steps()
         self.modelling = [span for span in self.spans if self._kinds[span.id][1] == "model"] or self.spans
 
@@ -90,7 +93,7 @@ class _Tree:
     def trace(self, called: str) -> Trace:
         """The run."""
         roots = [self._by_id[one] for one in self._roots]
-        agents = [span for span in self.spans if self._kinds[span.id][1] == "agent"]
+        agents = [span for kind in ("agent", "chain") for span in self.spans if self._kinds[span.id][1] == kind]
         root = next((span for span in roots if span in agents), roots[0]) if roots else self.spans[0]
         asked, told = self._ends(root, agents)
         first = self.modelling[0]
@@ -119,7 +122,7 @@ class _Tree:
     def _ends(self, root: Span, agents: Sequence[Span]) -> tuple[Json, Json]:
         for span in (root, *agents[:1]):
             family, kind = self._kinds[span.id]
-            if kind == "agent" and family is not None:
+            if kind in {"agent", "chain"} and family is not None:
                 asked, told = family.ends(span)
                 if asked is not None or told is not None:
                     return asked, told
@@ -128,30 +131,37 @@ class _Tree:
     def _steps(self) -> list[Step]:
         """The model calls and tools. One that two instrumentations saw, one inside the other, is one step."""
         found: dict[str, Step] = {}
+        around = self._nearest({"agent", "model", "tool"})
+        seen_as: dict[str, str] = {}
         for span in self.spans:
             family, kind = self._kinds[span.id]
             if family is None or kind not in {"model", "tool"}:
                 continue
             step: Step = family.model_call(span) if kind == "model" else family.tool_run(span)
             step = replace(step, agent=self._agent(span))
-            outer = next((one for one in self._above(span) if one in found and _same(found[one], step)), None)
-            if outer is None:
-                found[span.id] = step
+            outer = seen_as.get(around[span.id], around[span.id])
+            if outer in found and same(found[outer], step):
+                found[outer] = richer(found[outer], step)
+                seen_as[span.id] = outer
             else:
-                found[outer] = _richer(found[outer], step)
-        return list(found.values())
+                found[span.id] = step
+        return sorted(found.values(), key=lambda step: (step.started or 0, step.ended or 0))
 
-    def _above(self, span: Span) -> Iterable[str]:
-        seen = {span.id}
-        while span.parent in self._by_id and span.parent not in seen:
-            span = self._by_id[span.parent]
-            seen.add(span.id)
-            yield span.id
+    def _nearest(self, kinds: set[str]) -> dict[str, str]:
+        """For each span the nearest around it of these kinds, "" for none; each span is passed once."""
+        found: dict[str, str] = {}
+        for span in self.spans:
+            path, at = {span.id}, span.parent
+            while at in self._by_id and self._kinds[at][1] not in kinds and at not in found and at not in path:
+                path.add(at)
+                at = self._by_id[at].parent
+            inside = at if at in self._by_id and self._kinds[at][1] in kinds else found.get(at, "")
+            found.update((one, inside) for one in path if one not in found)
+        return found
 
     def _agent(self, span: Span) -> str:
-        own = text(span.attributes, "gen_ai.agent.name")
-        agents = (self._by_id[one] for one in self._above(span) if self._kinds[one][1] == "agent")
-        return own or next((_called(one) for one in agents), "")
+        around = self._agents[span.id]
+        return text(span.attributes, "gen_ai.agent.name") or (_called(self._by_id[around]) if around else "")
 
     def _losses(self) -> tuple[str, ...]:
         families = [family for family, kind in self._kinds.values() if family and kind in {"model", "tool"}]
@@ -183,42 +193,6 @@ def _kind(span: Span) -> tuple[Family | None, Kind]:
     return next(((family, kind) for family in FAMILIES if (kind := family.kind(span))), (None, ""))
 
 
-def _merged(one: Span, other: Span) -> Span:
-    """A span that was exported twice, first when it began."""
-    first, last = (one, other) if (other.ended or 0) >= (one.ended or 0) else (other, one)
-    return replace(last, attributes=first.attributes | last.attributes, events=last.events or first.events)
-
-
-def _same(outer: Step, inner: Step) -> bool:
-    if isinstance(outer, ModelCall):
-        return isinstance(inner, ModelCall)
-    return isinstance(inner, ToolRun) and (
-        outer.name == inner.name or bool(outer.call_id and outer.call_id == inner.call_id)
-    )
-
-
-def _richer(outer: Step, inner: Step) -> Step:
-    """One step of two records of it: whichever says more, filled up by the other."""
-    if isinstance(outer, ToolRun) and isinstance(inner, ToolRun):
-        return replace(
-            outer,
-            call_id=outer.call_id or inner.call_id,
-            arguments=inner.arguments if outer.arguments is None else outer.arguments,
-            result=inner.result if outer.result == UNKNOWN else outer.result,
-            fault=outer.fault or inner.fault,
-        )
-    assert isinstance(outer, ModelCall)
-    assert isinstance(inner, ModelCall)
-    first, second = (inner, outer) if _weight(inner) > _weight(outer) else (outer, inner)
-    unset = [name for name in ModelCall.__dataclass_fields__ if not getattr(first, name)]
-    filled: dict[str, Any] = {name: getattr(second, name) for name in unset}
-    return replace(first, **filled)
-
-
-def _weight(call: ModelCall) -> tuple[bool, int, bool]:
-    return call.request is not None, len(call.messages), call.reply is not None
-
-
 def _fidelity(steps: Iterable[Step]) -> Any:
     calls = [step for step in steps if isinstance(step, ModelCall)]
     return "body-json" if calls and all(call.request is not None for call in calls) else "semantic"
@@ -237,14 +211,13 @@ def _chained(trees: Sequence[_Tree], called: str) -> list[Trace]:
     ordered = sorted(trees, key=lambda tree: tree.spans[0].started or 0)
     calls = [step for tree in ordered for step in tree.steps if isinstance(step, ModelCall)]
     homes = {id(step): tree for tree in ordered for step in tree.steps}
-    found = []
-    for chain in conversations(calls):
-        parts = [homes[id(call)].trace(called) for call in chain]
-        found.append(reduce(_continued, parts) if len(parts) > 1 else parts[0])
-    return found
+    return [_one([homes[id(call)].trace(called) for call in chain]) for chain in conversations(calls)]
 
 
-def _continued(run: Trace, further: Trace) -> Trace:
-    steps = (*run.model_calls, *further.model_calls)
-    bare = replace(run, steps=steps, ended=further.ended, input=None, output=None, losses=run.losses, missing=())
-    return whole(replace(bare, status="error" if "error" in {run.status, further.status} else run.status))
+def _one(told: Sequence[Trace]) -> Trace:
+    """The run that goes on over several traces, each of one call."""
+    first, last = told[0], told[-1]
+    steps = tuple(call for trace in told for call in trace.model_calls)
+    status: Any = "error" if any(trace.status == "error" for trace in told) else first.status
+    bare = replace(first, steps=steps, ended=last.ended, status=status, input=None, output=None, missing=())
+    return whole(bare)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai as dialects_genai
 from pytest_agentreplay.dialects.loose import arr, obj
+from pytest_agentreplay.interchange.platforms import finals
 from pytest_agentreplay.interchange.spans import genai
 from pytest_agentreplay.interchange.spans.dotted import at, text
 from pytest_agentreplay.interchange.spans.family import Family, placed
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.spans.span import Span
     from pytest_agentreplay.interchange.trace import ModelCall
 
-_KINDS: dict[str, Kind] = {"tool": "tool", "agent": "agent", "workflow": "agent", "task": "agent"}
+_KINDS: dict[str, Kind] = {"tool": "tool", "agent": "agent", "workflow": "agent", "task": "chain"}
 _OLD = ("gen_ai.prompt.", "gen_ai.completion.", "llm.request.", "llm.usage.")
 
 
@@ -62,7 +63,7 @@ def ends(span: Span) -> tuple[Json, Json]:
         named, placed_by_order = obj(given["kwargs"]), arr(given["args"])
         given = named if not placed_by_order else given
         given = placed_by_order[0] if len(placed_by_order) == 1 and not named else given
-    return given, told
+    return finals.given(given), finals.final(told)
 
 
 def _arguments(given: JsonObject) -> Json:
