@@ -3,6 +3,8 @@
 import base64
 import gzip
 import json
+import zipfile
+from io import BytesIO
 
 import httpx
 import pytest
@@ -269,6 +271,20 @@ def test_a_har_in_base64_with_times():
     assert (trace.output, trace.source.version) == ("On its way ✅", "WebInspector 537")
     assert (trace.started, trace.ended) == (1795182710559037000, 1795182710571537000)
     assert trace.model_calls[0].request.headers == (("Content-Type", "application/json"),)
+
+
+def test_a_har_in_an_archive_with_its_bodies_beside_it():
+    held = BytesIO()
+    one = entry(came={"content": {"size": 3, "_file": "abc.json", "mimeType": "application/json"}})
+    with zipfile.ZipFile(held, "w") as file:
+        file.writestr("har.har", har(one))
+        file.writestr("abc.json", text(REPLY))
+
+    (trace,) = read(held.getvalue())
+
+    assert (trace.source.format, trace.output) == ("har", "On its way ✅")
+    with pytest.raises(TraceIncomplete, match="with content"):
+        read(har(one))
 
 
 def test_a_har_that_a_browser_unpacked_is_no_longer_to_the_byte():

@@ -6,6 +6,7 @@ import base64
 import binascii
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.canon import parse
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.dialects.loose import obj, objects, string
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 
 def _log(opened: Opened) -> JsonObject:
+    """The log; Playwright puts it into an archive, with the bodies as files beside it."""
+    if opened.members is not None:
+        held = next((data for name, data in opened.members.items() if name.endswith(".har")), b"")
+        return obj(obj(parse(held)).get("log"))
     return obj(obj(opened.rows[0]).get("log")) if len(opened.rows) == 1 else {}
 
 
@@ -36,7 +41,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     del beside
     log = _log(opened)
     entries = objects(log.get("entries"))
-    found = heard(map(_recorded, entries))
+    found = heard(_recorded(entry, opened.members or {}) for entry in entries)
     if not found.rows:
         if any(_bodiless(entry) for entry in entries):
             msg = "holds no bodies: save it again with content (in a browser: Save all as HAR with content)"
@@ -51,15 +56,15 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     return runs.traces(found.rows, source, *found.losses)
 
 
-def _recorded(entry: JsonObject) -> Recorded:
+def _recorded(entry: JsonObject, files: dict[str, bytes]) -> Recorded:
     asked, told = obj(entry.get("request")), obj(entry.get("response"))
     started = moment(entry.get("startedDateTime"))
-    posted = string(obj(asked.get("postData")).get("text"))
-    sent = posted.encode("utf-8", "replace")
+    posted = obj(asked.get("postData"))
+    sent = files.get(string(posted.get("_file")), string(posted.get("text")).encode("utf-8", "replace"))
     headers = _pairs(asked)
-    if posted and not any(name.lower() == "content-type" for name, _ in headers):
-        headers = (*headers, ("content-type", string(obj(asked.get("postData")).get("mimeType"))))
-    response, exact = _reply(told)
+    if sent and not any(name.lower() == "content-type" for name, _ in headers):
+        headers = (*headers, ("content-type", string(posted.get("mimeType"))))
+    response, exact = _reply(told, files)
     return Recorded(
         request=HttpCall(string(asked.get("method")).upper(), string(asked.get("url")), headers, Body(sent)),
         response=response,
@@ -69,21 +74,22 @@ def _recorded(entry: JsonObject) -> Recorded:
     )
 
 
-def _reply(told: JsonObject) -> tuple[HttpReply | Failure | None, bool]:
+def _reply(told: JsonObject, files: dict[str, bytes]) -> tuple[HttpReply | Failure | None, bool]:
     """What came back; None where the file does not say, and whether its bytes are those of the wire."""
     status, content = told.get("status"), obj(told.get("content"))
     if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status < 1000:
         error = string(told.get("_error")) or string(told.get("statusText"))
         return (Failure("builtins.ConnectionError", error) if error else None), True
     text = content.get("text")
-    if not isinstance(text, str):
+    beside = files.get(string(content.get("_file")))
+    if beside is None and not isinstance(text, str):
         if content.get("size") not in (0, None) or status < 400:
             return None, True
         text = ""
-    data, exact = text.encode("utf-8", "replace"), True
-    if content.get("encoding") == "base64":
+    data, exact = string(text).encode("utf-8", "replace") if beside is None else beside, True
+    if beside is None and content.get("encoding") == "base64":
         try:
-            data = base64.b64decode(text)
+            data = base64.b64decode(string(text))
         except (binascii.Error, ValueError):
             exact = False
     headers = _pairs(told)
