@@ -266,3 +266,59 @@ def test_parallel_calls_of_one_tool_keep_their_own_results(span):
     assert told == {"call_a": ({"city": "Oslo"}, 9, 9), "call_b": ({"city": "Kraków"}, 18, 18)}
     assert trace.output == "Kraków"
     assert trace.missing == ()
+
+
+def opik(kind, at, given, told, name="ChatOpenAI"):
+    message = (
+        {
+            "type": "ai",
+            "content": told.get("content") or "",
+            "additional_kwargs": {"tool_calls": told.get("tool_calls", [])},
+        }
+        if kind == "llm"
+        else {}
+    )
+    message["response_metadata"] = {
+        "model_name": "gpt-5-1",
+        "system_fingerprint": "fp_1",
+        "finish_reason": "stop",
+        "id": f"chatcmpl-{at}",
+    }
+    return {
+        "id": f"p{at}",
+        "trace_id": "t",
+        "type": kind,
+        "name": name,
+        "start_time": f"2026-11-20 13:40:2{at}+00:00",
+        "input": {"messages": [list(given)]} if kind == "llm" else {"input_str": "?", **given},
+        "output": {"generations": [[{"text": "", "message": message}]]} if kind == "llm" else {"output": told},
+    }
+
+
+def mlflow(kind, at, given, told, name="ChatOpenAI"):
+    row = opik(kind, at, given, told, name)
+    span = {
+        "span_id": row["id"],
+        "parent_id": None,
+        "name": name,
+        "start_time_unix_nano": 10**18 + at,
+        "end_time_unix_nano": 10**18 + at,
+    }
+    kinds = {"llm": "CHAT_MODEL", "tool": "TOOL"}
+    held = {
+        "mlflow.spanType": kinds[kind],
+        "mlflow.spanInputs": row["input"]["messages"] if kind == "llm" else given,
+        "mlflow.spanOutputs": row["output"] if kind == "llm" else told,
+    }
+    return {**span, "attributes": {key: json.dumps(value) for key, value in held.items()}}
+
+
+@pytest.mark.parametrize("span", [opik, mlflow])
+def test_langchain_is_read_wherever_its_callbacks_write(span):
+    rows = compare(span)
+    (trace,) = read_all(*rows) if span is opik else read_all({"info": {"trace_id": "tr-1"}, "data": {"spans": rows}})
+    assert {run.call_id: run.seen for run in trace.tool_runs} == {"call_a": 9, "call_b": 18}
+    assert trace.output == "Kraków"
+    for call in trace.model_calls:
+        assert (call.response_model, call.fingerprint, call.finish_reasons) == ("gpt-5-1", "fp_1", ("stop",))
+        assert call.response_id.startswith("chatcmpl-")

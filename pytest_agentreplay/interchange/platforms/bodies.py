@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects import genai, hosts
-from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
+from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string, unique
 from pytest_agentreplay.interchange import wire
-from pytest_agentreplay.interchange.platforms import ai_sdk, gemini_objects, langchain
+from pytest_agentreplay.interchange.platforms import ai_sdk, gemini_objects, langchain, usage
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -47,7 +47,7 @@ _MAKERS = ((r"gpt-|chatgpt|o\d(-|$)", "openai_chat"), (r"claude-", "anthropic"),
 
 def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = False, **facts: Any) -> ModelCall:
     """The call of `asked`, answered by `told` (None: by nothing). `facts` that say nothing do not count."""
-    body = _body(asked)
+    body, told = _body(asked), langchain.generation(told)
     shape = _shape(body, told)
     provider = hosts.provider(provider) or ("" if _HOST.search(provider) else provider)
     spoken = shape or _DIALECTS.get(provider.lower(), "")
@@ -56,7 +56,7 @@ def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = Fal
     where = wire.address(shape or "openai_chat", model=gemini_objects.model(body))
     read = wire.json_call(where, _in(shape, body), answer, dialect=spoken)
     if answer is None and told is not None:
-        read = replace(read, reply=message(told), finish_reasons=tuple(filter(None, [_end(told)])))
+        read = replace(read, reply=message(told), finish_reasons=unique([_end(told)]), **_beside(told))
     if not whole:
         said: JsonObject = {name: value for name, value in read.parameters.items() if value is not None}
         read = replace(read, request=None, response=None, status=0, parameters=said)
@@ -68,6 +68,18 @@ def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = Fal
     if not known.get("dialect", spoken):
         known["dialect"] = _of_model(string(known.get("model")) or read.model or string(known.get("response_model")))
     return replace(read, **known)
+
+
+def _beside(told: Json) -> dict[str, Any]:
+    """What LangChain keeps beside the words of a message."""
+    said = langchain.fields(inner_message(obj(told)))
+    facts = obj(said.get("response_metadata"))
+    return {
+        "response_model": string(facts.get("model_name")) or string(facts.get("model")),
+        "response_id": string(facts.get("id")),
+        "fingerprint": string(facts.get("system_fingerprint")),
+        "usage": usage.usage(said.get("usage_metadata"), facts.get("token_usage"), facts.get("usage")),
+    }
 
 
 def _of_model(name: str) -> str:

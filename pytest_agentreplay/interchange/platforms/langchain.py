@@ -59,6 +59,14 @@ def message(item: Json) -> Json:
     return said
 
 
+def generation(told: Json) -> Json:
+    """The first generation of an output that holds several; any other output as it is."""
+    found = arr(obj(told).get("generations"))
+    while found and isinstance(found[0], list):
+        found = found[0]
+    return next(iter(objects(found)), told)
+
+
 def _lifted(found: JsonObject) -> JsonObject:
     """A message of a role whose tool calls stand in LangChain's place for what it does not know."""
     calls = obj(found.get("additional_kwargs")).get("tool_calls")

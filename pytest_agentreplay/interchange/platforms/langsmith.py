@@ -157,32 +157,17 @@ def _chained_call(told: JsonObject) -> ModelCall:
     """A call as LangChain keeps it: its own messages, and the parameters of its own class."""
     noted, extra, failed = _metadata(told), obj(told.get("extra")), faults.fault(told.get("error"))
     params = obj(extra.get("invocation_params"))
-    answer = _generation(told)
-    said = langchain.fields(bodies.inner_message(answer))
-    facts = obj(said.get("response_metadata"))
     asked = {**obj(told.get("inputs")), "tools": params.get("tools") or params.get("functions") or []}
     return bodies.model_call(
         {name: value for name, value in asked.items() if value},
-        answer or None,
+        obj(told.get("outputs")) or None,
         provider=string(noted.get("ls_provider")),
         model=string(params.get("model")) or string(params.get("model_name")) or string(noted.get("ls_model_name")),
         parameters={name: value for name, value in params.items() if name not in _PARAMETERS and value is not None},
-        response_model=string(facts.get("model_name")) or string(facts.get("model")),
-        response_id=string(facts.get("id")),
-        fingerprint=string(facts.get("system_fingerprint")),
-        usage=usage.usage(said.get("usage_metadata"), facts.get("token_usage"), facts.get("usage")),
         stream=params.get("stream") is True,
         fault=failed,
         status=faults.status(failed),
     )
-
-
-def _generation(told: JsonObject) -> JsonObject:
-    """The first generation of a reply."""
-    found = arr(obj(told.get("outputs")).get("generations"))
-    while found and isinstance(found[0], list):
-        found = found[0]
-    return (objects(found) or [{}])[0] or rest(obj(told.get("outputs")), "generations")
 
 
 def _tool_run(told: JsonObject) -> ToolRun:

@@ -112,6 +112,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
 
 def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> Trace:
     root = next((one for one in spans if not one.get("parent_span_id")), {})
+    taken = "" if told else string(root.get("id"))
     told = _filled(root, told)
     noted = about(obj(told.get("metadata")), *(obj(one.get("metadata")) for one in spans))
     failed = faults.fault(told.get("error_info"))
@@ -134,7 +135,7 @@ def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> 
         grades=scores,
         losses=_LOST,
     )
-    return run(trace, [_span(one) for one in spans], hint=_HINT)
+    return run(trace, [_span(one) for one in spans], hint=_HINT, root=taken)
 
 
 def _span(told: JsonObject) -> Span:
