@@ -177,11 +177,6 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
-    export = verb("export", exporting.export, "Write a case in the form of another tool.")
-    export.add_argument("case", type=Path, metavar="CASE", help="a case's folder, or its case.yaml")
-    export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
-    export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
-    export.add_argument("--force", action="store_true", help="write over a file that holds something else")
     lint = verb("lint", linting.lint, "Say what is wrong with cases: form, contradictions, dead fixtures, secrets.")
     lint.add_argument("cases", nargs="*", type=Path, metavar="CASE", help="cases, or folders of them (default: cases)")
     lint.add_argument("--json", action="store_true", help="print plain data")
@@ -246,6 +241,11 @@ def build_parser() -> argparse.ArgumentParser:
     bundle.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file; with --open the case's new folder")
     bundle.add_argument("--open", type=Path, metavar="FILE", help="open this bundle")
     bundle.add_argument("--force", action="store_true", help="write over files that are not those of the bundle")
+    export = verb("export", exporting.export, "Write a case in the form of another tool.")
+    export.add_argument("case", type=Path, metavar="CASE", help="a case's folder, or its case.yaml")
+    export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
+    export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
+    export.add_argument("--force", action="store_true", help="write over a file that holds something else")
     for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(
             "--policy", action="append", metavar="WHAT", help="pii, strict or a file, beside the project's"
