@@ -30,7 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out, unread, the modules of other environments: what they import is not here."""
+    """Leave out, unread, the modules and cases of other environments: what they import is not here."""
+    if collection_path.name == "case.yaml":
+        return config.getoption("env") not in UNMARKED or None
     if collection_path.suffix != ".py" or collection_path.name == "conftest.py" or not collection_path.is_file():
         return None
     return config.getoption("env") not in environments_of(collection_path) or None

@@ -27,6 +27,11 @@ def loaded_exception(path: str) -> type | None:
     return None if found is None or is_signal(found) else found
 
 
+def is_exception(value: Any) -> bool:
+    """Whether a value is an exception class that a file may name."""
+    return isinstance(value, type) and issubclass(value, BaseException) and not is_signal(value)
+
+
 def is_signal(kind: type) -> bool:
     """Whether a class is, or derives from, a test runner's own."""
     return any(base.__module__.partition(".")[0] in RUNNERS for base in kind.__mro__)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.library_values import known
-from pytest_agentreplay.boundaries.loaded import loaded_exception
+from pytest_agentreplay.boundaries.loaded import is_exception, loaded_exception
 from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.freeze import freeze, thaw
 from pytest_agentreplay.core.freeze.hints import dotted
@@ -108,7 +108,17 @@ class Results:
 
     def raised(self, failure: Failure) -> BaseException:
         """A recorded exception, made anew. Raises CannotFreeze for one that does not come back."""
-        return raise_able(failure, loaded_exception, self._codecs)
+        return raise_able(failure, self._exception, self._codecs)
+
+    def _exception(self, path: str) -> type | None:
+        """The loaded class of that path, else the one of its last name in the tool's module.
+
+        Traces of other tools tell the name alone, or the module as it was called where the agent ran.
+        """
+        if (found := loaded_exception(path)) is not None:
+            return found
+        there = (getattr(function, "__globals__", {}).get(path.rpartition(".")[2]) for function in self._functions)
+        return next((one for one in there if is_exception(one)), None)
 
     def _kept(self, crossing: Crossing, value: Any, hint: Any, verb: str) -> Json:
         """The agent has its real result in any case; what cannot be kept fails the test at its end."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.cases import assertions, turn
 from pytest_agentreplay.cases.asserting import Asserting
+from pytest_agentreplay.dialects import READER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +32,11 @@ class RunView(Asserting):
         self._give = give
         self._reader = reader
         self._read: tuple[Run, tuple[TurnView, ...]] | None = None
+
+    @classmethod
+    def of(cls, run: Run) -> RunView:
+        """The view of a run that lies still: `RunView.of(load("run.snapshot.json").run)`."""
+        return cls(lambda: run, READER)
 
     @property
     def run(self) -> Run:

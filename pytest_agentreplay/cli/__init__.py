@@ -3,7 +3,8 @@
     runs     demo show diff bisect accept               sealed      kit reseal recover rules
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders                                  redacting   policy redact scan
-    locking     verify lock             linting     lint    replaying   replay
+    locking     verify lock                             replaying   replay      exporting   export
+    linting     lint                                    casework    scaffold freeze   sharing   cold bundle
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_agentreplay.cli import (
     casework,
     exploring,
+    exporting,
     leftovers,
     linting,
     locking,
@@ -55,6 +57,7 @@ cases
   lint      what is wrong with case files: form, contradictions, dead fixtures, secrets
   cold      what the cases that cannot be replayed lack, and what to capture next
   bundle    a whole case as one file to share; or open one
+  export    a case in the form of another tool: a pytest file, promptfoo, OpenAI Evals, OTLP
 
 files
   kit       what a full replay needs of a snapshot, what of it is there, and a grade
@@ -238,6 +241,11 @@ def build_parser() -> argparse.ArgumentParser:
     bundle.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file; with --open the case's new folder")
     bundle.add_argument("--open", type=Path, metavar="FILE", help="open this bundle")
     bundle.add_argument("--force", action="store_true", help="write over files that are not those of the bundle")
+    export = verb("export", exporting.export, "Write a case in the form of another tool.")
+    export.add_argument("case", type=Path, metavar="CASE", help="a case's folder, or its case.yaml")
+    export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
+    export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
+    export.add_argument("--force", action="store_true", help="write over a file that holds something else")
     for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(
             "--policy", action="append", metavar="WHAT", help="pii, strict or a file, beside the project's"

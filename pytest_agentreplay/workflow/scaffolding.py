@@ -115,7 +115,7 @@ def scaffold(
     case = Case(
         file=FILE,
         folder=told.folder,
-        id=told.folder.name,
+        id=re.sub(r"[^A-Za-z0-9._-]+", "-", told.folder.name).strip("._-")[:TITLE] or "case",
         title=plain(inference.told[0])[:TITLE],
         source=source,
         input=writable(asked),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
@@ -209,7 +210,7 @@ class Attempt(Replay):
         from pydantic_core import from_json, to_json
 
         try:
-            plain = from_json(to_json(output, fallback=str, inf_nan_mode="strings"))
+            plain = finite(from_json(to_json(output, fallback=str, inf_nan_mode="constants")))
         except (ValueError, TypeError):
             plain = str(output)
         stored = self.redaction.outcome(ToolCall("output"), ToolReply(plain))
@@ -219,3 +220,16 @@ class Attempt(Replay):
         kind = type(failure)
         name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
         return name, self.redaction.text(str(failure))
+
+
+def finite(value: Any) -> Any:
+    """JSON with its numbers that are none (old releases of pydantic cannot write them otherwise) as texts: "NaN"."""
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case dict():
+            return {name: finite(inner) for name, inner in value.items()}
+        case list():
+            return [finite(inner) for inner in value]
+        case _:
+            return value

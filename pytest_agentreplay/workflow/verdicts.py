@@ -208,7 +208,7 @@ class Hearing:
             answers=now.served.partition(" (")[2].removesuffix(")") if now is not None else "",
             checks=tuple(Checked(worded(one.check), one.held, one.check.place, one.lines) for one in results),
             human=found.human if found is not None else (),
-            notes=found.notes if found is not None else (),
+            notes=(*(found.notes if found is not None else ()), *ended(now)),
             **more,
         )
 
@@ -229,6 +229,14 @@ def sibling(file: str, name: str) -> str:
 def policy(now: Evidence) -> str:
     """Under which policy the answers came; how many came how stands behind it, in brackets."""
     return now.served.partition(" (")[0] or FROZEN
+
+
+def ended(now: Evidence | None) -> tuple[str, ...]:
+    """What ended today's run, where something did: without it nobody can tell a mended agent from a broken runner."""
+    if now is None or not now.served or now.status != "error" or not now.errors:
+        return ()
+    kind, said = now.errors[-1]
+    return (f"the agent ended with {kind.removeprefix('builtins.')}: {said}".removesuffix(": "),)
 
 
 def is_robust(now: Evidence) -> bool:

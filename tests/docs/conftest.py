@@ -10,8 +10,9 @@ A block is known by the language of its fence, and by a title:
     ```ini, ```toml               settings, resolved strictly
     ```yaml, ```json              parsed; the `run:` steps of a workflow are checked as sh
 
-`<!-- not run: reason -->` right above a fence leaves it out, `<!-- starts from: page.md -->` lays the files of another
-page out first. Whatever is none of these fails.
+`<!-- not run: reason -->` right above a fence leaves it out, `<!-- in a checkout -->` runs it in a copy of this
+repository. `<!-- starts from: page.md -->` lays the files of another page out first, `<!-- brings: file -->` a file that
+the repository ships. Whatever is none of these fails.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -37,11 +40,14 @@ from pytest_agentreplay.demo.server import ModelServer
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(
-    r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?(?P<indent> *)```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?(?P<rest>[^\n]*)\n"
+    r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?(?:<!-- (?P<checkout>in a checkout) -->\n+)?(?P<indent> *)```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?(?P<rest>[^\n]*)\n"
     r"(?P<text>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
 STARTS_FROM = re.compile(r"^<!-- starts from: (\S+) -->$", re.MULTILINE)
+BRINGS = re.compile(r"^<!-- brings: (\S+) -->$", re.MULTILINE)
+CHECKOUT = ("pyproject.toml", "conftest.py", "cases", "docs/examples", "tests/envs")
+"""What of the repository is in the copy of it."""
 PLUGINS = ("pytest_agentreplay.plugin", "syrupy", "anyio.pytest_plugin")
 FOREIGN = {".", "cat", "cd", "cp", "git", "grep", "head", "pip", "python", "python3", "rm", "sed"}
 LIVE = ("--snapshot-record", "--replay=off", "AGENTREPLAY=record")
@@ -56,6 +62,7 @@ class Block:
     title: str
     reason: str
     text: str
+    checkout: bool = False
 
     @property
     def kind(self):
@@ -85,7 +92,9 @@ def blocks_of(page):
         assert not match["rest"].strip(), f"{where}: {match['rest']!r} behind the language is not understood"
         indent = len(match["indent"])
         body = "".join(row[indent:] if row.strip() else row for row in match["text"].splitlines(keepends=True))
-        found.append(Block(where, match["language"], match["title"] or "", match["reason"] or "", body))
+        found.append(
+            Block(where, match["language"], match["title"] or "", match["reason"] or "", body, bool(match["checkout"]))
+        )
     fences = len(re.findall(r"^ *```", text, re.MULTILINE))
     assert fences == 2 * len(found), f"{page.relative_to(ROOT)}: {fences} fences, and {len(found)} blocks were read"
     return found
@@ -137,6 +146,8 @@ class Studio:
             for block in blocks_of((self.page.parent / other).resolve()):
                 if block.kind == "file":
                     self.lay(block)
+        for file in BRINGS.findall(self.page.read_text(encoding="utf-8")):
+            shutil.copy(self.page.parent / file, self.root)
         self.pending.clear()
         for number, block in enumerate(blocks_of(self.page)):
             self.one(block, number)
@@ -188,11 +199,23 @@ class Studio:
         assert text.count(old) == 1, f"{block.where}: the lines before the edit are not once in {block.title}:\n{text}"
         file.write_text(text.replace(old, new), encoding="utf-8")
 
-    def run(self, command, given=None):
+    @cached_property
+    def copy(self):
+        """A copy of this repository, as far as its cases go, and the environment of somebody who stands in it."""
+        folder = self.root / "checkout"
+        for name in CHECKOUT:
+            source, target = ROOT / name, folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+        ours = ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_PLUGINS", "PYTEST_ADDOPTS")
+        return folder, {name: value for name, value in self.environ.items() if name not in ours}
+
+    def run(self, command, given=None, *, checkout=False):
+        folder, environ = self.copy if checkout else (self.root, self.environ)
         return subprocess.run(
             ["bash", "-c", command],
-            cwd=self.root,
-            env=self.environ,
+            cwd=folder,
+            env=environ,
             input=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -203,7 +226,7 @@ class Studio:
     def console(self, block):
         for command, expected in commands_of(block):
             hits = self.server.hits
-            done = self.run(command)
+            done = self.run(command, checkout=block.checkout)
             if "pytest" in command:
                 self.ran(command)
                 if not any(word in command for word in LIVE):

@@ -199,6 +199,7 @@ def test_a_runner_that_dies_is_evidence(docket):
     docket.case(edit=lambda text: text.replace("  - tool_failed: refund\n", "").replace("reproduces", "fixed"))
     done = docket.pytest("-rA", agent="dies", COLUMNS="200")
     assert outcomes(done)["desired"][1].startswith("not fixed")
+    assert "note  the agent ended with KeyError: 'no such customer'" in done.stdout
 
 
 def test_a_hook_of_a_conftest_declares_runners(docket):

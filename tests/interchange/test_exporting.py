@@ -1,0 +1,285 @@
+"""Our own cases in the words of other tools: what comes of them holds, and what has no word is told."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentreplay.cli import main
+from pytest_agentreplay.interchange.exporting import TARGETS, openai_evals, otlp, promptfoo, pytest_file
+from pytest_agentreplay.interchange.exporting.retelling import trace_of
+from pytest_agentreplay.interchange.exporting.subject import Subject
+from pytest_agentreplay.interchange.reading import traces
+from pytest_agentreplay.interchange.trace import Fault, ModelCall, ToolRun, Trace
+from pytest_agentreplay.interchange.trace import Source as TraceSource
+from pytest_agentreplay.workflow import cases, exporting
+
+ROOT = Path(__file__).parents[2]
+CASES = sorted(file.parent for file in ROOT.glob("cases/*/case.yaml") if (file.parent / "run.snapshot.json").exists())
+LITTLE = Trace(source=TraceSource(format="snapshot"), id="t", name="t")
+
+
+def named(folder):
+    return folder.name
+
+
+def exported(folder, target):
+    """The files of an export by name, and its losses."""
+    out = exporting.exported(folder, target)
+    return dict(out.files), out.losses
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with the case of the refund."""
+    shutil.copytree(ROOT / "cases" / "refund-claims-success", tmp_path / "cases" / "refund-claims-success")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_are_cases():
+    assert len(CASES) >= 5
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("folder", CASES, ids=named)
+def test_the_same_case_gives_the_same_files(folder, target):
+    assert exported(folder, target) == exported(folder, target)
+
+
+def pytest_of_a_user(folder, *words):
+    """What pytest prints in a project of its own."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "pytest_agentreplay.plugin",
+        *words,
+    ]
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
+    return done.stdout + done.stderr
+
+
+def test_pytest_files_are_green_on_the_frozen_runs(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    for folder in CASES:
+        files, _ = exported(folder, "pytest")
+        for name, text in files.items():
+            (tmp_path / name).write_text(re.sub(r"load\('[^']*'\)", loading(folder), text), encoding="utf-8")
+    assert f"{2 * len(CASES)} passed, {len(CASES)} xfailed" in pytest_of_a_user(tmp_path)
+
+
+def test_a_pytest_file_fails_on_another_run(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    text = exported(CASES[0], "pytest")[0]["test_order_lookup_privacy.py"]
+    (tmp_path / "test_it.py").write_text(re.sub(r"load\('[^']*'\)", loading(CASES[1]), text), encoding="utf-8")
+    assert "2 failed, 1 xfailed" in pytest_of_a_user(tmp_path)
+
+
+def loading(folder):
+    """The call that loads the run of a case, wherever pytest is run."""
+    return f"load({(folder / 'run.snapshot.json').as_posix()!r})"
+
+
+def test_promptfoo_asserts_what_is_desired():
+    files, losses = exported(ROOT / "cases" / "order-lookup-privacy", "promptfoo")
+    document = yaml.safe_load(files["order_lookup_privacy.promptfoo.yaml"])
+    (test,) = document["tests"]
+    assert json.loads(test["vars"]["input"])["arguments"]["user_id"] == "u-7"
+    assert test["assert"] == [
+        {
+            "type": "trajectory:tool-args-match",
+            "value": {"name": "lookup_orders", "mode": "partial", "args": {"user_id": "u-7"}},
+        },
+        {"type": "trajectory:tool-used", "value": {"name": "lookup_orders", "min": 1}},
+        {"type": "contains", "value": "A-1002"},
+    ]
+    assert document["tracing"]["enabled"] is True
+    assert any("no_identity_but" in loss for loss in losses)
+
+
+CHECKS = [
+    ("status", "ok"),
+    ("output", {"contains": "a", "not_contains": "b", "equals": "c", "matches": "d", "exists": True}),
+    ("output", {"path": "$.a", "equals": 1}),
+    ("tool_called", "t"),
+    ("tool_called", {"name": "t", "arguments": {"$.a.b": 1, "c": None}, "times": 2}),
+    ("tool_called", {"name": "t", "arguments": {"$.a[*]": 1}}),
+    ("tool_not_called", "t"),
+    ("forbidden_tools", ["t", "u"]),
+    ("tool_failed", "t"),
+    ("tool_order", {"equal": ["t", "u"]}),
+    ("tool_order", {"multiset": ["t", "u"]}),
+    ("repeated_call", "t"),
+    ("repeated_call", {"name": "t", "at_least": 3}),
+    ("turns", {"at_most": 3}),
+    ("tokens", {"at_most": 3}),
+    ("cost", {"at_most": 0.5}),
+    ("duration", {"at_most": 1.5}),
+    ("error", {"class": "KeyError"}),
+    ("exchange", {"at": 1, "side": "reply", "path": "$.a", "exists": True}),
+    ("no_secret_in_output", True),
+    ("no_identity_but", "$.user_id"),
+    ("a_word_of_a_hook", {"any": ["thing"]}),
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check[0])
+@pytest.mark.parametrize("target", ["pytest", "promptfoo", "openai-evals"])
+def test_a_check_is_said_or_told_as_lost(target, check):
+    out = TARGETS[target].write(Subject(id="x", trace=LITTLE, desired=(check,)))
+    without = TARGETS[target].write(Subject(id="x", trace=LITTLE))
+    lost = [loss for loss in out.losses if loss.startswith(f"desired {check[0]}:")]
+    assert bool(lost) != (said(out) != said(without))
+
+
+def said(out):
+    """What the files say, comments apart."""
+    rows = [row for _, text in out.files for row in text.splitlines() if not row.lstrip().startswith("#")]
+    return [row for row in rows if "xfail" not in row and not row.startswith("def test_")]
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.sampled_from(["on", "no", "~", "1e3", "2026-01-01", "a: b"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.sampled_from(["on", "a"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_what_is_written_as_yaml_is_read_as_the_same(value):
+    assert yaml.safe_load("\n".join(promptfoo.block(value))) == value
+
+
+@given(st.text(), st.text(), st.text())
+def test_a_pytest_file_is_python_whatever_a_case_holds(title, words, name):
+    subject = Subject(
+        id=name,
+        title=title,
+        folder=words,
+        trace=LITTLE,
+        calls=((name, {words: title}),),
+        observed=(("tool_called", {"name": name, "arguments": {words: title}}), ("theirs", {"text": words})),
+        desired=(("output", {"not_contains": words, "matches": title}), ("tool_not_called", name)),
+        semantic=(words,),
+    )
+    ((file, text),) = pytest_file.write(subject).files
+    compile(text, file, "exec")
+    assert file.isascii()
+
+
+def test_evals_rows_are_two_forms():
+    files, losses = exported(ROOT / "cases" / "refund-claims-success", "openai-evals")
+    row = json.loads(files["refund_claims_success.evals.jsonl"])
+    sample = json.loads(files["refund_claims_success.registry.jsonl"])
+    asked = [{"role": "user", "content": "Please refund order A-1001, it arrived broken."}]
+    assert row["item"]["input"] == sample["input"] == asked
+    assert row["item"]["must_not_contain"] == ["I have refunded"]
+    assert row["item"]["criteria"] == ["The answer tells the customer why the refund was not made"]
+    assert row["sample"]["output_text"].startswith("Done! I have refunded")
+    assert sample["ideal"] == ["refund was not made"]
+    assert losses[0].startswith("tools and their frozen results")
+
+
+def test_without_an_ideal_there_is_no_sample():
+    out = openai_evals.write(Subject(id="x", trace=LITTLE, desired=(("output", {"not_contains": "a"}),)))
+    assert [name for name, _ in out.files] == ["x.evals.jsonl"]
+    assert any("registry" in loss for loss in out.losses)
+
+
+@pytest.mark.parametrize("folder", CASES, ids=named)
+def test_spans_come_back_as_the_same_run(folder):
+    run = cases.frozen(cases.read(folder / "case.yaml"), strict=False).run
+    told = trace_of(run, id=folder.name)
+    (back,) = traces([(name, text.encode()) for name, text in exported(folder, "otlp")[0].items()])
+    assert [facts(step) for step in back.steps] == [facts(step) for step in told.steps]
+    assert (back.name, back.status, back.started, back.ended) == (told.name, told.status, told.started, told.ended)
+    assert back.fault == told.fault
+    assert back.missing == ()
+
+
+def facts(step):
+    """What spans tell of a step."""
+    if isinstance(step, ToolRun):
+        return step.name, step.call_id, step.arguments, step.seen, step.result, step.fault, step.started, step.ended
+    return (
+        *(step.provider, step.model, step.parameters, step.messages, step.tools, step.reply),
+        *(step.response_model, step.response_id, step.finish_reasons, step.started, step.ended),
+        *(step.usage.get("prompt_tokens", step.usage.get("input_tokens")), step.fingerprint),
+    )
+
+
+def test_a_stopped_run_is_an_error_at_its_root():
+    call = ModelCall(model="m", parameters={"stop": "x", "tool_choice": "auto"}, fault=Fault("HTTP 500", "no"))
+    trace = Trace(source=TraceSource(format="snapshot"), name="a", steps=(call,), fault=Fault("StepLimit", "5 steps"))
+    out = otlp.write(Subject(id="a", trace=trace))
+    root, chat = json.loads(out.files[0][1])["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert root["status"] == {"message": "5 steps", "code": 2}
+    assert chat["status"]["code"] == 2
+    assert {
+        "key": "gen_ai.request.stop_sequences",
+        "value": {"arrayValue": {"values": [{"stringValue": "x"}]}},
+    } in chat["attributes"]
+    assert any("tool_choice" in loss for loss in out.losses)
+
+
+def test_the_verb_writes_once_and_over_nothing(project, capsys):
+    words = ["export", "cases/refund-claims-success", "--to", "promptfoo"]
+    assert main(words) == 0
+    assert "refund_claims_success.promptfoo.yaml: written" in capsys.readouterr().out
+    assert main(words) == 0
+    assert "refund_claims_success.promptfoo.yaml: unchanged" in capsys.readouterr().out
+    file = project / "refund_claims_success.promptfoo.yaml"
+    file.write_text("mine")
+    assert main(words) == 2
+    assert "holds something else; --force" in capsys.readouterr().err
+    assert file.read_text() == "mine"
+    assert main([*words, "--force"]) == 0
+    assert file.read_text().startswith("# Made of cases/refund-claims-success")
+
+
+@pytest.mark.parametrize(
+    ("out", "there"),
+    [
+        ([], ["refund_claims_success.evals.jsonl", "refund_claims_success.registry.jsonl"]),
+        (["-o", "rows.jsonl"], ["refund_claims_success.registry.jsonl", "rows.jsonl"]),
+        (["--out", "cases"], []),
+    ],
+)
+def test_the_verb_writes_where_it_is_told_to(project, out, there):
+    assert main(["export", "cases/refund-claims-success/case.yaml", "--to", "openai-evals", *out]) == 0
+    assert sorted(file.name for file in project.glob("*.jsonl")) == there
+    assert len([*project.rglob("*.jsonl")]) == 2
+
+
+def test_one_file_in_the_way_keeps_all_from_being_written(project):
+    (project / "refund_claims_success.registry.jsonl").write_text("mine")
+    assert main(["export", "cases/refund-claims-success", "--to", "openai-evals"]) == 2
+    assert not (project / "refund_claims_success.evals.jsonl").exists()
+
+
+def test_a_cold_case_cannot_go_out(project, capsys):
+    shutil.copytree(ROOT / "cases" / "booking-lost", project / "cases" / "booking-lost")
+    (project / "cases" / "booking-lost" / "run.snapshot.json").unlink(missing_ok=True)
+    assert main(["export", "cases/booking-lost", "--to", "otlp"]) == 4
+    assert "run.snapshot.json is missing" in capsys.readouterr().err
