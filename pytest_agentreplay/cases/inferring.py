@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 LOOP = 3
 """So many identical calls are a loop; of failing ones, one less."""
 ERROR = re.compile(
-    r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b|\s*(?:error|exception|traceback)\b", re.IGNORECASE
+    r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b|\s*(?:(?:an )?error|exception|traceback)\b", re.IGNORECASE
 )
 """How a result begins that is an error in a text, where nothing else marks it."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _ROLES = {"model": "assistant", "developer": "system", "function": "tool"}
 _TEXTS = frozenset({"text", "input_text", "output_text"})
+_WRAPPINGS = frozenset({"result", "output"})
 _OPEN_FUNCTION = {"type": "function"}
 
 
@@ -144,11 +145,18 @@ def _results(found: JsonObject) -> list[Json]:
     parts: list[Json] = [*objects(found.get("parts"))]
     pieces: list[Json] = [{**found, "parts": [part]} for part in parts] or [found]
     return [
-        {"type": "tool_call_response", "id": known, "response": _plain(result)}
+        {"type": "tool_call_response", "id": known, "response": _unwrapped(result) if parts else _plain(result)}
         | ({"is_error": True} if known in failed else {})
         for piece in pieces
         for known, result in messages.tool_results(piece).items()
     ]
+
+
+def _unwrapped(result: Json) -> Json:
+    """What a function gave Gemini: the API takes objects alone, so that all else comes in one of a single field."""
+    if isinstance(result, dict) and len(result) == 1 and (field := next(iter(result))) in _WRAPPINGS:
+        return parsed(result[field])
+    return result
 
 
 def _plain(result: Json) -> Json:

@@ -85,6 +85,11 @@ MESSAGES = {
         "tool",
         [RESULT],
     ),
+    "gemini, a result that is no object": (
+        {"parts": [{"functionResponse": {"id": "c1", "name": "look", "response": {"result": '{"n": 2}'}}}]},
+        "tool",
+        [RESULT],
+    ),
     "converse, a call": (
         {"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "look", "input": {"q": 1}}}]},
         "assistant",

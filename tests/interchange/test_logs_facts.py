@@ -51,23 +51,13 @@ BEDROCK = {
     "knobs": [{}] * 3,  # they stand in inferenceConfig
     "response_ids": False,
 }
-WRAPPED = [
-    {"result": '{"order_id": "A-1001", "status": "delivered", "total_cents": 4599, "customer": "Zoë Müller"}'},
-    {"result": f'{{"error": "{TOLD}"}}'},
-]
 GEMINI = {
     "model": {"gemini-2.5-flash"},
     "response_model": {"gemini-2.5-flash"},
     "knobs": [{}] * 3,  # they stand in generationConfig
     "finish": ["STOP"] * 3,
     "fingerprints": {""},
-    "asked": [
-        FIRST,
-        [("lookup_order", LOOK_UP), ("result", WRAPPED[0])],
-        [("issue_refund", PAY), ("result", WRAPPED[1])],
-    ],
     "tools": [("lookup_order", LOOK_UP, ""), ("issue_refund", PAY, "")],
-    "seen": WRAPPED,
 }
 HIDDEN = "An error occurred while running the tool. Please try again."
 ITEMS = {
