@@ -1,40 +1,64 @@
-"""Points in time as other tools write them, as nanoseconds since the epoch."""
+"""Points in time as other tools write them, in nanoseconds since the epoch."""
 
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
+import re
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?\s*(?:(Z|UTC)|([+-])(\d\d):?(\d\d))?", re.IGNORECASE
+)
+_LATEST = 4102444800
+"""The year 2100 in seconds: a number beyond it counts in smaller units."""
 _DIGITS = 20
 
 
-def nanoseconds(value: Json, *, unit: int = 1) -> int | None:
-    """A number of `unit` nanoseconds, as a number or its digits, or a date and time in ISO 8601; None for else.
+def moment(value: Json) -> int | None:
+    """ISO 8601 (without a zone: UTC), or a number of seconds, milli-, micro- or nanoseconds; None for all else."""
+    if isinstance(value, str):
+        return _written(value.strip())
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _LATEST * 1e9:
+        return None
+    for factor in (10**9, 10**6, 10**3):
+        if value * factor < _LATEST * 10**9:
+            return value * factor if isinstance(value, int) else round(value * factor)
+    return round(value)
 
-    A time without a zone is UTC, as all exporters mean it.
-    """
+
+def nanoseconds(value: Json, *, unit: int = 1) -> int | None:
+    """A number of `unit` nanoseconds, as a number or its digits, or a date as `moment` reads it; None for else."""
     if isinstance(value, str):
         text = value.strip()
         if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-            return _of_date(text)
+            return _written(text)
         value = int(text)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return int(value * unit) if 0 < value < 10**_DIGITS else None
 
 
-def _of_date(text: str) -> int | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
+def after(start: int | None, milliseconds: Json) -> int | None:
+    """The moment so many milliseconds later; None where either is not known."""
+    known = isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool)
+    if start is None or not known or not 0 <= (spent := float(str(milliseconds))) < 1e12:
         return None
-    try:
-        since = (found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH
-    except OverflowError:
+    return start + round(spent * 1e6)
+
+
+def _written(text: str) -> int | None:
+    if (found := _ISO.match(text)) is None:
         return None
-    return since // timedelta(microseconds=1) * 1000
+    *whole, fraction, _, sign, hours, minutes = found.groups()
+    offset = timedelta(hours=int(hours), minutes=int(minutes)) if sign else timedelta()
+    try:
+        zone = timezone(-offset if sign == "-" else offset)
+        there = datetime(*map(int, whole), tzinfo=zone)  # type: ignore[arg-type,misc]
+        seconds = (there - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    except (ValueError, OverflowError):
+        return None
+    return seconds * 10**9 + int((fraction or "").ljust(9, "0")[:9])

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.interchange import wire
-from pytest_agentreplay.interchange.logs.moments import after, moment
+from pytest_agentreplay.interchange.moments import after, moment
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "temperature": 0}

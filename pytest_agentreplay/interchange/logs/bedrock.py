@@ -19,9 +19,9 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs, tables
-from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.logs.pairs import known
 from pytest_agentreplay.interchange.logs.runs import Row
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import Fault, Source
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.claude_rows import branch, in_order, is_message
 from pytest_agentreplay.interchange.logs.claude_steps import last_text, steps
-from pytest_agentreplay.interchange.logs.moments import moment
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import Source, Trace
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.loose import obj, objects, string
-from pytest_agentreplay.interchange.logs.moments import moment
+from pytest_agentreplay.interchange.moments import moment
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import JsonObject

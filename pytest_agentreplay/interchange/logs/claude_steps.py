@@ -10,7 +10,7 @@ from pytest_agentreplay.dialects import genai, messages
 from pytest_agentreplay.dialects.anthropic import read_reply
 from pytest_agentreplay.dialects.loose import arr, obj, objects, string
 from pytest_agentreplay.interchange.logs.claude_rows import blocks
-from pytest_agentreplay.interchange.logs.moments import moment
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import Fault, ModelCall, ToolRun
 
 if TYPE_CHECKING:

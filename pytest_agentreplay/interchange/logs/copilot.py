@@ -10,8 +10,8 @@ from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import tables
 from pytest_agentreplay.interchange.logs.endings import stopped_by
-from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.logs.tool_events import tool_runs
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, Source, Trace
 
 if TYPE_CHECKING:

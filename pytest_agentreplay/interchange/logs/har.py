@@ -12,8 +12,8 @@ from pytest_agentreplay.dialects.loose import obj, objects, string
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs
-from pytest_agentreplay.interchange.logs.moments import after, moment
 from pytest_agentreplay.interchange.logs.recorded import Recorded, heard
+from pytest_agentreplay.interchange.moments import after, moment
 from pytest_agentreplay.interchange.trace import ModelCall, Source
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, string
 from pytest_agentreplay.interchange import wire
-from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.logs.pairs import fault
 from pytest_agentreplay.interchange.logs.wordings import dialect_of
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, ToolRun
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.endings import word
 from pytest_agentreplay.interchange.logs.inspect_events import steps
-from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.logs.pairs import fault, known
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import ModelCall, Source, Trace
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs, tables
-from pytest_agentreplay.interchange.logs.moments import after, moment
 from pytest_agentreplay.interchange.logs.runs import Row
 from pytest_agentreplay.interchange.logs.wordings import dialect_of
+from pytest_agentreplay.interchange.moments import after, moment
 from pytest_agentreplay.interchange.trace import Fault, Source
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from pytest_agentreplay.dialects.loose import obj, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs, tables
-from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.logs.pairs import Pair, call, known
 from pytest_agentreplay.interchange.logs.runs import Row
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import Source
 
 if TYPE_CHECKING:

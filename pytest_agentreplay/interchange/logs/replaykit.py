@@ -14,8 +14,8 @@ from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import tables
 from pytest_agentreplay.interchange.logs.endings import stopped_by, word
-from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.logs.pairs import fault, known
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:

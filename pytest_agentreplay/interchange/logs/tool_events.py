@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import obj, string
-from pytest_agentreplay.interchange.logs.moments import moment
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ToolRun
 
 if TYPE_CHECKING:

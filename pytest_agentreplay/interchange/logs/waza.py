@@ -9,9 +9,9 @@ from pytest_agentreplay.dialects.loose import obj, objects, string
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.endings import stopped_by
-from pytest_agentreplay.interchange.logs.moments import moment
 from pytest_agentreplay.interchange.logs.pairs import known
 from pytest_agentreplay.interchange.logs.tool_events import tool_runs
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs.moments import moment
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, langchain, langsmith_rows, literals, usage
 from pytest_agentreplay.interchange.platforms.about import about
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import arr, obj, string
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs.moments import moment
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, literals, usage
 from pytest_agentreplay.interchange.platforms.about import about
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run

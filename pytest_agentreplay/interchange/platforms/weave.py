@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects.loose import obj, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs.moments import moment
+from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
