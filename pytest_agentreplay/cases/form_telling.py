@@ -104,7 +104,7 @@ def _variants(node: dict[str, Any], whole: dict[str, Any]) -> list[dict[str, Any
     """A schema with what it refers to, or each of several."""
     if "$ref" in node:
         return _variants(whole["$defs"][node["$ref"].rpartition("/")[2]], whole)
-    several = node.get("oneOf") or node.get("anyOf")
+    several = node.get("oneOf") or node.get("anyOf") or node.get("allOf")  # the last one by old releases of pydantic
     return [found for one in several for found in _variants(one, whole)] if several else [node]
 
 

@@ -5,7 +5,6 @@ import os
 import re
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -248,13 +247,6 @@ def test_the_panel_keeps_to_the_terminal(docket, columns):
             "  desired               1 of 2 hold",
             "  ",
         ]
-
-
-def test_the_shipped_schema_is_the_models():
-    from pytest_agentreplay.cases import result
-
-    shipped = json.loads((Path(result.__file__).parent / result.SCHEMA).read_text(encoding="utf-8"))
-    assert shipped == json.loads(json.dumps(result.schema()))
 
 
 def test_a_command_line_of_windows_is_split_as_people_type_it_there():

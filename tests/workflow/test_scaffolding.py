@@ -21,6 +21,7 @@ from pytest_agentreplay.interchange import reading
 from pytest_agentreplay.workflow.importing import imported
 from pytest_agentreplay.workflow.scaffolding import Told, folder_name, from_refusal, from_trace
 
+pytestmark = pytest.mark.env("main")  # an archive of Inspect is packed by zstandard, which is not everywhere
 TRACES = Path(__file__).parents[1] / "interchange" / "traces"
 FILES = sorted(
     file
