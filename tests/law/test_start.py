@@ -72,13 +72,6 @@ def test_a_suite_that_does_not_use_the_plugin_loads_only_its_door(tmp_path):
     held(new)
 
 
-@pytest.mark.parametrize("words", [[], ["--co", "-q"], ["--help"]], ids=["run", "collect", "help"])
-def test_the_same_holds_beside_everything_that_is_installed(tmp_path, words):
-    without = session(tmp_path, *CLASHES, *words, "-p", "no:pytest_agentreplay", autoload=True)
-    assert not {name for name in without if name.startswith("pytest_agentreplay")}, "-p no: leaves nothing of ours"
-    held(session(tmp_path, *CLASHES, "-p", "pytest_agentreplay", *words, autoload=True) - without)
-
-
 @pytest.mark.parametrize("words", [["--co", "-q"], ["--help"]], ids=["collect", "help"])
 def test_collecting_and_helping_load_only_the_door(tmp_path, words):
     held(session(tmp_path, "-p", "pytest_agentreplay", *words) - session(tmp_path, *words))
