@@ -4,6 +4,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.docket import opened
+
 pytestmark = pytest.mark.env("main")
 
 TESTS = """
@@ -87,3 +89,13 @@ def test_tries_that_all_fail_leave_the_snapshot_alone(flaky):
     assert "1 failed" in done.stdout
     assert "2 rerun" in done.stdout
     assert {file: file.read_bytes() for file in project.files} == before
+
+
+def test_a_case_is_run_again_like_any_test(shared_project):
+    project = shared_project()
+    docket = opened(project)
+    docket.case(expect="fixed")
+    project.plugins += ("pytest_rerunfailures",)
+    done = docket.pytest("--reruns", "1", "-q")
+    assert "2 failed, 2 rerun" in done.stdout
+    assert "1 case: 1 reproduced, 1 not fixed" in done.stdout

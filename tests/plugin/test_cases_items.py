@@ -398,17 +398,6 @@ def test_an_annotation_stands_at_the_check_that_failed(docket):
     assert re.match(rf"cases/odd/case.yaml:{odd[2]}:\d+: ", odd[3])
 
 
-def test_a_case_is_run_again_like_any_test(docket):
-    docket.project.plugins += ("pytest_rerunfailures",)
-    try:
-        docket.case(expect="fixed")
-        done = docket.pytest("--reruns", "1", "-q")
-        assert "2 failed, 2 rerun" in done.stdout
-        assert "1 case: 1 reproduced, 1 not fixed" in done.stdout
-    finally:
-        docket.project.plugins = docket.project.plugins[:2]
-
-
 def test_secrets_of_the_environment_are_not_shown(docket):
     docket.case(expect="fixed")
     docket.project.edit(
