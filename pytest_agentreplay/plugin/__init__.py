@@ -2,55 +2,50 @@
 
     keys         what is kept on pytest's config and items      scenes       the scene of one test, begun and ended
     names        names that other plugins have as well          recordings   the proof of each new recording
-    session      what is told when the session is over         orders       a test in other orders of answers
-    closing      the sandbox of the session, where asked for    cases    cases as items, and in reports
+    session      what is told when the session is over          orders       a test in other orders of answers
+    closing      the sandbox of the session, where asked for    cases        cases as items, and in reports
+    running      one test, from its set-up to its report
 
 A test that does not ask for the plugin costs a look-up per hook; `scenes` and `recordings`, and whatever else is ours,
 wait for one that does.
-
-Longer than a room should be: pytest finds its hooks in one module.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_agentreplay import settings as knobs
-from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError
+from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import names
-from pytest_agentreplay.plugin.keys import (
-    BASE,
-    BODY,
-    FINDING,
-    HIDING,
-    INNER,
-    OPEN,
-    PROVING,
-    RESEEDS,
-    SCENE,
-    TMP,
-    TRIAL,
-    TRIED,
-    UNDO,
-    afterwards_of,
-    nodeid_of,
-    wanted,
+from pytest_agentreplay.plugin.keys import BASE, SCENE, TMP, nodeid_of, wanted
+from pytest_agentreplay.plugin.running import (
+    pytest_fixture_setup,
+    pytest_runtest_call,
+    pytest_runtest_makereport,
+    pytest_runtest_setup,
+    pytest_runtest_teardown,
 )
 from pytest_agentreplay.plugin.session import CLOSING, LINES, SessionLines
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pytest_agentreplay.workflow.handle import AgentReplay
 
 DETERMINED = r"^Failed: \[AR-(?!LATE\])"
 """What pytest-rerunfailures sees of a divergence: the same at each try, unlike a thread that comes late."""
+
+__all__ = [  # the hooks of one test stand in a room of their own; pytest finds its hooks here
+    "pytest_fixture_setup",
+    "pytest_runtest_call",
+    "pytest_runtest_makereport",
+    "pytest_runtest_setup",
+    "pytest_runtest_teardown",
+]
 
 MARKER = (
     "agentreplay(mode=None, tools=None, expect=None, ...): record this test's model and tool calls, or replay them; "
@@ -256,197 +251,3 @@ def agent_snapshot(request: pytest.FixtureRequest, agentreplay: AgentReplay) -> 
     recording = scene is not None and scene.mode == "record"
     test = nodeid_of(request.node).removeprefix(f"{request.node.parent.nodeid}::")
     return wrap(request.getfixturevalue("snapshot"), test, update=recording)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """A fixture that crosses the doorstep may be refused there; the finding says it, not a traceback."""
-    earlier: list[pytest.StashKey[Any]] = [SCENE, FINDING, INNER]  # of another go at the same test
-    for key in earlier:
-        if key in item.stash:
-            del item.stash[key]
-    item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("agentreplay.")]
-    if not item.stash.get(PROVING, False):
-        item.stash[HIDING] = []
-        if UNDO in item.stash:
-            undo = item.stash[UNDO]
-            del item.stash[UNDO]
-            try:
-                undo()
-            except AgentReplayError as refused:
-                pytest.fail(str(refused), pytrace=False)
-    if TRIAL in item.stash:
-        from pytest_agentreplay.plugin.orders import leave_out
-
-        leave_out(item)
-    if names.two_recorders(item):
-        from pytest_agentreplay.report.clashes import TWO_RECORDERS
-
-        pytest.fail(TWO_RECORDERS, pytrace=False)
-    around: AbstractContextManager[None] = nullcontext()
-    if wanted(item):
-        from pytest_agentreplay.plugin import scenes
-
-        around = scenes.outside(item)
-    try:
-        with around:
-            return (yield)
-    except BaseException as raised:  # some runners make another exception of a refusal
-        from pytest_agentreplay.plugin.scenes import refused_in_setup
-
-        if (error := refused_in_setup(item, raised)) is None:
-            raise
-        raise error from None
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
-) -> Generator[None, Any, Any]:
-    """A wider fixture that was refused: pytest keeps that for the tests that share it, but for Exceptions only."""
-    try:
-        return (yield)
-    except ReplayDiverged as refused:
-        if fixturedef.scope == "function":
-            raise
-        from pytest_agentreplay.plugin.scenes import WIDE
-
-        error = pytest.fail.Exception(f"{refused}\n{WIDE}", pytrace=False)
-        fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, None))  # type: ignore[arg-type]
-        raise error from None
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Open the scene, run the body under its stamp, and let the gate have the last word."""
-    if not wanted(item):
-        return (yield)
-    if clash := names.foreign_fixture(item):
-        pytest.fail(clash, pytrace=False)
-    from pytest_agentreplay.plugin import scenes
-    from pytest_agentreplay.workflow.scene import Ended
-
-    scene = scenes.begin(item)
-    if scene is None:
-        return (yield)
-
-    scenes.stamp_coroutine(item, scene)
-    result, failure = None, None
-    item.stash[BODY] = True
-    scene.enter_body()
-    try:
-        result = yield
-    except BaseException as raised:  # whatever ended the body is told to the scene, then raised again
-        failure = raised
-    finally:
-        scene.leave_body()
-        item.stash[BODY] = False
-    ended = scenes.how_it_ended(item, failure, Ended)
-    finding = scene.end_body(ended)
-    if TRIAL in item.stash or TRIED in item.stash:
-        from pytest_agentreplay.plugin.orders import remember
-
-        remember(item, scene, ended)
-    if failure is not None and isinstance(failure, scenes.INTERRUPTS):
-        raise failure
-    if finding is not None:
-        item.stash[FINDING] = finding
-        scenes.unittest_forget(item)
-        error = scenes.failed(item, finding, ended.failure)
-        raise error  # --pdb stands here: the agent caught the refusal, its frames are gone
-    if scene.told.get("expect") == "fails as recorded":
-        scenes.unittest_forget(item)
-        return None
-    if failure is not None:
-        raise failure
-    return result
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Close the scene when all fixtures are down; a recording is sealed here."""
-    finding, broken, leaving = None, None, False
-    try:
-        result = yield
-    except BaseException as raised:
-        leaving = isinstance(raised, KeyboardInterrupt | pytest.exit.Exception)
-        if (scene := item.stash.get(SCENE, None)) is not None:
-            from pytest_agentreplay.plugin.scenes import broken_off
-
-            broken_off(scene, raised)
-        raise
-    finally:
-        if item.config.stash.get(RESEEDS, False):
-            item.config.option.randomly_reset_seed = True
-            del item.config.stash[RESEEDS]
-        if (scene := item.stash.get(SCENE, None)) is not None:
-            try:
-                finding = scene.end()
-            except AgentReplayError as error:
-                broken = error
-            except Exception:  # it is in the report, and would be raised again at the end of the session
-                item.config.stash[OPEN] = None
-                raise
-            if not leaving:  # else there will be no report, and the end of the session tells it
-                item.config.stash[OPEN] = None
-    if broken is not None:
-        from pytest_agentreplay.plugin.scenes import unfit
-
-        raise unfit(item, broken)
-    if finding is not None and FINDING not in item.stash:
-        from pytest_agentreplay.plugin.scenes import failed
-
-        item.stash[FINDING] = finding
-        raise failed(item, finding)
-    return result
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Give the report our plain data and its one line, and show nothing in it that is a secret."""
-    if "agentreplay_case" in item.keywords:
-        from pytest_agentreplay.plugin import cases
-
-        return cases.told(item, (yield))
-    if not wanted(item) and SCENE not in item.stash:  # a test may ask for the fixture while it runs
-        return (yield)
-    from pytest_agentreplay.plugin import hiding
-
-    if call.excinfo is not None:
-        hiding.leave_out_our_frames(call.excinfo.value)
-    if (scene := item.stash.get(SCENE, None)) is not None:
-        known = item.stash.setdefault(HIDING, [])
-        known += [scene.redaction] if scene.redaction not in known else []
-    hide = hiding.hide_of(item)
-    item.config.stash[LINES].hiding = item.nodeid, hide
-    report = told_of(item, call, (yield))
-    hiding.hide_report(report, hide)
-    return report
-
-
-def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
-    """The report, with what the scene of its test has to tell."""
-    if item.stash.get(BODY, False):
-        from pytest_agentreplay.plugin.scenes import of_a_part
-
-        return of_a_part(item, call, report)
-    finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
-    if finding is not None and report.failed:
-        crash = getattr(report.longrepr, "reprcrash", None)
-        if crash is not None:
-            crash.message = finding.headline
-    elif report.failed and (scene := item.stash.get(SCENE, None)) is not None and scene.mode == "replay":
-        from pytest_agentreplay.plugin.hiding import notice_redacted
-
-        scene.told["redacted"] = notice_redacted(report, call.excinfo)
-    if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
-        told = scene.redaction.hide_tree(dict(scene.told))
-        report.__dict__["agentreplay"] = told  # plain data crosses xdist with the report
-        afterwards_of(item.config).listen(scene)
-        if scene.mode == "record":
-            item.stash[UNDO] = scene.withdraw
-        # Let go: it holds the run. A test that is run again opens another one.
-        del item.stash[SCENE]
-    return report

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-DOOR = {f".plugin{room}" for room in ("", ".keys", ".names", ".session")}
+DOOR = {f".plugin{room}" for room in ("", ".keys", ".names", ".running", ".session")}
 OURS = {f"pytest_agentreplay{room}" for room in ("", ".settings", ".errors", ".hookspec", *DOOR)}
 """The door, what it reads its options with, and the errors that these two raise: none of them imports a library."""
 STDLIB: set[str] = {"email.feedparser", "email.parser"} if pytest.version_tuple < (9,) else set()
