@@ -19,9 +19,22 @@ settings.load_profile("house")
 
 UNMARKED = ["main", "lowest"]
 """Where a module without a mark runs: it needs no more than the plugin."""
-ONE_IS_ENOUGH = {"codec", "core", "docs", "hostile", "interchange", "ordering", "report", "store"}
+ROOT = Path(__file__).parent
+ONCE = {
+    "boundaries",
+    "codec",
+    "core",
+    "dialects",
+    "docs",
+    "hostile",
+    "interchange",
+    "law",
+    "ordering",
+    "report",
+    "store",
+}
 """Rooms of `tests` that touch no library whose releases differ: their modules without a mark run in main alone."""
-ENVIRONMENTS = sorted(file.stem for file in Path(__file__).parent.glob("tests/envs/*.txt"))
+ENVIRONMENTS = sorted(file.stem for file in ROOT.glob("tests/envs/*.txt"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,7 +54,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def environments_of(module: Path) -> list[str]:
     """The names in the `pytest.mark.env(...)` of a module, read without running it."""
     source = module.read_text(encoding="utf-8")
-    unmarked = ["main"] if module.parent.name in ONE_IS_ENOUGH else UNMARKED
+    rooms = module.relative_to(ROOT).parent.parts
+    unmarked = UNMARKED if ONCE.isdisjoint(rooms) else ["main"]
     if "pytest.mark.env(" not in source:
         return unmarked
     for node in ast.walk(ast.parse(source)):

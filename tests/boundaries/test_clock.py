@@ -20,6 +20,8 @@ from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.crossing import Crossing
 from pytest_agentreplay.boundaries.steps import Steps
 
+pytestmark = pytest.mark.env("main", "lowest")
+
 WALL = 1_763_653_219_123_456_000  # 2025-11-20T15:40:19.123456 UTC
 
 

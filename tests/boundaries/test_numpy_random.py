@@ -13,6 +13,8 @@ import pytest
 from pytest_agentreplay.boundaries import chance, numpy_random, seams
 from pytest_agentreplay.boundaries.chance import Chance
 
+pytestmark = pytest.mark.env("main", "lowest")
+
 
 @pytest.fixture(autouse=True)
 def met():

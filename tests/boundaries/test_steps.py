@@ -24,6 +24,8 @@ from pytest_agentreplay.core.gate import Answer
 from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.demo.server import ModelServer
 
+pytestmark = pytest.mark.env("main", "lowest")
+
 URL = "http://127.0.0.1:9/v1"
 
 

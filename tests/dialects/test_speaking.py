@@ -12,6 +12,8 @@ from pytest_agentreplay.core.reading import ToolUse
 from pytest_agentreplay.demo.server import ModelServer, Raw
 from pytest_agentreplay.dialects import DIALECTS, READER, genai, speaking
 
+pytestmark = pytest.mark.env("main", "lowest")
+
 DIALECT = pytest.mark.parametrize("dialect", sorted(speaking.SPOKEN))
 FORM = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.env("main", "lowest")
+
 DOOR = {f".plugin{room}" for room in ("", ".keys", ".names", ".running", ".session")}
 OURS = {f"pytest_agentreplay{room}" for room in ("", ".settings", ".errors", ".hookspec", *DOOR)}
 """The door, what it reads its options with, and the errors that these two raise: none of them imports a library."""
