@@ -69,7 +69,7 @@ def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]
 
 def _lost(text: str, run: Run) -> Iterator[Place]:
     """The bodies that `text` does not give back."""
-    reader = Reading(parsing.parsed(text, "the new snapshot"), "the new snapshot")
+    reader = Reading(parsing.parsed(parsing.encoded(text), "the new snapshot"), "the new snapshot")
     for number, exchange in enumerate(run.exchanges, 1):
         for place, body in bodies_of(exchange):
             if not reader.gives(number, place, body):
