@@ -55,12 +55,12 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
 
     Bodies are restored, and proven by their sha256, when they are read; that may raise SnapshotUnreadable too.
     """
-    text = parsing.decoded(text, file)
-    doc = parsing.parsed(text, file)
+    data = parsing.encoded(text)
+    doc = parsing.parsed(data, file)
     version = _version(doc, file)
     notes: list[str] = []
     if version == v0_9.VERSION:
-        sealed, digest = sealing.checked(doc, v0_9.SEAL, text, file)
+        sealed, digest = sealing.checked(doc, v0_9.SEAL, data, file)
         notes.append("read as format 0.9; the next recording writes format 1.0")
         return Snapshot(v0_9.run(doc, file), version, tuple(notes), sealed, (), digest)
     if unknown := v1.unknown_keys(doc):
@@ -68,19 +68,19 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
             message = f"format {version} has no top-level key {unknown[0]!r:.40}; keys of your own begin with `x-`"
             raise SnapshotUnreadable(message, file=file, place=unknown[0][:40])
         notes.append(f"written as format {version}; kept without reading: {', '.join(unknown)}")
-    sealed, digest = sealing.checked(doc, integrity.KEY, text, file)
+    sealed, digest = sealing.checked(doc, integrity.KEY, data, file)
     run = v1.Reading(doc, file).run(sealed=sealed)
     return Snapshot(run, version, tuple(notes), sealed, sealing.revisions(doc, file), digest)
 
 
 def edited(text: str | bytes, *, file: str) -> list[str]:
     """What was edited after the seal: "exchange 3", "header", "blobs"; empty for a sealed file. Raises like `loads`."""
-    text = parsing.decoded(text, file)
-    doc = parsing.parsed(text, file)
+    data = parsing.encoded(text)
+    doc = parsing.parsed(data, file)
     if _version(doc, file) == v0_9.VERSION:
-        return [] if sealing.checked(doc, v0_9.SEAL, text, file)[0] else ["the file"]
+        return [] if sealing.checked(doc, v0_9.SEAL, data, file)[0] else ["the file"]
     try:
-        return sealing.edited(doc, text, file)
+        return sealing.edited(doc, data, file)
     except RecursionError:
         raise parsing.too_deep(file) from None
 
@@ -90,10 +90,9 @@ def identity(data: bytes, *, file: str) -> tuple[str, int]:
 
     Raises like `loads`.
     """
-    text = parsing.decoded(data, file)
-    doc = parsing.parsed(text, file)
+    doc = parsing.parsed(data, file)
     key = v0_9.SEAL if _version(doc, file) == v0_9.VERSION else integrity.KEY
-    return sealing.identity(doc, key, text, file), len(v1.Reading(doc, file).exchanges)
+    return sealing.identity(doc, key, data, file), len(v1.Reading(doc, file).exchanges)
 
 
 def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
@@ -101,11 +100,13 @@ def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
 
     The sizes and sha256 of edited bodies are brought up to date. A sealed file comes back as it is, 0.9 as 1.0.
     """
-    text = parsing.decoded(text, file)
-    snapshot = loads(text, file=file)
+    data = parsing.encoded(text)
+    snapshot = loads(data, file=file)
     if snapshot.version == v0_9.VERSION:
         return dumps(snapshot.run)
-    return text if snapshot.sealed else sealing.resealed(parsing.parsed(text, file), snapshot.run, reason, file, at)
+    if snapshot.sealed:
+        return data.decode()
+    return sealing.resealed(parsing.parsed(data, file), snapshot.run, reason, file, at)
 
 
 def restated(text: str | bytes, test: str, *, file: str) -> str:
@@ -113,14 +114,14 @@ def restated(text: str | bytes, test: str, *, file: str) -> str:
 
     Raises like `loads`, and SnapshotEdited for a file that is not as it was sealed.
     """
-    text = parsing.decoded(text, file)
-    snapshot = loads(text, file=file)
+    data = parsing.encoded(text)
+    snapshot = loads(data, file=file)
     if not snapshot.sealed:
         message = f"was edited after it was sealed; if the edit is meant: agentreplay reseal {file} --reason WHY"
         raise SnapshotEdited(message, file=file)
     if snapshot.version == v0_9.VERSION:
         return dumps(replace(snapshot.run, header=replace(snapshot.run.header, test=test)))
-    return sealing.restated(parsing.parsed(text, file), test, file)
+    return sealing.restated(parsing.parsed(data, file), test, file)
 
 
 def _version(doc: dict[str, Any], file: str) -> str:

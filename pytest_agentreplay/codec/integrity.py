@@ -71,17 +71,16 @@ def own_fits(doc: Stored) -> bool:
     return next(reversed(doc)) == KEY and next(reversed(seal)) == "self" and seal["self"] == own(seal)
 
 
-def fits(doc: Stored, text: str, file: str) -> tuple[bool, str]:
+def fits(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
     """Whether the seal of a file in the newest form fits, and the digest of its content. Raises SnapshotUnreadable."""
-    seal, data = doc[KEY], text.encode("utf-8", "surrogatepass")
-    above = _above(data)
+    seal, above = doc[KEY], _above(data)
     digest = "" if above is None else _digest(above)
     try:
         if digest != seal.get("digest"):
-            parsing.strict(text, file)
+            parsing.strict(data, file)
             digest = laid_out(doc)
         elif b"\\" in data and (b"\\ud" in data or b"\\uD" in data):  # half a character has no other way into a text
-            parsing.strict(text, file)
+            parsing.strict(data, file)
         return digest == seal.get("digest") and own_fits(doc), digest
     except RecursionError:
         raise parsing.too_deep(file) from None
@@ -92,20 +91,22 @@ def laid_out(doc: Stored) -> str:
     return _digest(members({key: value for key, value in doc.items() if key != KEY}).encode("utf-8", "surrogatepass"))
 
 
-def _digest(above: bytes) -> str:
-    return hashlib.sha256(_PREFIX + above).hexdigest()
+def _digest(above: bytes | memoryview) -> str:
+    found = hashlib.sha256(_PREFIX)
+    found.update(above)
+    return found.hexdigest()
 
 
-def _above(data: bytes) -> bytes | None:
-    """What stands above the seal; None where more comes after it, or two of them."""
+def _above(data: bytes) -> memoryview | None:
+    """What stands above the seal, not copied; None where more comes after it, or two of them."""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
-    above, _, seal = data.rpartition(_MARK)
+    at = data.rfind(_MARK)
     try:
-        keys = _pairs.decode(f'{{"{KEY}": {seal.decode()}')
+        keys = _pairs.decode(f'{{"{KEY}": {data[at + len(_MARK) :].decode()}') if at >= 0 else []
     except ValueError:
         return None
-    return above if [key for key, _ in keys] == [KEY] else None
+    return memoryview(data)[:at] if [key for key, _ in keys] == [KEY] else None
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:

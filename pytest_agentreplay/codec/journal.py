@@ -114,10 +114,10 @@ class _Read:
         self.blobs.spent = 0
         lane = reveal_text(stored.get("lane", "main"), self.blobs)
 
-        def body(place: str, content: dict[str, Any]) -> Body:
+        def body(place: str, message: dict[str, Any]) -> Body:
             earlier = self._last.get(lane, b"")
             pieces = []
-            for part in content["parts"]:
+            for part in message["body"]["parts"]:
                 pieces.append(_bytes_in(part, earlier))
                 self.blobs.spend(len(pieces[-1]))
             data = b"".join(pieces)

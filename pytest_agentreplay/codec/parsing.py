@@ -28,34 +28,17 @@ _TOKENS = 400_000
 """Tokens that are looked at for the place of what is wrong: half a second."""
 
 
-def decoded(data: str | bytes, file: str) -> str:
-    """The text of a file. Raises SnapshotUnreadable for what is not plain UTF-8, is empty, or only points elsewhere."""
-    if isinstance(data, bytes):
-        if data[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" in data[:4]:
-            msg = "this is UTF-16 or UTF-32; snapshots are UTF-8. Save it as UTF-8, or restore it from git"
-            raise SnapshotUnreadable(msg, file=file, place="offset 0")
-        try:
-            data = data.decode()
-        except UnicodeDecodeError as error:
-            msg = "this byte is not UTF-8; restore the file from git"
-            raise SnapshotUnreadable(msg, file=file, place=f"offset {error.start}") from None
-    if data[:1] == "\ufeff":
-        msg = "the file begins with a byte order mark; save it as UTF-8 without one"
-        raise SnapshotUnreadable(msg, file=file, place="1:1")
-    if not data.strip():
-        msg = "the file is empty; restore it from git, or delete it and record again with --snapshot-record"
-        raise SnapshotUnreadable(msg, file=file)
-    if data.startswith(LFS):
-        msg = "this is a Git LFS pointer, not the snapshot; fetch it with: git lfs pull"
-        raise SnapshotUnreadable(msg, file=file, place="1:1")
-    return data
+def encoded(text: str | bytes) -> bytes:
+    """The bytes of a file, of which everything here is told."""
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
-def parsed(text: str, file: str) -> dict[str, Any]:
-    """The JSON object that `text` is. Raises SnapshotUnreadable."""
-    if why := bounds.exceeded(text.encode("utf-8", "surrogatepass")):
+def parsed(data: bytes, file: str) -> dict[str, Any]:
+    """The JSON object that a file is. Raises SnapshotUnreadable."""
+    text = _decoded(data, file)
+    if why := bounds.exceeded(data):
         if why == bounds.DEEP:
-            strict(text, file)
+            strict(data, file)
         raise SnapshotUnreadable(f"too much to be read: {why}; restore the file from git", file=file)
     try:
         found = _decoder.decode(text)
@@ -64,11 +47,33 @@ def parsed(text: str, file: str) -> dict[str, Any]:
         msg = f"not JSON any more ({error.msg}); restore the file from git, or record again with --snapshot-record"
         raise SnapshotUnreadable(msg, file=file, place=f"{error.lineno}:{error.colno}") from None
     except (ValueError, RecursionError):
-        _refuse_content(text, file)
+        _refuse_content(data, file)
     if not isinstance(found, dict):
         msg = "a snapshot is a JSON object; this is something else"
         raise SnapshotUnreadable(msg, file=file, place="1:1")
     return found
+
+
+def _decoded(data: bytes, file: str) -> str:
+    """The text of a file. Raises SnapshotUnreadable for what is not plain UTF-8, is empty, or only points elsewhere."""
+    if data[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" in data[:4]:
+        msg = "this is UTF-16 or UTF-32; snapshots are UTF-8. Save it as UTF-8, or restore it from git"
+        raise SnapshotUnreadable(msg, file=file, place="offset 0")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        msg = "this byte is not UTF-8; restore the file from git"
+        raise SnapshotUnreadable(msg, file=file, place=f"offset {error.start}") from None
+    if text[:1] == "\ufeff":
+        msg = "the file begins with a byte order mark; save it as UTF-8 without one"
+        raise SnapshotUnreadable(msg, file=file, place="1:1")
+    if not text or text.isspace():
+        msg = "the file is empty; restore it from git, or delete it and record again with --snapshot-record"
+        raise SnapshotUnreadable(msg, file=file)
+    if text.startswith(LFS):
+        msg = "this is a Git LFS pointer, not the snapshot; fetch it with: git lfs pull"
+        raise SnapshotUnreadable(msg, file=file, place="1:1")
+    return text
 
 
 def _refuse_conflict(text: str, file: str) -> None:
@@ -77,9 +82,9 @@ def _refuse_conflict(text: str, file: str) -> None:
         raise SnapshotUnreadable(msg, file=file, place=_place(text, found.start()))
 
 
-def _refuse_content(text: str, file: str) -> NoReturn:
+def _refuse_content(data: bytes, file: str) -> NoReturn:
     """Name what readers stumbled over, with its place; what lies far in a large file, or a full stack, has none."""
-    strict(text, file)
+    strict(data, file)
     raise SnapshotUnreadable("nested too deep, or a doubled key, half a character or no number far in it", file=file)
 
 
@@ -119,19 +124,19 @@ def _digest(canonical: str) -> str:
     return hashlib.sha256(b"agentreplay/snapshot/v1\0" + canonical.encode("ascii")).hexdigest()
 
 
-def content_digest(doc: dict[str, Any], seal: str, text: str, file: str) -> str:
+def content_digest(doc: dict[str, Any], seal: str, data: bytes, file: str) -> str:
     """The digest over `doc` without its key `seal`. Raises SnapshotUnreadable for what JSON should not hold."""
     try:
         canonical = _canonical({key: value for key, value in doc.items() if key != seal})
         outside = _canonical(doc.get(seal))
     except (ValueError, RecursionError):
-        _refuse_content(text, file)
+        _refuse_content(data, file)
     # Half characters only come as escapes; as canonical text whole ones look the same.
-    if ("\\ud" in canonical or "\\ud" in outside) and ("\\ud" in text or "\\uD" in text):
+    if ("\\ud" in canonical or "\\ud" in outside) and (b"\\ud" in data or b"\\uD" in data):
         try:
             json.dumps(doc, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            _refuse_content(text, file)
+            _refuse_content(data, file)
     return _digest(canonical)
 
 
@@ -141,8 +146,9 @@ class _Level:
     expects_key: bool = field(default=True)
 
 
-def strict(text: str, file: str) -> None:
+def strict(data: bytes, file: str) -> None:
     """Look at every token: refuse doubled keys, half characters, bad numbers and depth, with their place."""
+    text = data.decode("utf-8", "surrogatepass")
     levels: list[_Level] = []
     for token in islice(_TOKEN.finditer(text), _TOKENS):
         match token.lastgroup:

@@ -68,7 +68,7 @@ def tangled(exchanges: Sequence[Exchange]) -> tuple[int, str] | None:
 
 
 def exchange_in(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> Exchange:
-    """An exchange; `body` makes a sleeping Body of "request" or "response" and its stored form. Raises Malformed."""
+    """An exchange; `body` makes the Body of a "request" or "response" from the message around it. Raises Malformed."""
     order = _need(stored, "order")
     if not (isinstance(order, list) and len(order) == 2):
         _wrong("order", "a pair of start and finish")
@@ -105,7 +105,7 @@ def _call(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
         reveal_text(_need(request, "method"), blobs),
         reveal_text(_need(request, "url"), blobs),
         headers_in(request, blobs),
-        body("request", _object(request["body"], "body")) if "body" in request else EMPTY,
+        _body("request", request, body),
     )
 
 
@@ -138,12 +138,8 @@ def _outcome(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body]
 
 
 def _reply(reply: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> HttpReply:
-    content = EMPTY
-    whole: tuple[int, ...] = ()
-    if "body" in reply:
-        stored = _object(reply["body"], "body")
-        content = body("response", stored)
-        whole = (_count(_need(stored, "size"), "size"),)
+    content = _body("response", reply, body)
+    whole = (_count(_need(reply["body"], "size"), "size"),) if "body" in reply else ()
     cuts = reply.get("cuts")
     return HttpReply(
         status=_status(_integer(_need(reply, "status"), "status")),
@@ -157,6 +153,13 @@ def _reply(reply: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
     )
 
 
+def _body(place: str, message: dict[str, Any], body: Callable[[str, dict[str, Any]], Body]) -> Body:
+    if "body" not in message:
+        return EMPTY
+    _object(message["body"], "body")
+    return body(place, message)
+
+
 def _status(status: int) -> int:
     if why := wire.wrong_status(status):
         raise Malformed(why)
@@ -168,7 +171,7 @@ def _frame(frame: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
         reveal_text(_need(frame, "url"), blobs),
         _integer(frame["connection"], "connection") if "connection" in frame else None,
         headers_in(frame, blobs),
-        body("request", _object(frame["body"], "body")) if "body" in frame else EMPTY,
+        _body("request", frame, body),
         binary=_flag(frame, "binary"),
         boundary=reveal_text(frame.get("boundary", "websocket"), blobs),
     )
@@ -176,7 +179,7 @@ def _frame(frame: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
 
 def _frames(frames: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> FramesReply:
     return FramesReply(
-        body("response", _object(frames["body"], "body")) if "body" in frames else EMPTY,
+        _body("response", frames, body),
         tuple(_count(cut, "cuts") for cut in _array(frames["cuts"], "cuts")) if "cuts" in frames else None,
         tuple(_count(at, "binary") for at in _array(frames.get("binary", []), "binary")),
         headers_in(frames, blobs),

@@ -27,32 +27,32 @@ LIKENESS = 500
 NAMED = 6
 
 
-def checked(doc: Stored, key: str, text: str, file: str) -> tuple[bool, str]:
+def checked(doc: Stored, key: str, data: bytes, file: str) -> tuple[bool, str]:
     """Whether the seal under `key` fits, and the digest of the content. Raises SnapshotUnreadable.
 
-    Every token of `text` has been looked at then, but for a text that is what was sealed byte for byte: a doubled key
+    Every token of `data` has been looked at then, but where it is what was sealed byte for byte: a doubled key
     could hide anything.
     """
     seal = doc.get(key)
     if not isinstance(seal, dict | None):
         raise SnapshotUnreadable(f"`{key}` must be an object", file=file, place=key)
     if seal is None:
-        parsing.strict(text, file)
+        parsing.strict(data, file)
         return False, integrity.laid_out(doc)
     alg, form = seal.get("alg"), seal.get("form")
     if alg != integrity.ALGORITHM or form not in (integrity.FORM, integrity.FIRST_FORM):
         message = f"sealed as {alg!r:.20} {form!r:.20}, which is not known here"
         raise SnapshotUnreadable(message, file=file, place=key)
     if form == integrity.FORM:
-        return integrity.fits(doc, text, file)
-    parsing.strict(text, file)
-    digest = parsing.content_digest(doc, key, text, file)
+        return integrity.fits(doc, data, file)
+    parsing.strict(data, file)
+    digest = parsing.content_digest(doc, key, data, file)
     return seal.get("digest") == digest, digest
 
 
-def identity(doc: Stored, key: str, text: str, file: str) -> str:
+def identity(doc: Stored, key: str, data: bytes, file: str) -> str:
     """The digest over a sealed file and its seal; "" for one that was edited since. Raises SnapshotUnreadable."""
-    sealed, digest = checked(doc, key, text, file)
+    sealed, digest = checked(doc, key, data, file)
     return str(doc[key].get("self", digest)) if sealed else ""
 
 
@@ -73,9 +73,9 @@ def broken(told: Sequence[JsonObject], digest: str) -> str:
     return ""
 
 
-def edited(doc: Stored, text: str, file: str) -> list[str]:
+def edited(doc: Stored, data: bytes, file: str) -> list[str]:
     """What does not fit its own digest."""
-    sealed, digest = checked(doc, integrity.KEY, text, file)
+    sealed, digest = checked(doc, integrity.KEY, data, file)
     if sealed:
         return []
     seal = doc.get(integrity.KEY)

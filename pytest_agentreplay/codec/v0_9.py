@@ -53,7 +53,7 @@ def _exchange(flat: dict[str, Any]) -> Exchange:
     if call == "request":
         for place in stored.keys() & {"request", "response"}:
             stored[place] = _with_body(stored[place])
-    return exchange_in(stored, lambda _, body: Body(body["data"]), _NONE)
+    return exchange_in(stored, lambda _, message: Body(message["body"]["data"]), _NONE)
 
 
 def _with_body(message: dict[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec import integrity, parsing
+from pytest_agentreplay.codec.asleep import DAMAGE, Asleep, told, unreadable
 from pytest_agentreplay.codec.blobs import BlobReader
-from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter, digest
+from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter
 from pytest_agentreplay.codec.exchanges import exchange_out, header_out
-from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in, headers_in, tangled
-from pytest_agentreplay.core.content_coding import LIMIT, bomb
+from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in, tangled
 from pytest_agentreplay.core.model import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 
@@ -27,12 +27,6 @@ VERSION = "1.0"
 NEEDS = "frozen-agentreplay >= 0.1"
 
 _KEYS = frozenset({"schemaVersion", "needs", "header", "exchanges", "blobs", "integrity"})
-SMALL = 512
-"""Bytes of a reply that is restored together with its exchange, whose parts are at hand then."""
-
-_DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError)
-"""What reading damaged content raises; all of it becomes SnapshotUnreadable where the exchange is known."""
-
 _SIDES = {"request": ("request", "frame"), "response": ("response", "frames")}
 
 Place = tuple[int, str]
@@ -75,7 +69,7 @@ def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]
 
 def _lost(text: str, run: Run) -> Iterator[Place]:
     """The bodies that `text` does not give back."""
-    reader = Reading(parsing.parsed(text, "the new snapshot"), "the new snapshot")
+    reader = Reading(parsing.parsed(parsing.encoded(text), "the new snapshot"), "the new snapshot")
     for number, exchange in enumerate(run.exchanges, 1):
         for place, body in bodies_of(exchange):
             if not reader.gives(number, place, body):
@@ -101,18 +95,18 @@ class Reading:
 
     doc: Stored
     file: str
-    _bodies: BodyReader | None = None
+    _bodies: Asleep | None = None
 
     @property
     def exchanges(self) -> list[Any]:
         """The stored exchanges. Raises SnapshotUnreadable."""
         found = self.doc.get("exchanges")
         if not isinstance(found, list):
-            raise self.unreadable("`exchanges` must be a list", "exchanges")
+            raise unreadable(self.file, "`exchanges` must be a list", "exchanges")
         return found
 
     @property
-    def bodies(self) -> BodyReader:
+    def bodies(self) -> Asleep:
         """The bodies, asleep."""
         if self._bodies is None:
             requests = {
@@ -124,37 +118,31 @@ class Reading:
             }
             blobs = self.doc.get("blobs", {})
             if not isinstance(blobs, dict):
-                raise self.unreadable("`blobs` must be an object", "blobs")
-            self._bodies = BodyReader(requests, BlobReader(blobs))
+                raise unreadable(self.file, "`blobs` must be an object", "blobs")
+            self._bodies = Asleep(self.file, BodyReader(requests, BlobReader(blobs)))
         return self._bodies
-
-    def unreadable(self, message: str, place: str) -> SnapshotUnreadable:
-        """The error for this file."""
-        hint = "restore the file from git, or record again with --snapshot-record"
-        return SnapshotUnreadable(f"{message}; {hint}", file=self.file, place=place)
 
     def run(self, *, sealed: bool) -> Run:
         """The run. Bodies of a sealed file sleep until they are read; those of an edited one are taken as they are."""
-        blobs = self.bodies.blobs
         try:
-            header = header_in(self.doc.get("header"), blobs)
-        except _DAMAGE as error:
-            raise self.unreadable(_told(error), "header") from None
+            header = header_in(self.doc.get("header"), self.bodies.blobs)
+        except DAMAGE as error:
+            raise unreadable(self.file, told(error), "header") from None
         exchanges = tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1))
         if tangle := tangled(exchanges):
-            raise self.unreadable(tangle[1], f"exchange {tangle[0]}")
+            raise unreadable(self.file, tangle[1], f"exchange {tangle[0]}")
         return Run(header, exchanges)
 
     def _exchange(self, number: int, *, sealed: bool) -> Exchange:
-        stored = self.exchanges[number - 1]
-        self.bodies.blobs.spent = 0
+        stored, bodies = self.exchanges[number - 1], self.bodies
+        bodies.blobs.spent = 0
         try:
             if not KEYS.issuperset(stored) and self.doc["schemaVersion"] == VERSION:
                 raise ValueError(f"unknown key {min(stored.keys() - KEYS)!r:.40}")
-            body_of = self._body if sealed else self._asleep
-            exchange = exchange_in(stored, lambda place, body: body_of(number, place, body), self.bodies.blobs)
-        except _DAMAGE as error:
-            raise self.unreadable(_told(error), f"exchange {number}") from None
+            body_of = bodies.body if sealed else bodies.asleep
+            exchange = exchange_in(stored, lambda place, message: body_of(number, place, message), bodies.blobs)
+        except DAMAGE as error:
+            raise unreadable(self.file, told(error), f"exchange {number}") from None
         return exchange if sealed else self._awake(exchange, number)
 
     def _awake(self, exchange: Exchange, number: int) -> Exchange:
@@ -168,43 +156,9 @@ class Reading:
             exchange = replace(exchange, outcome=_recut(outcome, data))
         return exchange
 
-    def _body(self, number: int, place: str, stored: Stored) -> Body:
-        """A body, asleep; but a small reply costs less now than at the moment when it is served."""
-        body, size = self._asleep(number, place, stored), stored.get("size")
-        if place == "response" and isinstance(size, int) and size <= SMALL and len(body) != size:
-            raise ValueError(f"a body of {len(body)} bytes says that it has {size}")
-        return body
-
-    def _asleep(self, number: int, place: str, stored: Stored) -> Body:
-        sha256 = stored.get("sha256")
-        if not (isinstance(sha256, str) and len(sha256) == 64):
-            raise ValueError("a body has no sha256")
-        return Body(sha256=sha256, restore=lambda: self._proven(number, place, sha256))
-
-    def _proven(self, number: int, place: str, sha256: str) -> bytes:
-        data = self.restored(number, place)
-        if digest(data) != sha256:
-            message = f"the body of this {place} does not come back as it was recorded"
-            raise self.unreadable(message, f"exchange {number}, {place}")
-        return data
-
-    def _refuse_bomb(self, number: int, place: str, data: bytes) -> None:
-        for name, value in headers_in(side(self.exchanges[number - 1], place), self.bodies.blobs):
-            if name.lower() == "content-encoding" and bomb(value, data):
-                message = f"the body of this {place} decodes to more than {LIMIT >> 20} MB, or is coded twice"
-                raise self.unreadable(message, f"exchange {number}, {place}")
-
     def restored(self, number: int, place: str) -> bytes:
         """The bytes of a body, unproven. Raises SnapshotUnreadable."""
-        try:
-            if place == "request":
-                data = self.bodies.request(number)
-            else:
-                data = self.bodies.reply(side(self.exchanges[number - 1], "response")["body"])
-            self._refuse_bomb(number, place, data)
-        except _DAMAGE as error:
-            raise self.unreadable(_told(error), f"exchange {number}, {place}") from None
-        return data
+        return self.bodies.restored(number, place, side(self.exchanges[number - 1], place))
 
     def gives(self, number: int, place: str, body: Body) -> bool:
         """Whether the file gives `body` back exactly."""
@@ -223,16 +177,6 @@ def _recut(outcome: HttpReply | FramesReply, data: bytes) -> HttpReply | FramesR
     if isinstance(outcome, HttpReply):
         return replace(outcome, body=Body(data), cuts=(len(data),))
     return replace(outcome, body=Body(data), cuts=None)
-
-
-def _told(error: Exception) -> str:
-    match error:
-        case KeyError():
-            return f"{error.args[0]!r:.60} is missing"
-        case RecursionError():
-            return "nested too deep"
-        case _:
-            return str(error)[:200] or type(error).__name__
 
 
 def unknown_keys(doc: Stored) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import tracemalloc
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -200,7 +201,7 @@ def test_a_reader_that_runs_out_of_stack_says_so(monkeypatch):
 
 def test_the_strict_look_is_calm_about_any_text():
     for text in ("]", '{"a": 1}}', '{"a\nb": 1}', "1e", "-", '"\\x"'):
-        parsing.strict(text, "f")
+        parsing.strict(text.encode(), "f")
 
 
 def test_a_newer_major_is_refused_with_what_reads_it():
@@ -593,3 +594,16 @@ def test_errors_never_show_what_the_file_holds_at_length():
     for path in ("exchanges/0/order", "exchanges/1/result/value", "integrity/alg", "schemaVersion"):
         assert len(str(refused(changed(path, {f"${secret}": secret})))) < 400
     assert not re.search(secret, str(refused(changed("exchanges/0/" + "k" * 5000, 1))))
+
+
+def test_a_file_is_read_in_less_than_three_times_its_size_beside_it():
+    text = "".join(f"{n} parcels went to the warehouse, and one was lost.\n" for n in range(30_000)).encode()
+    exchange = Exchange(HttpCall("GET", "https://a.example/"), HttpReply(200, body=Body(text), cuts=(len(text),)), 1, 2)
+    data = codec.dumps(Run(Header("t"), (exchange,))).encode()
+    tracemalloc.start()
+    try:
+        codec.loads(data, file="f")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * len(data)
