@@ -13,6 +13,7 @@ from pytest_agentreplay.core.redaction.credentials import find_credentials, find
 from pytest_agentreplay.core.redaction.encodings import as_text
 from pytest_agentreplay.core.redaction.json_paths import find_paths
 from pytest_agentreplay.core.redaction.named import find_named
+from pytest_agentreplay.core.redaction.nearby import find_nearby
 from pytest_agentreplay.core.redaction.pii import find_pii, find_strict
 from pytest_agentreplay.core.redaction.spoken import find_spoken
 from pytest_agentreplay.core.redaction.vendors import find_vendors
@@ -109,6 +110,7 @@ class Detector:
         yield from find_credentials(text)
         yield from find_named(text, self._policy.names)
         yield from find_spoken(text)
+        yield from find_nearby(text)
 
     def _own(self, text: bytes) -> Iterator[Hit]:
         """What a policy asks for."""
