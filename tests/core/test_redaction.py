@@ -259,6 +259,7 @@ def test_reply_headers_keep_name_case_and_place():
         ("Location", "/next?token=[[redacted:key:1]]"),
     )  # the digest of a body that changed is out
     assert kept.body.data == b"[[redacted:cookie:1]]"
+    assert redaction.outcome(POST, kept) == kept
 
 
 def test_content_length_and_cuts_follow_the_body():

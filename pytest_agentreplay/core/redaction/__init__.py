@@ -257,20 +257,13 @@ class Redaction:
         for name, value in headers:
             lower = name.lower()
             if lower == "set-cookie":
-                value = header_rules.without_cookie(value, self._cookie)  # noqa: PLW2901  the value that is stored
+                value = header_rules.without_cookie(value, functools.partial(self._instead, "cookie", learn=False))  # noqa: PLW2901  the value that is stored
             elif value and (lower in self._policy.headers or not header_rules.kept_in_reply(lower, self._extra)):
-                self._note("header")
-                value = self._placeholder("header", value).decode()  # noqa: PLW2901  the value that is stored
+                value = self._instead("header", value, learn=False)  # noqa: PLW2901  the value that is stored
             elif name.lower() in {"location", "link", "content-location"}:
                 value = redact_url(value, self._instead)  # noqa: PLW2901  as above
             kept.append((name, value))
         return tuple(kept)
-
-    def _cookie(self, value: str) -> str:
-        if self._placeholders.pattern.fullmatch(as_bytes(value)):
-            return value
-        self._note("cookie")
-        return self._placeholder("cookie", value).decode()
 
     def _opaque(self, data: bytes) -> bytes:
         self._note("opaque")
