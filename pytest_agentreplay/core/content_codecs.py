@@ -141,19 +141,21 @@ def window_bits(name: str, data: bytes) -> int:
 @cache
 def _brotli() -> Any:
     """The library for br, if there is one that can be told where to stop."""
-    library = _first("brotli", "brotlicffi")
+    library: Any = None
+    with suppress(ImportError):
+        library = import_module("brotlicffi")
+    with suppress(ImportError):
+        library = import_module("brotli")
     return library if hasattr(getattr(library, "Decompressor", None), "can_accept_more_data") else None
 
 
 @cache
 def _zstd() -> Any:
     """The library for zstd: the standard one, its twin for older Pythons, or zstandard."""
-    return _first("compression.zstd", "backports.zstd", "zstandard")
-
-
-def _first(*names: str) -> Any:
-    """The first of these libraries that is there."""
-    for name in names:
-        with suppress(ImportError):
-            return import_module(name)
+    with suppress(ImportError):
+        return import_module("compression.zstd")
+    with suppress(ImportError):
+        return import_module("backports.zstd")
+    with suppress(ImportError):
+        return import_module("zstandard")
     return None
