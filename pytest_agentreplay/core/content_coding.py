@@ -1,13 +1,18 @@
-"""Content codings: the text under a gzip or deflate body, and the body of a changed text, chunk by chunk.
+"""Content codings: the text under a coded body, and the body of a changed text, chunk by chunk.
 
-Decoding is bounded (`LIMIT` bytes, `RATIO` times the size); what is larger, damaged, coded twice or in another way is
-`Opaque`.
+Decoding is bounded (`LIMIT` bytes, `RATIO` times the size); what is larger, damaged, coded twice or in a way that
+nothing at hand can read (`content_codecs`) is `Opaque`.
 """
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.content_codecs import reader, writer
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.content_codecs import Reader
 
 LIMIT = 8 * 1024 * 1024
 """Bytes that a body may decode to."""
@@ -38,25 +43,27 @@ def is_coded(coding: str) -> bool:
 
 def decode(coding: str, data: bytes, cuts: tuple[int, ...]) -> Decoded:
     """The text under `data`. Raises Opaque."""
-    name = coding.strip().lower()
-    if name not in {"gzip", "x-gzip", "deflate"}:
+    stream = reader(coding.strip().lower(), data)
+    if stream is None:
         raise Opaque
-    reader = zlib.decompressobj(window_bits(name, data))
     parts: list[bytes] = []
-    sizes: list[int] = []
     at = total = 0
+    for size in cuts or (len(data),):
+        part = _read(stream, data[at : at + size], total)
+        at += size
+        total += len(part)
+        complete, follows = stream.ended()
+        if total > LIMIT or swollen(total, at) or follows:
+            raise Opaque
+        parts.append(part)
+    return Decoded(b"".join(parts), tuple(map(len, parts)), complete)
+
+
+def _read(stream: Reader, data: bytes, total: int) -> bytes:
     try:
-        for size in cuts or (len(data),):
-            part = reader.decompress(data[at : at + size], LIMIT - total + 1)
-            at += size
-            total += len(part)
-            if total > LIMIT or swollen(total, at) or (reader.unused_data and name != "deflate"):
-                raise Opaque
-            parts.append(part)
-            sizes.append(len(part))
-    except zlib.error as error:
+        return stream.read(data, LIMIT - total + 1)
+    except Exception as error:  # each library has an error of its own
         raise Opaque from error
-    return Decoded(b"".join(parts), tuple(sizes), reader.eof)
 
 
 def swollen(size: int, coded: int) -> bool:
@@ -67,37 +74,27 @@ def swollen(size: int, coded: int) -> bool:
 def bomb(coding: str, data: bytes) -> bool:
     """Whether `data` decodes to more than may be, or is coded more than once; nothing is kept of what it decodes to."""
     names = [name.strip().lower() for name in coding.split(",") if is_coded(name)]
-    if len(names) != 1 or names[0] not in {"gzip", "x-gzip", "deflate"}:
+    if len(names) != 1:
         return len(names) > 1
-    reader = zlib.decompressobj(window_bits(names[0], data))
+    if (stream := reader(names[0], data)) is None:
+        return False
     total = 0
     try:
         for at in range(0, len(data), _STEP):
-            total += len(reader.decompress(data[at : at + _STEP], LIMIT - total + 1))
+            total += len(_read(stream, data[at : at + _STEP], total))
             if total > LIMIT:
                 return True
-    except zlib.error:
+    except Opaque:
         return False
     return swollen(total, len(data))
 
 
 def encode(coding: str, text: bytes, cuts: tuple[int, ...], *, complete: bool) -> tuple[bytes, tuple[int, ...]]:
     """A body that decodes to `text`, each chunk to its share of it; with the sizes of the chunks."""
-    name = coding.strip().lower()
-    writer = zlib.compressobj(wbits=zlib.MAX_WBITS if name == "deflate" else zlib.MAX_WBITS | 16)
+    packer = writer(coding.strip().lower())
     parts: list[bytes] = []
     at = 0
     for nth, size in enumerate(cuts, 1):
-        part = writer.compress(text[at : at + size])
+        parts.append(packer.write(text[at : at + size], last=complete and nth == len(cuts)))
         at += size
-        last = nth == len(cuts)
-        parts.append(part + writer.flush(zlib.Z_FINISH if last and complete else zlib.Z_SYNC_FLUSH))
     return b"".join(parts), tuple(map(len, parts))
-
-
-def window_bits(name: str, data: bytes) -> int:
-    """Gzip by its name; deflate with its zlib header, or without it as some servers send it."""
-    if name != "deflate":
-        return zlib.MAX_WBITS | 16
-    has_header = len(data) >= 2 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
-    return zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS

@@ -45,7 +45,7 @@ def test_of_a_broken_body_what_came_is_read():
 
 @pytest.mark.parametrize(
     ("coding", "data"),
-    [("br", b"xx"), ("gzip", b"no gzip"), ("gzip", gzip.compress(b"\0" * (65 * 1024 * 1024), 9, mtime=0))],
+    [("compress", b"xx"), ("gzip", b"no gzip"), ("gzip", gzip.compress(b"\0" * (65 * 1024 * 1024), 9, mtime=0))],
 )
 def test_what_cannot_be_read_within_bounds_stays_as_it_is(coding, data):
     assert decoded(data, coding) == (data, False)

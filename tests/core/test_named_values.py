@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -52,6 +53,32 @@ FOUND = [
     "Authorization: Basic %s00",
     "&lt;password=%s&gt;",
     "auth_token := %s",
+    '{"headers": [{"name": "X-Api-Key", "value": "%s"}, {"name": "Accept", "value": "*/*"}]}',
+    '{"headers": [{"name": "Authorization", "value": "Splunk %s"}]}',
+    '{"headers": [["X-Auth-Token", "%s00000000"], ["accept", "*/*"]]}',
+    "[(b'authorization', b'Bearer %s'), (b'accept', b'*/*')]",
+    '{"X-Api-Key": ["%s"]}',
+    "env:\n  - name: DB_PASSWORD\n    value: %s\n  - name: LOG",
+    "Authorization: GenieKey %s",
+    "Authorization: SSWS %s\nAccept: */*",
+    'oauth_signature="%s"',
+    "Cookie: %s0000",
+    '{"cookie": "%s0000"}',
+    '{"headers": [{"name": "Set-Cookie", "value": "sid=%s0000; Path=/"}]}',
+    "headers={'Cookie': 'sid=%s0000', 'Accept': '*/*'}",
+    'Set-Cookie: lb="%s0000"; Path=/',
+    "> Cookie: sid=%s0000\r\n> Accept: */*",
+    "https://x.test/reset?t=%s00000000",
+    "<a href='/reset?key=%s00000000&amp;a=1'>",
+    "https://x.test/?tok=%s",
+    "sig=%s&sv=1",
+    "https://%s00000000@github.com/acme/repo.git",
+    "https://%s00000000:x-oauth-basic@github.com/acme/repo.git",
+    "apitoken=%s",
+    "secret_key_base: %s",
+    "PHPSESSID=%s",
+    "GITHUB_PAT=%s",
+    "recovery_code: %s",
 ]
 
 
@@ -95,7 +122,20 @@ def test_a_value_that_its_name_gives_away_goes_and_all_else_stays(text, wrapped)
         "http://localhost:8080/a@b and http://h.test:443/x",
         "Bearer of good news, basic understanding, token economy",
         "cookie: yes",
+        "Cookie: theme=dark",
+        "the cookie: a small text file",
+        '{"cookies": "none", "cookie_policy": "strict-2025-policy"}',
         "?code=US&state=open",
+        "https://x.test/?t=1763645340&key=created_at&k=20",
+        "https://x.test/?t=2025-11-20T10:00:00Z&ticket=INC-2025-000123456789",
+        "https://x.test/?key=9e107d9d372bb6826bd81d3542a4196e&t=9E107D9D-372b-6826-bd81-d3542a4196e0",
+        "https://deploy-user-2025@host.test/path and ssh://git@github.com/acme/repo.git",
+        '["id", "name", "api_key", "created_at_2025"]',
+        '{"required": ["password", "username"]}',
+        '{"name": "api_key", "value": "$API_KEY"}',
+        '{"name": "password", "type": "string", "value": null}',
+        "Authorization: this is how a request says who it is from",
+        '{"thoughtSignature": "EqQJ7gnXGyhQqBAiEHmG9HyCXelUHIUIvURs"}',
         "primary_key=id_of_row_1234",
     ],
 )
@@ -128,7 +168,22 @@ def test_how_much_a_name_says(name, said):
 
 
 @pytest.mark.parametrize(
-    "value", ["None", "your-key-here", "xxxxxxxx", "****", "%KEY%", "<token>", "fetch_key()", "a.b"]
+    "value",
+    [
+        *(
+            "None",
+            "your-key-here",
+            "xxxxxxxx",
+            "****",
+            "%KEY%",
+            "<token>",
+            "fetch_key()",
+            "a.b",
+            "sk-ant-...",
+            "(hidden)",
+        ),
+        *("sk-proj-********", "not-needed", "lm-studio", "op://vault/item/field", "change-this-in-production"),
+    ],
 )
 def test_stand_ins(value):
     assert is_stand_in(value.encode())
@@ -165,3 +220,29 @@ def test_a_projects_own_names_and_paths():
         == '{"patient": "[[redacted:patient:1]]", "doctor": "Bob"}'
     )
     assert stored('{"patient": 17}', policy) == '{"patient": "[[redacted:patient:1]]"}'
+
+
+def test_the_signature_of_a_header_goes_with_all_its_parts():
+    line = f"Stripe-Signature: t=1763645340,v1={VALUE}"
+    assert stored(line) == "Stripe-Signature: [[redacted:key:1]]"
+    assert (
+        stored(json.dumps({"Stripe-Signature": line.partition(": ")[2]}))
+        == '{"Stripe-Signature": "[[redacted:key:1]]"}'
+    )
+
+
+@pytest.mark.parametrize("key", ["9f86d081884c7d65" + "9a2feaa0c55ad015", "04895722b47d4d79" + "bf17cd89b61c3a62"])
+def test_the_key_of_a_dsn_without_a_password(key):
+    assert (
+        stored(f"SENTRY_DSN=https://{key}@o1.ingest.test/42")
+        == "SENTRY_DSN=https://[[redacted:key:1]]@o1.ingest.test/42"
+    )
+
+
+@pytest.mark.parametrize(
+    "unit", ["cookie: ", 'cookie="', "cookie,", 'cookie: a="', "://", "://a", "token, ", "token\n"]
+)
+def test_a_megabyte_of_near_misses_is_read(unit):
+    begun = time.perf_counter()
+    stored(unit * (1_000_000 // len(unit)))
+    assert time.perf_counter() - begun < 60

@@ -2,19 +2,24 @@ from __future__ import annotations
 
 import base64
 import gzip
+import importlib
 import importlib.util
 import json
 import re
+import sys
 import zlib
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
+import brotli
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_agentreplay.core import content_codecs, content_coding
 from pytest_agentreplay.core.model import (
     Body,
     Exchange,
@@ -30,6 +35,8 @@ from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.encodings import secret_guises
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.secret_names import allowed_environment, looks_secret, secret_environment
+
+standard_zstd = importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 CORPUS = Path(__file__).parent / "corpus"
 spec = importlib.util.spec_from_file_location("corpus_render", CORPUS / "render.py")
@@ -252,6 +259,7 @@ def test_reply_headers_keep_name_case_and_place():
         ("Location", "/next?token=[[redacted:key:1]]"),
     )  # the digest of a body that changed is out
     assert kept.body.data == b"[[redacted:cookie:1]]"
+    assert redaction.outcome(POST, kept) == kept
 
 
 def test_content_length_and_cuts_follow_the_body():
@@ -262,23 +270,46 @@ def test_content_length_and_cuts_follow_the_body():
     assert list(kept.chunks()) == [b'{"x":"[[redacted:key:1]]', b"", b'"}']
 
 
-@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def packed(coding, texts, complete):
+    """Each text packed so that its reader has it at once, and the end of the body where it is `complete`."""
+    if coding == "br":
+        brotli_ = brotli.Compressor()
+        chunks = [brotli_.process(text) + brotli_.flush() for text in texts]
+        return [*chunks, brotli_.finish()] if complete else chunks
+    if coding == "zstd":
+        frame = zstandard.ZstdCompressor().compressobj()
+        chunks = [frame.compress(text) + frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for text in texts]
+        return [*chunks, frame.flush()] if complete else chunks
+    writer = zlib.compressobj(wbits=31 if coding == "gzip" else 15)
+    chunks = [writer.compress(text) + writer.flush(zlib.Z_SYNC_FLUSH) for text in texts]
+    return [*chunks, writer.flush()] if complete else chunks
+
+
+def unpacked(coding, chunks):
+    """What a client reads of each chunk, and whether it has seen the end."""
+    if coding == "br":
+        brotli_ = brotli.Decompressor()
+        return [brotli_.process(chunk) for chunk in chunks], brotli_.is_finished()
+    if coding == "zstd":
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        return [frame.decompress(chunk) for chunk in chunks], frame.eof
+    reader = zlib.decompressobj(wbits=47)
+    return [reader.decompress(chunk) for chunk in chunks], reader.eof
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_coded_body_stays_coded_chunk_by_chunk(coding, complete):
-    writer = zlib.compressobj(wbits=31 if coding == "gzip" else 15)
     texts = [b'{"a":"', KEY.encode()[:9], KEY.encode()[9:], b'","b":"', b"tail"]
-    chunks = [writer.compress(text) + writer.flush(zlib.Z_SYNC_FLUSH) for text in texts]
-    if complete:
-        chunks.append(writer.flush())
+    chunks = packed(coding, texts, complete)
     data = b"".join(chunks)
     headers = (*TEXT, ("Content-Encoding", coding), ("Content-Length", str(len(data))))
     kept = stored(knowing(), data, headers, tuple(map(len, chunks)))
-    reader = zlib.decompressobj(wbits=47)
-    seen = [reader.decompress(chunk) for chunk in kept.chunks()]
+    seen, ended = unpacked(coding, kept.chunks())
     assert seen[:5] == [b'{"a":"', b"[[redacted:key:1]]", b"", b'","b":"', b"tail"]
-    assert reader.eof is complete
+    assert ended is complete
     assert dict(kept.headers)["Content-Length"] == str(len(kept.body.data))
-    untouched = reply(gzip.compress(b"nothing"), (("Content-Encoding", "gzip"),))
+    untouched = reply(b"".join(packed(coding, [b"nothing"], True)), (("Content-Encoding", coding),))
     assert knowing().outcome(POST, untouched) == untouched
 
 
@@ -292,25 +323,48 @@ def test_a_body_that_cannot_be_read_is_replaced_not_passed(data):
     assert redaction.reveal(kept) is kept
 
 
-def test_a_bomb_is_not_opened(monkeypatch):
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+def test_a_bomb_is_not_opened(coding, monkeypatch):
     monkeypatch.setattr("pytest_agentreplay.core.content_coding.LIMIT", 1000)
-    kept = stored(knowing(), gzip.compress(b"\0" * 100_000), (("Content-Encoding", "gzip"),))
+    bomb = b"".join(packed(coding, [b"\0" * 100_000], True))
+    kept = stored(knowing(), bomb, (("Content-Encoding", coding),))
     assert kept.body.data == b"[[redacted:opaque:1]]"
+    assert content_coding.bomb(coding, bomb)
 
 
-def test_a_coding_of_another_library_is_opened_by_its_decoder():
-    def decoder(data):
-        if data == b"bad":
-            raise ValueError(KEY)
-        return data[::-1]
+@pytest.mark.parametrize("coding", ["br", "zstd"])
+def test_a_window_of_gigabytes_and_what_follows_a_body_are_opaque(coding):
+    end = b"".join(packed(coding, [b"text"], True))
+    for data in (b"\x28\xb5\x2f\xfd\x00\xa8" + bytes(32), end + b"more", b"neither of them"):
+        assert stored(knowing(), data, (("Content-Encoding", coding),)).body.data == b"[[redacted:opaque:1]]"
 
-    redaction = knowing(decoders={"br": decoder})
-    kept = stored(redaction, KEY.encode()[::-1] + b"!", (("Content-Encoding", "br"),))
-    assert kept.body.data == b"![[redacted:key:1]]"
+
+def test_of_what_only_says_that_it_is_brotli_no_more_is_kept_than_was_read():
+    for text in (KEY.encode(), b"x" * 40 + KEY.encode(), json.dumps({"key": KEY}).encode(), bytes(40) + KEY.encode()):
+        kept = stored(knowing(), text, (("Content-Encoding", "br"),))
+        assert KEY.encode() not in kept.body.data
+        assert stored(knowing(), kept.body.data, kept.headers) == kept
+    broken = b"".join(packed("br", [b"a text", b" that broke off"], False))
+    kept = stored(knowing(), broken, (("Content-Encoding", "br"),))
+    assert unpacked("br", [kept.body.data]) == ([b"a text that broke off"], False)
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd", "compress", "aws-chunked"])
+def test_a_coding_that_nothing_here_reads_is_replaced_not_passed(coding, monkeypatch):
+    monkeypatch.setattr(content_codecs, "_brotli", lambda: None)
+    monkeypatch.setattr(content_codecs, "_zstd", lambda: None)
+    kept = stored(knowing(), b"".join(packed(coding, [b"text"], True)), (("Content-Encoding", coding),))
+    assert kept.body.data == b"[[redacted:opaque:1]]"
     assert kept.headers == ()
-    fine = reply(b"olleh", (("Content-Encoding", "br"),))
-    assert redaction.outcome(POST, fine) == fine
-    assert stored(redaction, b"bad", (("Content-Encoding", "br"),)).body.data == b"[[redacted:opaque:1]]"
+
+
+def test_each_library_for_zstd_gives_the_same(monkeypatch):
+    text, seen = b"one text " * 20, set()
+    for library in (zstandard, standard_zstd):
+        monkeypatch.setattr(content_codecs, "_zstd", lambda library=library: library)
+        data, cuts = content_coding.encode("zstd", text, (100, 80), complete=True)
+        seen.add(content_coding.decode("zstd", data, cuts))
+    assert seen == {content_coding.Decoded(text, (100, 80), True)}
 
 
 def test_failures_and_tool_replies():

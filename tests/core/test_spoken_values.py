@@ -38,6 +38,18 @@ def found(text):
         ':password "{}"',
         "password:{}",
         "Use the access token {}, please.",
+        "API key: {}",
+        "the password for ada@host is {}",
+        "aws configure set aws_secret_access_key {}",
+        "CREATE USER ada WITH PASSWORD '{}';",
+        "CREATE USER 'ada'@'%' IDENTIFIED BY '{}';",
+        "SET PASSWORD FOR 'ada' = '{}'",
+        "redis-cli -h cache -a {} ping",
+        "requirepass {}",
+        "htpasswd -b users ada {}",
+        "az login --service-principal -u app -p {} --tenant t",
+        '<wsse:Password Type="Text">{}</wsse:Password>',
+        "client(api_key=SecretStr('{}'))",
     ],
 )
 def test_a_value_is_found_whole(text):
@@ -67,6 +79,10 @@ def test_a_value_is_found_whole(text):
         "password: str, api_key: str | None = None",
         "Please rotate your secret keys every 90 days.",
         "password reset for user 12345678901234",
+        "IDENTIFIED BY '<secret>'",
+        "the word password 'example'",
+        "API key: see https://docs.x.test/api-keys/2",
+        "tar -a archive1234567890.tar",
     ],
 )
 def test_what_only_resembles_it_stays(text):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.redaction.detecting import readings
+from pytest_agentreplay.core.redaction.known import Known
 from pytest_agentreplay.core.redaction.views import DEEPEST, TooDeep, View, below, squeezed, unescaped, widened
 
 WORD = b"Qz7wLp0xNeedle"
@@ -109,3 +110,10 @@ def test_cut_words_are_joined():
     assert wide.text == b"Qz7wLp"
     assert wide.up(1, 3) == (2, 5)
     assert widened(View(b"ab\0b")) is None
+
+
+def test_a_known_value_with_quotes_of_its_own_is_found_where_a_shell_has_cut_it():
+    known = Known()
+    known.learn("key", 'Qz7w"Lp0x' + "Needle")
+    for cut in (b"'Qz7w\"''Lp0xNeedle'", b'Qz7w"Lp0\nxNeedle'):
+        assert {secret.category for _, _, secret in known.find(View(cut))} == {"key"}

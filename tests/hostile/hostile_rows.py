@@ -24,6 +24,7 @@ from making import TEST, changed, run_of, sealed, stored, unfolded
 from shown import everything_shown, forbidden, speaks_to_ci
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.report import escape
@@ -284,9 +285,10 @@ def in_child(statement: str, *words: str | Path) -> str:
 
 def bombs(row: Row) -> Iterator[tuple[str, bytes]]:
     if re.search("zstd|br", row["where"] + row["payload"]):
-        # A frame that asks for a window of 2 GB, and a stream that promises 16 MB of it.
+        # A frame that asks for a window of 2 GB, and bodies of many zeros.
         yield "zstd", b"\x28\xb5\x2f\xfd\x00\xa8" + b"\x00" * 32
-        yield "br", b"\x8b\xff\xff\xff" + b"\x00" * 32
+        for coding in ("zstd", "br"):
+            yield coding, content_coding.encode(coding, bytes(64 << 20), (64 << 20,), complete=True)[0]
         return
     megabytes = int((re.search(r"(\d+) MB", row["payload"]) or [0, "200"])[1])
     packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
@@ -308,7 +310,7 @@ def bomb(row: Row, folder: Path) -> None:
         )
         assert "opaque" in said
         assert "bytes" in said
-        if "gzip" in coding or coding == "deflate":
+        if len(data) > 64:
             reply = HttpReply(200, headers=(("content-encoding", coding),), body=Body(data), cuts=(len(data),))
             doc = stored(Run(Header(test=TEST), (Exchange(ToolCall("t"), ToolReply(1), start=0, finish=1),)))
             doc["exchanges"][0]["response"] = bare(reply, data)

@@ -54,10 +54,9 @@ class Redaction:
         places: Places,
         *,
         allow_headers: Iterable[str] = (),
-        decoders: Mapping[str, Callable[[bytes], bytes]] | None = None,
         policy: Policy = PLAIN,
     ) -> None:
-        """`allow_headers` adds to both allow-lists; `decoders` opens content codings beyond gzip and deflate."""
+        """`allow_headers` adds to both allow-lists."""
         self._places = places
         self._policy = policy
         self._personal = PERSONAL | policy.personal
@@ -73,10 +72,10 @@ class Redaction:
         self._began: int | None = None
         self._hits: dict[str, int] = {}
         kinds: Any = {"named": self._named, "placed": self._placed if policy.paths else None}
-        self._inward = Rewriting(self._everything, self._applied, self._opaque, decoders or {}, **kinds)
-        self._again = Rewriting(self._secrets, self._applied, self._opaque, decoders or {}, **kinds)
+        self._inward = Rewriting(self._everything, self._applied, self._opaque, **kinds)
+        self._again = Rewriting(self._secrets, self._applied, self._opaque, **kinds)
         self._shown = Rewriting(self._certain, lambda _: None)
-        self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, decoders or {}, "{{")
+        self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, "{{")
 
     def learn(self, category: str, value: str) -> bool:
         """Keep `value` out from now on, and at the seal out of what came before. False: too short or too common."""
@@ -258,20 +257,13 @@ class Redaction:
         for name, value in headers:
             lower = name.lower()
             if lower == "set-cookie":
-                value = header_rules.without_cookie(value, self._cookie)  # noqa: PLW2901  the value that is stored
+                value = header_rules.without_cookie(value, functools.partial(self._instead, "cookie", learn=False))  # noqa: PLW2901  the value that is stored
             elif value and (lower in self._policy.headers or not header_rules.kept_in_reply(lower, self._extra)):
-                self._note("header")
-                value = self._placeholder("header", value).decode()  # noqa: PLW2901  the value that is stored
+                value = self._instead("header", value, learn=False)  # noqa: PLW2901  the value that is stored
             elif name.lower() in {"location", "link", "content-location"}:
                 value = redact_url(value, self._instead)  # noqa: PLW2901  as above
             kept.append((name, value))
         return tuple(kept)
-
-    def _cookie(self, value: str) -> str:
-        if self._placeholders.pattern.fullmatch(as_bytes(value)):
-            return value
-        self._note("cookie")
-        return self._placeholder("cookie", value).decode()
 
     def _opaque(self, data: bytes) -> bytes:
         self._note("opaque")

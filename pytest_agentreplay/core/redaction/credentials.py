@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.redaction.fields import is_stand_in, looks_random
+from pytest_agentreplay.core.redaction.fields import is_generated, is_stand_in, looks_random
 from pytest_agentreplay.core.redaction.headers import COOKIE_SHORTEST
+from pytest_agentreplay.core.redaction.named import SEPARATOR, quoted
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY
 
 if TYPE_CHECKING:
@@ -20,9 +21,11 @@ _ENDS = re.compile(rb"-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _REST = re.compile(rb"[A-Za-z0-9+/=\s]*")
 _SCHEMES = (b"bearer", b"basic", b"token", b"apikey", b"negotiate")
 _AFTER_SCHEME = re.compile(rb"[ \t]{1,4}(?:token=)?[\"']?(?P<value>[A-Za-z0-9._~+/%-]{12,4096}={0,2})")
-_USERINFO = re.compile(rb"""://[^\s/:@"'<>\\?#]{0,256}:(?P<value>[^\s/"'<>\\?#]{1,256})@""")
-_COOKIES = re.compile(rb"[ \t]*:[ \t]*(?P<pairs>[^\r\n\"']{1,8192})|\"[ \t]*:[ \t]*\"(?P<quoted>[^\"\\]{1,8192})")
-_PAIR = re.compile(rb"(?P<name>[^=;\s]+)=(?P<value>\"?[^;\"\s]+)")
+_USERINFO = re.compile(rb"""://(?P<user>[^\s/:@"'<>\\?#]{0,256})(?::(?P<password>[^\s/"'<>\\?#]{1,256}))?@""")
+_HEX_KEY = re.compile(rb"[0-9a-f]{32,}\Z")
+_LINE = re.compile(rb"""(?:[^\r\n"'=]|=(?:\\{0,63}"[^\r\n"]*")?){1,8192}""")
+_PAIR = re.compile(rb"""(?P<name>[^=;\s"'\\]+)=\\{0,63}"?(?P<value>[^;"'\s\\]+)""")
+_LONE = re.compile(rb"[^=;,\s\"'\\]{16,}")
 _ATTRIBUTES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite", b"version"))
 
 
@@ -32,9 +35,7 @@ def find_credentials(text: bytes) -> Iterator[tuple[int, int, str]]:
     if _BEGIN in text:
         yield from find_private_keys(text)
     if b"://" in text:
-        for hit in _USERINFO.finditer(text):
-            if not is_stand_in(hit["value"]):
-                yield *hit.span("value"), CATEGORY
+        yield from find_userinfo(text)
     if b"cookie" in lower:
         yield from find_cookies(text, lower)
     for scheme in _SCHEMES:
@@ -70,17 +71,43 @@ def find_private_keys(text: bytes) -> Iterator[tuple[int, int, str]]:
         at = stop
 
 
+def find_userinfo(text: bytes) -> Iterator[tuple[int, int, str]]:
+    """Passwords in URLs, and what stands there alone and is no user's name: a token, the key of a DSN."""
+    for hit in _USERINFO.finditer(text):
+        user, password = hit["user"], hit["password"]
+        if password is not None and not is_stand_in(password):
+            yield *hit.span("password"), CATEGORY
+        if is_generated(user) or _HEX_KEY.match(user) is not None:
+            yield *hit.span("user"), CATEGORY
+
+
 def find_cookies(text: bytes, lower: bytes) -> Iterator[tuple[int, int, str]]:
-    """The values of cookies that are long enough to be a session, in lines and JSON members named Cookie."""
+    """The values of cookies that are long enough to be a session, in lines and members named Cookie."""
     at = lower.find(b"cookie")
     while at >= 0:
         at += len(b"cookie")
-        if (found := _COOKIES.match(text, at)) is None:
-            at = lower.find(b"cookie", at)
-            continue
-        group = "pairs" if found["pairs"] is not None else "quoted"
-        for pair in _PAIR.finditer(text, *found.span(group)):
-            value = pair["value"].lstrip(b'"')
-            if len(value) >= COOKIE_SHORTEST and pair["name"].lower() not in _ATTRIBUTES and not is_stand_in(value):
-                yield pair.end("value") - len(value), pair.end("value"), "cookie"
-        at = lower.find(b"cookie", found.end())
+        found = SEPARATOR.match(text, at)
+        if found is not None and found["rest"] in {b"", b"2", b"s"} and (span := _cookies(text, found)) is not None:
+            yield from _sessions(text, *span)
+            at = max(at, span[1])
+        at = lower.find(b"cookie", at)
+
+
+def _cookies(text: bytes, found: re.Match[bytes]) -> tuple[int, int] | None:
+    """Where the cookies stand: between quotes, or up to the end of the line."""
+    if opened := found["open"] or found["prefixed"]:
+        return quoted(text, found.end(), opened)
+    line = None if found["shut"] else _LINE.match(text, found.end())
+    return None if line is None else line.span()
+
+
+def _sessions(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """What looks like a session among the cookies of a line; one may stand there without a name."""
+    pairs = [*_PAIR.finditer(text, start, end)]
+    for pair in pairs:
+        value = pair["value"]
+        if len(value) >= COOKIE_SHORTEST and pair["name"].lower() not in _ATTRIBUTES and not is_stand_in(value):
+            yield *pair.span("value"), "cookie"
+    lone = None if pairs else _LONE.match(text, start, end)
+    if lone is not None and looks_random(lone[0]) and not is_stand_in(lone[0]):
+        yield *lone.span(), "cookie"

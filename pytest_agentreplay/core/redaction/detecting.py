@@ -13,6 +13,8 @@ from pytest_agentreplay.core.redaction.credentials import find_credentials, find
 from pytest_agentreplay.core.redaction.encodings import as_text
 from pytest_agentreplay.core.redaction.json_paths import find_paths
 from pytest_agentreplay.core.redaction.named import find_named
+from pytest_agentreplay.core.redaction.nearby import find_nearby
+from pytest_agentreplay.core.redaction.packed import Packed, unpacked
 from pytest_agentreplay.core.redaction.pii import find_pii, find_strict
 from pytest_agentreplay.core.redaction.spoken import find_spoken
 from pytest_agentreplay.core.redaction.vendors import find_vendors
@@ -49,7 +51,7 @@ class Found(NamedTuple):
 class Reading(NamedTuple):
     """One reading of a text. `back` gives the bytes that spell a part of it; `shaped` says that keys are looked for."""
 
-    view: View
+    view: View | Packed
     back: Callable[[int, int], tuple[int, int]]
     shaped: bool
 
@@ -87,9 +89,10 @@ class Detector:
                 known = [Found(a, z, x.category, x.value, by_rule=False) for a, z, x in self._known.find(reading.view)]
                 if known:
                     yield carried(reading, known, ours)
+                packed = isinstance(reading.view, Packed)
                 if shapes is not None and reading.shaped:
-                    found += carried(reading, self._by_rule(text, shapes), ours)
-                if own is not None:
+                    found += carried(reading, self._by_rule(text, certain if packed else shapes), ours)
+                if own is not None and not packed:
                     others += carried(reading, by_rule(text, own), ours)
         except TooDeep as deep:
             yield [Found(deep.start, deep.end, "opaque", as_text(data[deep.start : deep.end]), by_rule=True)]
@@ -109,6 +112,7 @@ class Detector:
         yield from find_credentials(text)
         yield from find_named(text, self._policy.names)
         yield from find_spoken(text)
+        yield from find_nearby(text)
 
     def _own(self, text: bytes) -> Iterator[Hit]:
         """What a policy asks for."""
@@ -145,7 +149,9 @@ def same(start: int, end: int) -> tuple[int, int]:
 
 def readings(data: bytes, *, deep: bool) -> Iterator[Reading]:
     """Every way to read a text. Layers of backslashes are undone when letters are escaped, or it is to be `deep`."""
-    yield from around(View(data), shaped=True)
+    top = View(data)
+    yield from around(top, shaped=True)
+    yield from (Reading(packed, packed.back, True) for packed in unpacked(top))
     letters = spells_letters(data)
     if letters or (deep and b"\\" in data):
         for view in below(data):

@@ -17,7 +17,8 @@ Strength: TypeAlias = Literal["strong", "weak", "digits", "parameter", ""]
 
 SURE = names(
     "password passwd pwd passphrase passcode secret apikey privatekey secretkey accesskey authtoken accesstoken"
-    " sessiontoken refreshtoken authorization credential credentials cookie jwt csrftoken xsrftoken"
+    " sessiontoken refreshtoken authorization credential credentials cookie jwt csrftoken xsrftoken psk phpsessid"
+    " jsessionid authkey"
 )
 KEYS = names(
     "api secret private access account encryption signing signature master auth service subscription license shared app"
@@ -30,25 +31,34 @@ TOKENS = names(
     " csrfmiddleware webhook"
 )
 DIGITS = names("password passwd pwd passcode pin otp")
-PARAMETERS = names("code sig signature hmac sid session sessionid")
-GLUED = ("password", "passwd", "passphrase", "secret", "apikey", "secretkey", "accesskey", "authtoken")
+PARAMETERS = names("code sig signature hmac sid session sessionid tok sas crumb verifier")
+VAGUE = names("t k key ticket")
+"""Parameters that may hold anything: what was drawn by chance beside one of them is a credential, a hash is none."""
+CODES = names("recovery backup factor")
+GLUED = (
+    *("password", "passwd", "passphrase", "secret", "apikey", "secretkey", "accesskey"),
+    *("authtoken", "apitoken", "accesstoken", "deploytoken", "refreshtoken", "sessiontoken", "bottoken", "usertoken"),
+)
 """What names end in that are written without a border between their words: PGPASSWORD."""
 AGAIN = names("confirmation confirm again repeat repeated")
 HARMLESS = names("policy hint strength reset expired required length field input label prompt min max id ids hash")
 
 SHORTEST = 6
+GENERATED = 20
 FEWEST = 4
 """A value of fewer different characters is drawn, or left blank."""
 _STAND_IN = re.compile(
     rb"""\A(?: \$\{?\w[\w.:-]*\}? | %\w+% | \{+[^{}]*\}+ | <[^<>]*> | \[+[^\[\]]*\]+ | [*xX.\-_#\x80-\xff]+
-    | \w*\*{3,}\w*
+    | [\w-]*\*{3,}\w* | [A-Za-z_-]{1,16}(?:\.{3}|\xe2\x80\xa6) | \([^()]*\)
     | (?i:none|null|nil|true|false|undefined|unset|empty|n/?a|string|todo|tbd|default|required|optional|missing|unknown
-        |redacted|masked|hidden|removed|filtered|changeme|change-me|replace-?me|not[ _-]?set|invalid|valid|expired
+        |redacted|masked|hidden|removed|filtered|changeme|change-(?:me|this)(?:-[a-z-]*)?|replace-?me|invalid|valid|expired
+        |not[ _-]?(?:set|needed|used|required)|no-?key(?:-required)?|ollama|lm-?studio|x-oauth-basic
         |example|dummy|fake|sample|placeholder|test|testing|anonymous
         |secret|password|passwd|bearer|basic|token|api[_-]?key|aws4-hmac-sha256)
     | (?i:(?:your|my|the|some|insert|enter|put|paste|add|replace|example|dummy|fake|test|sample)[ _-][\w .-]*)
     | (?i:(?:sk|pk|key|token)[_-](?:test|dummy|fake|x{3,}|ci|local)(?:[_-][a-z_-]*)?)
     | (?i:[\w-]*[_-](?:here|goes-here|placeholder|redacted|example))
+    | (?i:op|vault|env|ssm|keychain|keyring|arn:aws):[\w./:\#\ -]+
     | (?i:os\.environ|os\.getenv|process\.env|env\.|getenv|getpass|secrets?\.|settings\.|config\.|self\.|args\.).*
     | [A-Za-z_][\w.]*[(\[].*
     | [A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+
@@ -78,8 +88,12 @@ def strength(name: str) -> Strength:
         if before in TOKENS:
             return "strong"
         return "" if before in HARMLESS_BEFORE_TOKEN else "weak"
-    if last in {"auth", "pass", "csrf", "xsrf"} or (last == "signature" and words[0] == "x"):
+    if last in {"auth", "pass", "csrf", "xsrf", "pat"} or (last == "code" and before in CODES):
+        return "weak"
+    if last == "signature" and (words[0] in {"x", "oauth"} or name.lower().endswith("-signature")):
         return "weak"  # a signature of a header, not that of a thinking block
+    if words[-3:] == ["secret", "key", "base"]:
+        return "strong"
     if words[-2:] == ["security", "answer"]:
         return "strong"
     if last.endswith(GLUED):
@@ -95,6 +109,17 @@ def is_stand_in(value: bytes) -> bool:
 def looks_random(value: bytes) -> bool:
     """Whether a value is long, of one word, and of letters and digits both, as generated ones are."""
     return _RANDOM.match(value) is not None and any(48 <= byte < 58 for byte in value) and not value.isdigit()
+
+
+_PIECE = re.compile(rb"[A-Za-z0-9]{16,}")
+
+
+def is_generated(value: bytes) -> bool:
+    """Whether chance alone writes so: long, of one word, both cases and digits among each other in one piece."""
+    if len(value) < GENERATED or _RANDOM.match(value) is None:
+        return False
+    pieces = [piece for piece in _PIECE.findall(value) if any(48 <= byte < 58 for byte in piece)]
+    return any(piece not in (piece.lower(), piece.upper()) for piece in pieces)
 
 
 def believed(said: Strength, value: bytes, *, quoted: bool) -> bool:

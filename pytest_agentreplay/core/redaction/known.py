@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.redaction.encodings import as_bytes, secret_guises
 from pytest_agentreplay.core.redaction.placeholders import CATEGORY_NAME
-from pytest_agentreplay.core.redaction.secret_names import worth_knowing
-from pytest_agentreplay.core.redaction.views import squeezed, widened
+from pytest_agentreplay.core.redaction.secret_names import SHORTEST, worth_knowing
+from pytest_agentreplay.core.redaction.views import CUTS, squeezed, widened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.core.redaction.views import View
+    from pytest_agentreplay.core.redaction.views import Text
 
 LONG_LINE = 16
 _STARS = re.compile(rb"\*{3,}")
@@ -30,6 +30,8 @@ class Secret:
     category: str
     value: str
     raw: bytes
+    tight: bytes
+    """Without line ends and quotes, as `squeezed` reads a text."""
 
     def __repr__(self) -> str:
         return f"Secret({self.category})"
@@ -67,7 +69,7 @@ class Known:
             return False
         if value in self._secrets:
             return True
-        secret = Secret(category, value, as_bytes(value))
+        secret = Secret(category, value, as_bytes(value), as_bytes(value).translate(None, CUTS))
         parts = {value: None, value.replace("\r\n", "\n"): None, value.replace("\n", "\r\n"): None}
         parts.update((other, None) for other in also if worth_knowing(other))
         lines = value.splitlines()
@@ -85,7 +87,7 @@ class Known:
                 self.generation += 1
         return True
 
-    def find(self, view: View) -> Iterator[tuple[int, int, Secret]]:
+    def find(self, view: Text) -> Iterator[tuple[int, int, Secret]]:
         """Where secrets stand in a view, in no order: in every guise at its top, as they are in what it decodes to."""
         if not self._secrets:
             return
@@ -95,10 +97,12 @@ class Known:
                 yield from self._masked(view.text)
         else:
             yield from self._plain(view.text)
-        for other in (squeezed(view), widened(view)):
-            if other is not None:
-                for start, end, secret in self._plain(other.text):
-                    yield *other.up(start, end), secret
+        if (tight := squeezed(view)) is not None:
+            for secret in self._secrets.values():
+                if len(secret.tight) >= SHORTEST:
+                    yield from ((*tight.up(*span), secret) for span in everywhere(secret.tight, tight.text))
+        if (wide := widened(view)) is not None:
+            yield from ((*wide.up(start, end), secret) for start, end, secret in self._plain(wide.text))
 
     def category(self, value: str, otherwise: str) -> str:
         """The category under which `value` is known, or the one given."""

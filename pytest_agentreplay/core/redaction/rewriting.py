@@ -7,10 +7,11 @@ coding, chunk cuts, header values, leaves and keys of JSON trees. What does not 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from pytest_agentreplay.core import content_coding
+from pytest_agentreplay.core.content_codecs import UNMARKED
 from pytest_agentreplay.core.model import Body, Failure, FramesReply, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction.deltas import STREAM_TYPES, is_stream
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
@@ -19,7 +20,7 @@ from pytest_agentreplay.core.redaction.headers import DIGESTS
 from pytest_agentreplay.core.redaction.spans import recut, splice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, Outcome, WireCall
     from pytest_agentreplay.core.redaction.spans import Span
@@ -38,14 +39,12 @@ class Rewriting:
 
     `opaque(data)` gives what stands for a body that cannot be read.
 
-    Without `opaque` such a body is left as it is. `decoders` opens content codings beyond gzip and deflate, by name.
-    A header value without `sign` holds nothing to find.
+    Without `opaque` such a body is left as it is. A header value without `sign` holds nothing to find.
     """
 
     find: Finder
     applied: Callable[[list[Span]], None]
     opaque: Callable[[bytes], bytes] | None = None
-    decoders: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
     sign: str = ""
     named: Callable[[str, Json], Json] | None = None
     """`named(name, value)` gives what stands for a member's value because of its name; the same, if nothing does."""
@@ -185,11 +184,6 @@ class Rewriting:
     ) -> tuple[bytes, tuple[int, ...], bool] | None:
         """The rewritten coded body, its cuts, and whether the coding still holds; None when nothing changes."""
         try:
-            if (decoder := self.decoders.get(coding.strip().lower())) is not None:
-                text = open_with(decoder, data)
-                spans = self.find(text, stream)
-                changed = self._put(text, spans)
-                return (changed, whole(cuts, changed), False) if spans else None
             decoded = content_coding.decode(coding, data, cuts)
         except content_coding.Opaque:
             if self.opaque is None:
@@ -197,21 +191,12 @@ class Rewriting:
             text = self.opaque(data)
             return text, whole(cuts, text), False
         spans = self.find(decoded.text, stream)
-        if not spans:
+        # What broke off, and may have been no coded body at all, is kept as far as it was read.
+        if not spans and (decoded.complete or coding.strip().lower() not in UNMARKED):
             return None
         text, sizes = self._put(decoded.text, spans), recut(decoded.cuts, spans)
-        return *content_coding.encode(coding, text, sizes, complete=decoded.complete), True
-
-
-def open_with(decoder: Callable[[bytes], bytes], data: bytes) -> bytes:
-    """What a decoder of another library gives; whatever it raises makes the body opaque."""
-    try:
-        text = decoder(data)
-    except Exception:
-        raise content_coding.Opaque from None
-    if len(text) > content_coding.LIMIT:
-        raise content_coding.Opaque
-    return text
+        changed, cuts = content_coding.encode(coding, text, sizes, complete=decoded.complete)
+        return None if changed == data else (changed, cuts, True)
 
 
 def whole(cuts: tuple[int, ...], text: bytes) -> tuple[int, ...]:

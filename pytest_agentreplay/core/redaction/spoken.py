@@ -1,6 +1,7 @@
 """Spoken values: what stands beside a name without a `=` or `:` between them, in commands, XML, code and sentences.
 
     --password VALUE      -u name:VALUE      sshpass -p VALUE      machine host login me password VALUE
+    IDENTIFIED BY 'VALUE'      redis-cli -a VALUE      api_key=SecretStr("VALUE")
     <password>VALUE</password>      <add key="ApiKey" value="VALUE"/>      environ["TOKEN"] = "VALUE"
     the password is VALUE
 
@@ -21,16 +22,35 @@ if TYPE_CHECKING:
 _VALUE = rb"(?P<value>[^\s\"'`<>\\;|&()]{8,160})"
 _OPTION = re.compile(rb"--(?P<name>[a-z][\w-]{1,40})[ \t]{1,4}[\"']?" + _VALUE)
 _USER = re.compile(rb"(?:-u|--user|--proxy-user)[ =][\"']?[^\s\"':/]{1,64}:" + _VALUE)
-_LOGIN = re.compile(rb"(?:sshpass|docker login|podman login|helm registry login)[^\n]{0,80}? -p ?[\"']?" + _VALUE)
-_ELEMENT = re.compile(rb"<(?P<name>[A-Za-z][\w:.-]{1,40})>(?P<value>[^<>\s]{6,512})</")
+_LOGIN = re.compile(
+    rb"(?:(?:sshpass|docker login|podman login|helm registry login|az login)[^\n]{0,80}? -p"
+    rb"|redis-cli[^\n]{0,80}? -a|htpasswd -[a-zA-Z]{0,4}b[a-zA-Z]{0,4}(?: [^\s]{1,80}){2}) ?[\"']?" + _VALUE
+)
+_ELEMENT = re.compile(rb"<(?P<name>[A-Za-z][\w:.-]{1,40})(?:\s[^<>]{0,200})?>(?P<value>[^<>\s]{6,512})</")
 _ATTRIBUTES = re.compile(
     rb"(?:key|name)=[\"'](?P<name>[\w:.-]{2,60})[\"']\s{1,4}value=[\"'](?P<value>[^\"'<>]{6,512})[\"']"
 )
 _SUBSCRIPT = re.compile(
     rb"\[[\"'](?P<name>[\w.-]{2,60})[\"']\][ \t]{0,4}=[ \t]{0,4}[\"'](?P<value>[^\"'\s\\]{6,512})[\"']"
 )
-_SUBJECTS = (b"password", b"passphrase", b"passwd", b"passcode", b"api key", b"api_key", b"api-key", b"access token")
-_SENTENCE = re.compile(rb"(?:[ \t]{1,4}(?i:is|was)[ \t]{1,4}|[ \t]{1,4}|:)[\"'`]?" + _VALUE)
+_WRAPPED = re.compile(
+    rb"(?P<name>[\w.-]{2,60})[ \t]{0,4}[=:][ \t]{0,4}SecretStr\([\"'](?P<value>[^\"'\s\\]{6,512})[\"']"
+)
+_SUBJECTS = {
+    b"pass": (b"password", b"passphrase", b"passwd", b"passcode", b"requirepass"),
+    b"api": (b"api key", b"api_key", b"api-key", b"api token", b"api_token"),
+    b"access": (b"access token", b"access key", b"access_key"),
+    b" key": (b"secret key",),
+    b" token": (b"auth token", b"bearer token"),
+}
+"""What a sentence says the value of, by what stands in all of them."""
+_SENTENCE = re.compile(
+    rb"(?:[ \t]{1,4}(?:(?i:for|of|to) [\w.@-]{1,40} )?(?i:is|was)[ \t]{1,4}|[ \t]{0,3}[:=][ \t]{0,3}|[ \t]{1,4})[\"'`]?"
+    + _VALUE
+)
+_SQL = re.compile(
+    rb"(?i:password|identified by)(?: for [^\s]{1,80} =)?[ \t]{1,4}'(?P<value>[^'\s\\]{6,160})'", re.IGNORECASE
+)
 _WORDLIKE = re.compile(rb"[/.~-].*|.*://.*|[0-9TZ:.+-]*", re.DOTALL)
 
 
@@ -41,17 +61,27 @@ def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
         for hit in _OPTION.finditer(text):
             if strength(hit["name"].decode()) not in {"", "parameter"}:
                 yield from random_value(hit)
-    for sign, pattern in ((b"-u", _USER), (b" -p", _LOGIN)):
+    for sign, pattern in ((b"-u", _USER), (b" -p", _LOGIN), (b" -a", _LOGIN), (b"htpasswd", _LOGIN)):
         if sign in text:
             for hit in pattern.finditer(text):
                 yield from random_value(hit)
-    for sign, pattern in ((b"</", _ELEMENT), (b"value=", _ATTRIBUTES), (b"] =", _SUBSCRIPT), (b"]=", _SUBSCRIPT)):
+    for sign, pattern in (
+        (b"</", _ELEMENT),
+        (b"value=", _ATTRIBUTES),
+        (b"] =", _SUBSCRIPT),
+        (b"]=", _SUBSCRIPT),
+        (b"SecretStr(", _WRAPPED),
+    ):
         if sign in text:
             for hit in pattern.finditer(text):
                 said = strength(hit["name"].decode())
                 if said not in {"", "parameter"} and believed(said, hit["value"], quoted=True):
                     yield *hit.span("value"), CATEGORY
-    for subject in _SUBJECTS:
+    if b"'" in text and (b"password" in lower or b"identified by" in lower):
+        for hit in _SQL.finditer(text):
+            if believed("strong", hit["value"], quoted=True):
+                yield *hit.span("value"), CATEGORY
+    for subject in (subject for sign, subjects in _SUBJECTS.items() if sign in lower for subject in subjects):
         at = lower.find(subject)
         while at >= 0:
             at += len(subject)

@@ -11,6 +11,7 @@ from __future__ import annotations
 TABLE = r"""
 openai-key        OpenAI              sk-(?:proj|svcacct|service|admin)-       [\w-]{20,}
 openai-key        OpenAI              sk-                                      [A-Za-z0-9]{16,64}T3BlbkFJ[A-Za-z0-9]{16,}
+openai-key        OpenAI              ek_                                      [0-9a-f]{32}
 anthropic-key     Anthropic           sk-ant-(?:[a-z]{2,10}[0-9]{2}-)?         [\w-]{20,}
 openrouter-key    OpenRouter          sk-or-(?:v[0-9]-)?                       [A-Za-z0-9]{32,}
 langfuse-key      Langfuse            sk-lf-                                   [0-9a-fA-F]{8}-[0-9a-fA-F-]{20,}
@@ -82,12 +83,19 @@ voyage-key        Voyage              pa-                                      [
 jina-key          Jina                jina_                                    [\w-]{24,}
 llamacloud-key    LlamaCloud          llx-                                     [A-Za-z0-9]{24,}
 elevenlabs-key    ElevenLabs          sk_                                      [0-9a-f]{40,}
+sk-key            OpenAI's manner     sk_                                      [\w-]{40,}                       mixed
 firecrawl-key     Firecrawl           fc-                                      [0-9a-f]{32}
 e2b-key           E2B                 e2b_                                     [0-9a-f]{32,}
 apify-key         Apify               apify_api_                               [A-Za-z0-9]{24,}
 anyscale-key      Anyscale            esecret_                                 [A-Za-z0-9]{20,}
 wandb-key         Weights & Biases    wandb_v[0-9]_                            [\w-]{24,}
 logfire-key       Logfire             pylf_v[0-9]_(?:[a-z]{2}_)?               [A-Za-z0-9]{24,}
+browserbase-key   Browserbase         bb_(?:live|test)_                        [\w-]{20,}
+composio-key      Composio            ak_                                      [\w-]{20,}                       mixed
+mem0-key          Mem0                m0-                                      [A-Za-z0-9]{40}
+modal-key         Modal               a[ks]-                                   [A-Za-z0-9]{22}
+runpod-key        RunPod              rpa_                                     [A-Z0-9]{40,}
+zhipu-key         Zhipu AI            [0-9a-f]{32}\.                           [A-Za-z0-9]{16}
 npm-key           npm                 npm_                                     [A-Za-z0-9]{30,}
 pypi-key          PyPI                pypi-                                    AgE[\w-]{40,}
 rubygems-key      RubyGems            rubygems_                                [0-9a-f]{32,}

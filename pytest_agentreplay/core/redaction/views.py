@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote_to_bytes
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _UNITS = re.compile(rb"\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2
 _ESCAPE = re.compile(_UNITS.pattern + rb"|\\[\\\"/'ntrbf]")
 _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
 _ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|amp|lt|gt|quot|apos);")
-_CUTS = b"\r\n'\""
+CUTS = b"\r\n'\""
 _CUT = re.compile(rb"[\r\n'\"]")
 _WORDS_ONLY = bytes(32 if byte in b" \t\r\n\"'<>\\" else byte for byte in range(256))
 _ZERO = re.compile(rb"\0")
@@ -35,12 +35,27 @@ PAINT = re.compile(
 _NAMED = {b"&amp;": b"&", b"&lt;": b"<", b"&gt;": b">", b"&quot;": b'"', b"&apos;": b"'"}
 
 
+class Text(Protocol):
+    """A text, and the text above it that spells it."""
+
+    @property
+    def text(self) -> bytes:
+        """The text itself."""
+
+    @property
+    def above(self) -> Text | None:
+        """The one above it, if there is any."""
+
+    def up(self, start: int, end: int) -> tuple[int, int]:
+        """The bytes of the text above that spell `text[start:end]`."""
+
+
 @dataclass(slots=True)
 class View:
     """`text`, decoded from the text `above` it by undoing every match of `escape`; the topmost has nothing above."""
 
     text: bytes
-    above: View | None = None
+    above: Text | None = None
     escape: re.Pattern[bytes] | None = None
     decoded: Callable[[bytes], bytes] = bytes
     _stops: tuple[list[int], list[int], list[int]] | None = field(default=None, init=False)
@@ -48,7 +63,7 @@ class View:
 
     def back(self, start: int, end: int) -> tuple[int, int]:
         """The bytes of the topmost text that spell `text[start:end]`."""
-        view = self
+        view: Text = self
         while view.above is not None:
             start, end = view.up(start, end)
             view = view.above
@@ -157,13 +172,13 @@ def is_painted(text: bytes) -> bool:
     return b"\\" in text and (b"\\u001" in text or b"\\u200" in text or b"\\x1b" in text or b"\\ufeff" in text)
 
 
-def squeezed(view: View) -> View | None:
+def squeezed(view: Text) -> View | None:
     """A text without the line ends and quotes that cut its words (a wrapped line, a shell's quotes), if it has any."""
-    text = view.text.translate(None, _CUTS)
+    text = view.text.translate(None, CUTS)
     return None if len(text) == len(view.text) else View(text, view, _CUT, _nothing)
 
 
-def widened(view: View) -> View | None:
+def widened(view: Text) -> View | None:
     """What a text of UTF-16 says in ASCII; None where every other byte is not nearly always zero."""
     if b"\0" not in view.text or view.text.count(0) * 3 < len(view.text):
         return None
