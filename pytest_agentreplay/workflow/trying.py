@@ -87,7 +87,6 @@ def joined(settings: Settings, case: Case) -> Settings:
         mode="replay",
         replay_tools="frozen",
         ignored=(*settings.ignored, *((path, f"{case.file} ignores it") for path in case.ignore)),
-        tolerances=(*settings.tolerances, *case.tolerance.items()),
         order=settings.order if case.order == "auto" else order_of(case.order, case.file),
         adopt="",
         expect="",

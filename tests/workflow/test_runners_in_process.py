@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import json
 import os
 import socket
 import sys
@@ -16,10 +17,11 @@ import pytest
 from pytest_agentreplay.cases.case import Serving
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import CaseError
 from pytest_agentreplay.workflow.trying import attempt
-from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, case, script, settings, tried
+from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, case, lookup_order, script, settings, tried
 
 NOBODY = "http://127.0.0.1:9"
 NOTHING = Run(Header("nothing"))
@@ -181,6 +183,53 @@ def test_the_real_model_is_asked_only_where_the_command_line_allows_it(client, t
     assert [call.name for call in evidence.tool_calls] == ["lookup_order"]
     assert evidence.served.startswith("model live, tools arguments, other strict (model 2 live, tools 1")
     assert QUESTION in str([x.call.body.data for x in evidence.run.exchanges if x.call.boundary == "http"])
+
+
+def asks_in(arguments):
+    """The model of today: the same look-up, in these arguments, and another answer at each call."""
+    return lambda body, number: script(body, number) if "u-3" in json.dumps(body) else Ask("lookup_order", arguments)
+
+
+TOLERANT = {"tolerance": {"lookup_order $.user_id": "ignore"}}
+PARTED = [
+    ({"order_id": "A-17", "user_id": "u-1"}, {}, ["$.user_id"]),
+    ({"order_id": "A-18", "user_id": "u-1"}, TOLERANT, ["$.order_id"]),
+    ({"order_id": "A-18"}, {"tolerance": {"refund $.order_id": "ignore"}}, ["$.order_id"]),
+]
+
+
+@pytest.mark.parametrize("fixture", ["", "recorded"])
+@pytest.mark.parametrize("tools", ["arguments", "strict"])
+def test_what_a_live_model_asks_of_tools_may_differ_as_the_case_tolerates(tools, fixture, tmp_path):
+    serving = {"desired": Serving(model="live", tools=tools)}
+    if fixture:
+        folder = tmp_path / "cases/order/fixtures"
+        folder.mkdir(parents=True)
+        answer = "{arguments: {order_id: A-17}, result: [{order: A-17, user_id: u-3}], recorded: true}"
+        (folder / "lookup_order-1.yaml").write_text(f"tool: lookup_order\nanswers: [{answer}]\n", encoding="utf-8")
+    model: list = [asks_in({"order_id": "A-17", "user_id": "u-1"})]
+    with ModelServer(lambda body, number: model[0](body, number)) as server:
+        runner = functools.partial(CLIENTS["chat"], Shop(server.url, swallows=True))
+        more = {"half": "desired", "serving": serving, "allow_live": True}
+        evidence = tried(tmp_path, by_hand(), runner, **more, **TOLERANT)
+        assert evidence.divergence is None, evidence.divergence
+        assert evidence.output.startswith("Your order goes to u-3")
+        assert [call.arguments for call in evidence.tool_calls] == [{"order_id": "A-17", "user_id": "u-1"}]
+        assert f"(model 2 live, tools 1 {tools} (within the tolerance))" in evidence.served
+        for arguments, case, paths in PARTED:
+            model[0] = asks_in(arguments)
+            parted = tried(tmp_path, by_hand(), runner, **more, **case).divergence
+            assert parted.kind is Kind.ARGS
+            assert [one.path for one in parted.differences] == paths
+
+
+def test_a_tolerance_is_for_a_live_model_alone(tmp_path):
+    def runner(messages):
+        return lookup_order("A-17", "u-1")
+
+    for serving in (Serving(), Serving(model="position", tools="arguments")):
+        evidence = tried(tmp_path, by_hand(), runner, serving={"observed": serving}, fidelity="semantic", **TOLERANT)
+        assert evidence.divergence is not None
 
 
 @pytest.mark.parametrize(
