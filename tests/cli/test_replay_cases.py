@@ -100,7 +100,10 @@ def test_one_that_asks_otherwise_is_answered_by_position(docket):
 
 
 TROUBLE = {
-    "hangs": ("import time; time.sleep(60)", r"was still running after 1 s and was ended; raise --timeout"),
+    "hangs": (
+        "import time; time.sleep(60)",
+        r"was still running after 1 s and was ended; raise agentreplay_timeout, or --timeout",
+    ),
     "crashes": (
         "raise ValueError('no customer')",
         r"ended with 1 and wrote no result\n(  .*\n)+  ValueError: no customer\n",
@@ -220,6 +223,20 @@ def test_the_real_model_on_frozen_tools(docket):
         assert "$.amount" in done.stdout
     finally:
         server._replies = refunds
+
+
+def test_a_runner_of_this_process_that_hangs_keeps_nobody(docket):
+    """Neither it, nor the thread that it leaves behind, nor what no signal can interrupt."""
+    docket.case(more="semantic: [kindly]\n")
+    done = docket.pytest("-o", "agentreplay_timeout=1", agent="hangs")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "case.yaml: its runner was still running after 1 s, at shop.py:" in done.stdout
+    assert "\n  left behind: thread worker" in done.stdout
+    assert "During handling of" not in done.stdout
+    assert "2 failed" in done.stdout, "the session goes on after it"
+    done = docket.replay("cases/refund", "--timeout", "1", agent="stuck")
+    assert done.returncode == 125, done.stdout + done.stderr
+    assert "and nothing can end it but the end of this process" in done.stderr
 
 
 def test_what_cannot_be_meant_is_usage(docket):

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import datetime as dt
 import functools
 import json
 import os
+import re
 import socket
 import sys
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pydantic
 import pytest
 
+from pytest_agentreplay.boundaries import overtime
 from pytest_agentreplay.cases.case import Serving
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.demo.server import ModelServer
-from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.errors import CaseError, RunnerError
 from pytest_agentreplay.workflow.trying import attempt
 from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, case, lookup_order, script, settings, tried
 
@@ -147,6 +152,65 @@ def test_who_interrupts_it_interrupts_us_and_the_door_is_closed(tmp_path):
     with pytest.raises(pytest.fail.Exception):
         given(lambda: pytest.fail("asked for"), None, root=tmp_path)
     assert given(lambda: "open again", None, root=tmp_path).divergence is None
+
+
+RELEASED = threading.Event()
+
+
+def spins():
+    while True:
+        pass
+
+
+def waits_in_vain():
+    threading.Event().wait()
+
+
+async def never():
+    await asyncio.Event().wait()
+
+
+async def in_a_thread():
+    await asyncio.to_thread(RELEASED.wait)
+
+
+@pytest.mark.parametrize("runner", [spins, waits_in_vain, never, in_a_thread])
+def test_one_that_hangs_is_ended_and_what_it_leaves_behind_is_told(runner, tmp_path):
+    RELEASED.clear()
+    try:
+        with pytest.raises(RunnerError) as told:
+            attempt(
+                replace(case(tmp_path), input=None),
+                "observed",
+                NOTHING,
+                runner=runner,
+                settings=settings(tools=(), timeout=0.2),
+                root=Path(__file__).parent,
+                environ=os.environ,
+            )
+    finally:
+        RELEASED.set()
+    said, *left = str(told.value).splitlines()
+    here = re.escape(Path(__file__).name)
+    assert re.fullmatch(
+        rf"cases/order/case\.yaml: its runner was still running after 0\.2 s, at {here}:\d+ in {runner.__name__}, "
+        r"and was ended; raise agentreplay_timeout, or --timeout",
+        said,
+    )
+    assert any("left behind: thread asyncio_0" in line for line in left) is (runner is in_a_thread)
+    assert given(lambda: "the next one", None, root=tmp_path).output == "the next one"
+
+
+def test_one_that_hangs_on_what_was_refused_ends_with_the_divergence(tmp_path, monkeypatch):
+    monkeypatch.setattr(overtime, "QUIET", 0.2)
+
+    def hangs():
+        with contextlib.suppress(BaseException):
+            socket.create_connection(("127.0.0.1", 9), timeout=1)
+        threading.Event().wait()
+
+    evidence = given(hangs, None, root=tmp_path)
+    assert evidence.divergence.kind is Kind.NETWORK
 
 
 def test_a_socket_is_refused_and_told(tmp_path):
