@@ -107,7 +107,8 @@ def at(line: str) -> str:
 
 def despaired(text: str) -> None:
     """Tell `text`, and end this process."""
-    print(f"agentreplay: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"agentreplay: {text}\n")
+    sys.stderr.flush()
     os._exit(CANNOT)
 
 
