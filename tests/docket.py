@@ -1,7 +1,8 @@
 """A project whose agent promises a refund that failed, with that run kept as a case; and ways to change each of them.
 
 The run is recorded once, with a real model server and the real tool. `AGENT` of the environment says which agent runs
-today: "broken" (as recorded), "fixed" (it looks at what the tool said), "other" (it asks something else), "rewritten" (both), "dies".
+today: "broken" (as recorded), "fixed" (it looks at what the tool said), "other" (it asks something else), "rewritten" (both), "dies", "hangs" (in Python),
+"stuck" (where no signal reaches it).
 """
 
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 from tests.conftest import Project, refunds
 
 SHOP = """
-import json, os
+import json, os, threading, time
 import httpx2
 
 TODAY = os.environ.get("AGENT", "broken")
@@ -53,6 +54,19 @@ def answer(question):
 def run(messages):
     if TODAY == "dies":
         raise KeyError("no such customer")
+    if TODAY == "hangs":
+        worker = threading.Thread(target=time.sleep, args=(600,), name="worker")
+        worker.start()
+        worker.join()
+    if TODAY == "stuck":
+        import ctypes
+        from pytest_agentreplay.boundaries import deadline
+        deadline.MERCY = 0.5
+        if os.name == "nt":
+            ctypes.windll.kernel32.Sleep(600_000)
+        mutex = ctypes.create_string_buffer(128)
+        ctypes.CDLL(None).pthread_mutex_lock(mutex)
+        ctypes.CDLL(None).pthread_mutex_lock(mutex)
     return answer(messages[-1]["content"])
 
 async def run_async(messages):

@@ -49,15 +49,19 @@ SIGNALS = ("SIGURG", "SIGWINCH", "SIGBREAK")
 
 
 class Overtime:
-    """The watch over one test body, from `start` to `stop`. `waiting` is the agent's line where it was ended, or ""."""
+    """The watch over one test body, from `start` to `stop`. `waiting` is the agent's line where it was ended, or "".
+
+    `at_once`: it has had its time before the refusal, and gets no more. `floor` is the frame on which the body stands.
+    """
 
     def __init__(self, crossing: Crossing) -> None:
         """Watch over the body of the test of `crossing`; nothing happens before `start`."""
         self.waiting = ""
+        self.at_once = False
         self._crossing = crossing
         self._process = os.getpid()
         self._body = 0
-        self._floor: FrameType | None = None
+        self.floor: FrameType | None = None
         self._signal: signal.Signals | None = None
         self._before: Any = None
         self._root: Root | None = None
@@ -74,7 +78,7 @@ class Overtime:
     def start(self) -> None:
         """The body begins, in this thread. Costs a signal handler, where that is the main thread."""
         self._body = threading.get_ident()
-        self._floor = floor()
+        self.floor = floor()
         if threading.current_thread() is threading.main_thread():
             self._signal = free_signal()
             if self._signal is not None:
@@ -82,6 +86,15 @@ class Overtime:
         self._crossing.on_latch = self._latched
         if self._crossing.refused is not None:
             self._latched(self._crossing.refused)
+
+    @contextlib.contextmanager
+    def above(self, frame: FrameType) -> Iterator[None]:
+        """Around a body that `frame`, which is ours, calls by itself."""
+        floor, self.floor = self.floor, frame
+        try:
+            yield
+        finally:
+            self.floor = floor
 
     def stop(self) -> None:
         """The body is over; everything is as before `start`."""
@@ -95,7 +108,7 @@ class Overtime:
             signal.signal(self._signal, self._before)
         if self._traced:
             sys.settrace(self._traced.pop())
-        self._floor = self._root = None
+        self.floor = self._root = None
 
     @contextlib.contextmanager
     def in_task(self) -> Iterator[None]:
@@ -137,7 +150,7 @@ class Overtime:
         # Beats are counted: the test may have stopped every clock.
         beats = quiet = 0
         seen = self._crossing.activity
-        while quiet * BEAT < QUIET and beats * BEAT < LONGEST:
+        while not self.at_once and quiet * BEAT < QUIET and beats * BEAT < LONGEST:
             if self._over.wait(BEAT):
                 return
             beats += 1
@@ -154,9 +167,11 @@ class Overtime:
 
     def _end(self) -> None:
         """End the body once, from beside it: cancel its task where the loop comes to it, else interrupt its thread."""
-        frames = stack(sys._current_frames().get(self._body), self._floor)
+        frames = stack(sys._current_frames().get(self._body), self.floor)
         within, loop = until_loop(frames)
         root = self._root or root_of(loop)
+        if root is not None and not awaiting(root.coroutine):
+            root = None  # its task is done, and the loop waits for threads that it has started
         idle = root is not None and not any(is_agents(frame.f_code) for frame in within)
         if not self._attempts:
             waiting = awaiting(root.coroutine) if root is not None and idle else []
@@ -189,7 +204,7 @@ class Overtime:
         if not self._poked or self._over.is_set() or os.getpid() != self._process:
             return
         self._poked = False
-        frames = stack(frame, self._floor)
+        frames = stack(frame, self.floor)
         if not frames:
             return
         within, loop = until_loop(frames)

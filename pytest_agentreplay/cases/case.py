@@ -80,7 +80,8 @@ class Case:
     """One case. `file` is case.yaml as shown to people, `folder` the directory; `runners` are keys, "" for none.
 
     `input` is what the agent is given: `{"messages": [...]}` or `{"arguments": {...}}`. `semantic` are checks in words
-    that a person, or a judge of a hook, has to make. `ignore`, `order` and `tolerance` are as those settings.
+    that a person, or a judge of a hook, has to make. `ignore` and `order` are as those settings; `tolerance` is
+    what may differ in the arguments of tools where the model is live: "search $.limit" -> "5".
     `missing` lists what a cold case lacks, `reason` says in a sentence why it is cold. `extras` are the keys that begin
     with "x-", `notes` say what of a newer form was left aside. `places` are line:column by key path, for messages.
     """

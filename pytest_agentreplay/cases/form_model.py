@@ -125,7 +125,9 @@ def model() -> type[BaseModel]:
         serve: Serve = maybe("what a boundary answers, for each half")
         matching: CaseMatching = maybe("when two calls are the same")
         tolerance: dict[word, str | int | float] = Field(
-            {}, max_length=MOST_ITEMS, description="tool and JSON path: how near a live result must be"
+            {},
+            max_length=MOST_ITEMS,
+            description="tool and JSON path: what a live model may say otherwise in its arguments",
         )
         labels: Annotated[list[word], most] = Field([], description="for -k and for you")
         links: Annotated[list[link], most] = Field([], description="to where it was talked about")

@@ -155,7 +155,7 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument("--runner", metavar="KEY", help="the runner of both halves of a case, whatever the case names")
     replay.add_argument("--runner-cmd", metavar="CMD", help='or a command: "python agent.py"')
     replay.add_argument(
-        "--timeout", type=seconds, default=replaying.LIMIT, metavar="S", help="seconds that it may take"
+        "--timeout", type=seconds, metavar="S", help="seconds that either may take (default: agentreplay_timeout, 120)"
     )
     replay.add_argument("--live", action="store_true", help="let cases that say so ask the real model")
     replay.add_argument("--json", action="store_true", help="print plain data of cases")

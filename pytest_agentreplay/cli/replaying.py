@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.verdict import Verdict
     from pytest_agentreplay.workflow.bench import Bench
 
-LIMIT = 120.0
-"""Seconds that a command may take, unless somebody says otherwise."""
 COLD = -1
 """What a cold case ends with among others: those alone say how it ends then."""
 WORST = (DAMAGED, DIVERGED, CANNOT)
@@ -41,6 +39,8 @@ def replay(options: argparse.Namespace) -> int:
         return run_test(options.file[0], "--agentreplay-mode=model", *options.command)
     if options.runner and options.runner_cmd:
         return complain("--runner and --runner-cmd both say what runs the case: give one of them", USAGE)
+    from pytest_agentreplay.boundaries.deadline import let_end
+
     told: list[dict[str, object]] = []
     codes = [one(cases.file_of(path).absolute(), options, told) for path in options.file]
     if options.json:
@@ -50,6 +50,12 @@ def replay(options: argparse.Namespace) -> int:
 
         for line in summary(half for case in told for half in case["halves"]):  # type: ignore[attr-defined]
             say(line)
+    let_end(code := worst(codes))
+    return code
+
+
+def worst(codes: list[int]) -> int:
+    """What several cases end with."""
     warm = [code for code in codes if code != COLD]
     return next((code for code in WORST if code in warm), max(warm)) if warm else CANNOT
 

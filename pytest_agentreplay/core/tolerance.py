@@ -46,7 +46,7 @@ def parse(place: str, how: str) -> Tolerance:
     """The tolerance that somebody wrote: "search $[*].score", "0.01". Raises SettingsError for what cannot be meant."""
     tool, dollar, path = place.partition("$")
     if not tool.strip() or not dollar:
-        raise SettingsError(f"{place!r} is no place in a tool's result; write it like lookup_order $.updated_at")
+        raise SettingsError(f"{place!r} is no tool and place; write it like lookup_order $.updated_at")
     selector = compile_path(f"${path.strip()}")
     match how.strip():
         case "ignore" | "unordered" | "exact" as word:

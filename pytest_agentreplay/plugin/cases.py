@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.case import FILE
 from pytest_agentreplay.collect import CaseFile
-from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.errors import RunnerError, SettingsError
 from pytest_agentreplay.plugin.keys import BASE, redaction_of, redactors_of
 from pytest_agentreplay.workflow import cases
 
@@ -51,7 +52,17 @@ def court_of(item: pytest.Item) -> Court:
         redactors=redactors_of(config),
         words=words_of(item),
         judges=(judge_of(item),),
+        despair=functools.partial(despaired, config),
     )
+
+
+def despaired(config: pytest.Config, text: str) -> None:
+    """Tell `text` past pytest's capture, and end the session: a runner holds it that nothing can end."""
+    from pytest_agentreplay.boundaries import deadline
+
+    if (capture := config.pluginmanager.getplugin("capturemanager")) is not None:
+        capture.suspend_global_capture(in_=True)
+    deadline.despaired(text)
 
 
 def words_of(item: pytest.Item) -> dict[str, Callable[[Any, Any], object]]:
@@ -77,6 +88,10 @@ def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
     """Give the report of a case its verdict as plain data, and show nothing in it that is a secret."""
     from pytest_agentreplay.plugin import hiding
 
+    if isinstance(getattr(item, "error", None), RunnerError):
+        from pytest_agentreplay.boundaries.deadline import let_end
+
+        item.config.add_cleanup(lambda: let_end(int(item.session.exitstatus)))
     hide = redaction_of(item.config)
     verdict = getattr(item, "verdict", None)
     if report.when == "call" and verdict is not None:

@@ -62,13 +62,13 @@ class Settings(NamedTuple):
     """What holds for the session, or for one test (`for_test`). No dataclass: making one takes pytest's start 0.7 ms.
 
     `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no
-    marker changes. `tools` holds (import path, effects), `runners` (key, "module:function"), `models` (import path,
-    name of the model), `retrievals` (import path, name of the embedding model), `read_tools` names as shown,
-    `tolerances` (tool and place, what may differ), `ignored` (what may differ, reason). `adopt` is the reason for
-    taking changed requests under old replies. `waits` lets replies take as long as they took. `orders` says in how many
-    other orders of answers a test is replayed too, `trial` which one of them this is. `redact` names what is taken off
-    beyond the shipped secrets (words, files);
-    `policy` is that, read and joined with the project's own, None as long as nobody has.
+    marker changes. `tools` holds (import path, effects), `runners` (key, "module:function"), `timeout` the seconds that
+    each of these may take, `models` (import path, name of the model), `retrievals` (import path, name of the embedding
+    model), `read_tools` names as shown, `tolerances` (tool and place, what may differ), `ignored` (what may differ,
+    reason). `adopt` is the reason for taking changed requests under old replies. `waits` lets replies take as long as
+    they took. `orders` says in how many other orders of answers a test is replayed too, `trial` which one of them this
+    is. `redact` names what is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined
+    with the project's own, None as long as nobody has.
     """
 
     mode: Mode = "replay"
@@ -78,6 +78,7 @@ class Settings(NamedTuple):
     paths: tuple[str, ...] = ()
     tools: tuple[tuple[str, str], ...] = ()
     runners: tuple[tuple[str, str], ...] = ()
+    timeout: float = 120
     replay_tools: str = "frozen"
     read_tools: tuple[str, ...] = ()
     tolerances: tuple[tuple[str, str], ...] = ()
@@ -208,6 +209,7 @@ def resolve(
         paths=tuple(table["agentreplay_paths"]),
         tools=tools_of(table["agentreplay_tools"], f"{where}agentreplay_tools"),
         runners=runners_of(table["agentreplay_runners"], f"{where}agentreplay_runners"),
+        timeout=number(table["agentreplay_timeout"], f"{where}agentreplay_timeout") or 0,
         replay_tools=replay_tools,
         read_tools=tuple(table["agentreplay_read_tools"]),
         tolerances=tolerances_of(table["agentreplay_tolerances"], f"{where}agentreplay_tolerances"),

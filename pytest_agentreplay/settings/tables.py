@@ -56,6 +56,9 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agentreplay_runners", {
         "type": "linelist", "default": [], "help": "what runs the cases: refunds = shop.cases:run_refund",
     }),
+    ("agentreplay_timeout", {
+        "type": "string", "default": "120", "help": "seconds that the runner of a case may take; 0: any number",
+    }),
     ("agentreplay_read_tools", {
         "type": "linelist", "default": [], "help": "tools of frameworks that change nothing, by shown name",
     }),

@@ -37,12 +37,17 @@ class Bench:
         self.allow_live = allow_live
         self.keeping = Keeping(self.root, self.case.id, here=here)
 
-    def verdicts(self, *, key: str = "", command: str = "", limit: float = 0) -> tuple[Verdict, ...]:
-        """What each half comes to, run by the runner `key`, by `command`, by the case's own, or by nobody."""
+    def verdicts(self, *, key: str = "", command: str = "", limit: float | None = None) -> tuple[Verdict, ...]:
+        """What each half comes to, run by the runner `key`, by `command`, by the case's own, or by nobody.
+
+        Whoever runs it may take `limit` seconds; as the settings say, where that is None.
+        """
+        if limit is not None:
+            self.settings = self.settings._replace(timeout=limit)
         if self.case.expect == "cold":
             return (cold(self.case),)
         court = self._court()
-        hearing = self._outside(court, command, limit) if command else court.hearing(self.case, key=key)
+        hearing = self._outside(court, command) if command else court.hearing(self.case, key=key)
         halves: tuple[Half, ...] = ("observed", "desired")
         return tuple(hearing.verdict(half) for half in halves if self.case.checks(half) or half == "observed")
 
@@ -61,7 +66,7 @@ class Bench:
             allow_live=self.allow_live,
         )
 
-    def _outside(self, court: Court, command: str, limit: float) -> Hearing:
+    def _outside(self, court: Court, command: str) -> Hearing:
         """The hearing of a case that a command runs, once under each policy that is asked for."""
         from pytest_agentreplay.workflow.child import words_of
         from pytest_agentreplay.workflow.outside import Command
@@ -70,7 +75,7 @@ class Bench:
             words_of(command),
             folder=Path.cwd(),
             environ=self.environ,
-            limit=limit,
+            limit=self.settings.timeout,
             redaction=redaction_for(self.environ, policy=policies.in_force(self.root)),
             keeping=self.keeping,
         )

@@ -14,6 +14,7 @@ from pytest_agentreplay.cases.render import fixture_name
 from pytest_agentreplay.codec.strict_yaml import LARGEST
 from pytest_agentreplay.core.casting import Cast, Casting
 from pytest_agentreplay.core.model import HttpReply
+from pytest_agentreplay.core.tolerance import Tolerances, parse
 from pytest_agentreplay.dialects import READER, mcp, speaking
 from pytest_agentreplay.dialects.meaning import ByBody, ByMeaning
 from pytest_agentreplay.errors import CaseError, SnapshotError
@@ -21,6 +22,8 @@ from pytest_agentreplay.store import files
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_agentreplay.cases.case import Case, Half, Serving
     from pytest_agentreplay.cases.fixtures import Answer, Fixtures
     from pytest_agentreplay.core.casting import Meaning
@@ -60,8 +63,14 @@ def gate_of(case: Case, serving: Serving, run: Run, matching: Matching, *, fixtu
             meaning=meaning,
             retell=told_again,
             spell=mcp.spelled,
+            tolerances=tolerances_of(case) if serving.model == "live" else None,
         ),
     )
+
+
+def tolerances_of(case: Case) -> Tolerances | None:
+    """How near the arguments of a tool's call must be where a live model makes them; None where they must be equal."""
+    return Tolerances(parse(place, how) for place, how in case.tolerance.items()) if case.tolerance else None
 
 
 def fixtures_of(case: Case) -> Fixtures:
@@ -94,6 +103,10 @@ class Given:
             return None
         self._times[id(found)] += 1
         return found.outcome(self._times[id(found)] - 1), found.written
+
+    def known(self, tool: str) -> Iterator[JsonObject]:
+        """The arguments to which answers of the tool are known, in the order of its files."""
+        return (one.arguments for fixture in self._fixtures.fixtures if fixture.tool == tool for one in fixture.answers)
 
     def advice(self, tool: str, arguments: JsonObject) -> tuple[str, ...]:
         """The answer of the tool to the most similar arguments, and the line to write beside it."""

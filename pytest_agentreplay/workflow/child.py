@@ -56,6 +56,8 @@ def windows_words(command: str) -> list[str]:
 def run(command: Sequence[str], *, environ: Mapping[str, str], folder: Path, given: bytes, limit: float) -> Ended:
     """Run `command` in `folder`, with `given` on its standard input. It and its children are dead afterwards.
 
+    `limit` are the seconds that it may take, 0 for as many as it takes.
+
     Raises RunnerError where it cannot be started.
     """
     began = time.monotonic()
@@ -68,7 +70,7 @@ def run(command: Sequence[str], *, environ: Mapping[str, str], folder: Path, giv
     outputs = [Output(child.stdout), Output(child.stderr)]
     threading.Thread(target=feed, args=(child.stdin, given), daemon=True).start()
     try:
-        code: int | None = child.wait(limit)
+        code: int | None = child.wait(limit or None)
     except subprocess.TimeoutExpired:
         code = None
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_agentreplay.boundaries.deadline import despaired
 from pytest_agentreplay.cases import evidence, judging
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.core.matching import Matching
@@ -43,6 +44,7 @@ class Court(NamedTuple):
     words: Mapping[str, Callable[..., object]] = {}
     judges: tuple[Callable[..., object], ...] = ()
     allow_live: bool = False
+    despair: Callable[[str], None] = despaired
 
     def hear(self, file: Path, half: Half | None) -> Verdict:
         """The verdict on one half of the case in `file`; None for one that is cold, or has no half.
@@ -110,6 +112,7 @@ class Court(NamedTuple):
             environ=self.environ,
             redactors=self.redactors,
             allow_live=self.allow_live,
+            despair=self.despair,
         )
 
 

@@ -96,7 +96,8 @@ class Command:
     def _result(self, ended: child.Ended, written: bytes | None) -> dict[str, object]:
         name, said = self._words[0], self._last(ended)
         if ended.code is None:
-            raise RunnerError(f"{name} was still running after {self._limit:g} s and was ended; raise --timeout{said}")
+            after = f"{name} was still running after {self._limit:g} s and was ended"
+            raise RunnerError(f"{after}; raise agentreplay_timeout, or --timeout{said}")
         if written is None and ended.code:
             raise RunnerError(f"{name} ended with {ended.code} and wrote no result{said}")
         if written is None:

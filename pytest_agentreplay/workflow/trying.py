@@ -10,12 +10,14 @@ import asyncio
 import copy
 import inspect
 import math
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.boundaries.deadline import Deadline, despaired
 from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.cases.evidence import Evidence, frozen, meets_tools
@@ -33,6 +35,7 @@ from pytest_agentreplay.workflow.scene import Place
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_agentreplay.boundaries.deadline import Despair
     from pytest_agentreplay.boundaries.serving import Serving as Order
     from pytest_agentreplay.cases.case import Case, Half, Serving
     from pytest_agentreplay.cases.fixtures import Fixtures
@@ -61,12 +64,15 @@ def attempt(
     environ: Mapping[str, str],
     redactors: Mapping[str, Redactor | None] | None = None,
     allow_live: bool = False,
+    despair: Despair = despaired,
 ) -> Evidence:
     """What `runner` did on the frozen `run` of `case`, served as `half` says; what that run shows where nobody runs.
 
     `fixtures` are those of the case's folder unless they are given. A refusal is in the evidence whatever the agent did
-    with the exception. Raises CaseError for what cannot be served so; who interrupts the runner (KeyboardInterrupt, the
-    outcomes of pytest) interrupts this too.
+    with the exception. `despair` is given the last words about a runner that nothing can end, and ends the process.
+
+    Raises CaseError for what cannot be served so, RunnerError for a runner that took longer than the settings allow;
+    who interrupts the runner (KeyboardInterrupt, the outcomes of pytest) interrupts this too.
     """
     if runner is None:
         return frozen(run)
@@ -76,7 +82,7 @@ def attempt(
     scene = Attempt(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
     scene.open()
     try:
-        return scene.evidence(runner, case.input)
+        return scene.evidence(runner, case.input, despair)
     finally:
         scene.close()
 
@@ -87,7 +93,6 @@ def joined(settings: Settings, case: Case) -> Settings:
         mode="replay",
         replay_tools="frozen",
         ignored=(*settings.ignored, *((path, f"{case.file} ignores it") for path in case.ignore)),
-        tolerances=(*settings.tolerances, *case.tolerance.items()),
         order=settings.order if case.order == "auto" else order_of(case.order, case.file),
         adopt="",
         expect="",
@@ -117,6 +122,7 @@ class Attempt(Replay):
         self._fixtures = fixtures
         super().__init__(place, settings, Snapshot(run, version=""))
         self.clock.live_inside = "live" in {serving.model, serving.other}
+        self.deadline = Deadline(self.crossing, self.overtime, settings.timeout, f"{case.file}: its runner")
 
     def answering(self, recorded: Run, matching: Matching) -> Replayer:
         """The gate that serves each sort of call as the case says."""
@@ -131,20 +137,26 @@ class Attempt(Replay):
         """The run of now: the calls as they were made, with what was served."""
         return Run(Header(self.place.test), self.casting.made())
 
-    def evidence(self, runner: Runner, given: Json) -> Evidence:
-        """Have `runner` do its work on the case's input, and tell what came of it. The door is closed then."""
+    def evidence(self, runner: Runner, given: Json, despair: Despair) -> Evidence:
+        """Have `runner` do its work on the case's input, and tell what came of it. The door is closed then.
+
+        Raises RunnerError for one that took too long.
+        """
         output: Any = None
         failure: BaseException | None = None
         began = time.perf_counter()
         self.enter_body()
         try:
-            output = self._play(runner, copy.deepcopy(given))
+            with self.deadline.watched(despair):
+                output = self._play(runner, copy.deepcopy(given))
         except BaseException as raised:
             if not all(isinstance(one, ITS_OWN) for one in leaves(raised)):
                 raise
             failure = raised
         finally:
             self.leave_body()
+        if self.deadline.passed:
+            raise self.deadline.overdue()
         seconds = time.perf_counter() - began
         if self.casting.parted() is None and failure is None:
             self.casting.finish(self._body)
@@ -166,11 +178,12 @@ class Attempt(Replay):
     def _play(self, runner: Runner, given: Json) -> Any:
         asked = given if isinstance(given, dict) else {}
         arguments = asked.get("arguments")
-        if "messages" in asked:
-            result = runner(asked["messages"])
-        else:
-            result = runner(**arguments) if isinstance(arguments, dict) else runner()
-        return asyncio.run(self._awaited(result)) if inspect.isawaitable(result) else result
+        with self.overtime.above(sys._getframe()):
+            if "messages" in asked:
+                result = runner(asked["messages"])
+            else:
+                result = runner(**arguments) if isinstance(arguments, dict) else runner()
+            return asyncio.run(self._awaited(result)) if inspect.isawaitable(result) else result
 
     async def _awaited(self, result: Awaitable[Any]) -> Any:
         """What a coroutine gives, in a task that is the test's own strand."""

@@ -116,7 +116,7 @@ def test_a_cold_case_says_why():
         ("serve: {desired: {modl: strict}}", ("3:19", "no key of serve.desired", "did you mean model?")),
         ("matching: {ignore: [now]}", ("3:21", "starts with $")),
         ("matching: {order: wild}", ("auto, recorded, free or loose",)),
-        ("tolerance: {lookup_order: ignore}", ("3:13", "no place in a tool's result")),
+        ("tolerance: {lookup_order: ignore}", ("3:13", "no tool and place")),
         ("tolerance: {lookup $.a: roughly}", ("3:13", "write ignore, unordered, exact")),
         ("labels: refund", ("3:1", "is a list")),
         ("links: [ftp://a]", ("3:9", "is a link")),

@@ -74,7 +74,7 @@ def test_own_and_common_words_may_be_told(output):
         ("your order a-2002, as you asked", "order_id 'A-2002'"),
         ("It belongs to u-9.", "user_id 'u-9'"),
         ("Hello Erika, how are you?", "name 'Erika Muster'"),
-        ("write to ERIKA.MUSTER@EXAMPLE.COM", "email"),
+        ("write to erika.muster@EXAMPLE.COM", "email"),
         ("it goes to Lange\u00a0Zeile 12", "street"),
         ("account 4,711,007", "account 4711007"),
         ("Your order has been delivered.", "status 'delivered'"),
@@ -189,6 +189,113 @@ def test_a_placeholder_is_a_value():
     assert held("call [[redacted:phone:1]]", [mine, theirs], given=given) is False
     assert held("call [[redacted:phone:12]]", [mine, theirs], given=given) is True
     assert held("write to user1@redacted.invalid", [mine, theirs], given=given) is True
+
+
+DAYS = {"2026-11-22", "2026-11-22T10:00:00Z", "22 November 2026", "Nov 22, 2026", "22.11.2026"}
+TOLD_DAYS = (
+    "22 November 2026", "November 22nd, 2026", "Sunday, Nov. 22", "the 22nd of November", "22. November", "22.11.2026", "11/22/2026",
+    "2026-11-22",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("day", sorted(DAYS))
+def test_a_day_is_told_in_whatever_words(day):
+    mine, theirs = {**OWN, "due": "2026-12-01"}, {**THEIRS, "due": day}
+    for told in TOLD_DAYS:
+        assert held(f"It comes on {told}.", [mine, theirs]) is False, told
+        assert held(f"It comes on {told}.", [{**mine, "due": "22 Nov 2026"}, theirs]) is True, "the own one is the same"
+    for told in ("1 December 2026", "Dec 1", "12/01/2026", "November 23", "122 November", "in November"):
+        assert held(f"It comes on {told}.", [mine, theirs]) is True, told
+
+
+@pytest.mark.parametrize("total", [1299.0, 1299, "1299.00", "$1,299", "1.299,00 EUR", "EUR 1 299.00", "1'299.00"])
+def test_an_amount_is_told_in_whatever_notation(total):
+    mine, theirs = {**OWN, "total": 1300.5}, {**THEIRS, "total": total}
+    for told in ("1299.00", "$1,299", "$1,299.00", "1.299,00 EUR", "1 299,00", "1'299.00 CHF", "1299"):
+        assert held(f"You pay {told}.", [mine, theirs]) is False, told
+        assert held(f"You pay {told}.", [{**mine, "total": "USD 1299.00"}, theirs]) is True, "the own one is the same"
+    for told in ("1300.50", "1,300.50 EUR", "12990", "1299.50", "21,299"):
+        assert held(f"You pay {told}.", [mine, theirs]) is True, told
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("José Núñez", ["Jose Nunez", "Hello Jose", "JOSE", "Señor Núñez", "jose nunez"]),
+        ("Jörg Müller", ["Joerg Mueller", "Jorg Muller", "Mr MÜLLER", "jörg müller"]),
+        ("Jorg Muller", ["Jörg Müller", "Müller"]),
+        ("ERIKA O'NEIL-MUSTER", ["Erika", "Ms Muster", "erika o'neil-muster"]),
+    ],
+)
+def test_a_name_is_told_whatever_its_case_and_accents(name, told):
+    theirs = {"user_id": "u-9", "name": name}
+    for one in told:
+        assert held(f"{one}, thank you", [OWN, theirs]) is False, one
+    for one in ("thank you, Zoe", "a jury of millers", "Jo"):
+        assert held(one, [OWN, theirs]) is True, one
+
+
+LISTED = {
+    "lines": "Found 2 orders.\n\nuser_id: u-7\norder: A-1001\nname: Zoe Owner\n\nuser_id: u-9\norder: A-2002\nname: Erika Muster\n",
+    "bullets": "- **User ID:** u-7\n  **Order:** A-1001\n- **User ID:** u-9 (inactive)\n  **Order:** A-2002\n  **Name:** Erika Muster",
+    "one line each": "user_id: u-7, order: A-1001; name: Zoe Owner\nuser_id: u-9, order: A-2002; name: Erika Muster",
+    "logfmt": "user_id=u-7, order=A-1001\nuser_id=u-9, order=A-2002, name=Erika Muster",
+    "markdown": "Here:\n\n| Order | User ID | Name |\n|---|:-:|--|\n| A-1001 | u-7 | Zoe |\n| A-2002 | `u-9` | Erika Muster |\n\nBye.",
+    "psql": " order  | user_id | name\n--------+---------+------\n A-1001 | u-7 | Zoe\n A-2002 | u-9 | Erika Muster\n(2 rows)",
+    "csv": 'order,user_id,name,address\nA-1001,u-7,Zoe Owner,"a, b"\nA-2002,u-9,Erika Muster,c\n',
+    "tsv": "order\tUser-Id\tname\nA-1001\tu-7\tZoe Owner\nA-2002\tu-9\tErika Muster\n",
+    "xml": "<r><o user_id='u-7'><id>A-1001</id></o><o user_id='u-9'><id>A-2002</id><name>Erika Muster</name></o></r>",
+    "elements": "ok <o><userId>u-7</userId><id>A-1001</id></o><o><userId>u-9</userId><id>A-2002</id><n><name>Erika Muster</name></n></o>",
+}
+
+
+@pytest.mark.parametrize("how", LISTED)
+def test_records_are_found_in_plain_text(how):
+    for result in (LISTED[how], {"content": [{"type": "text", "text": LISTED[how]}]}):
+        assert held("A-2002 is on its way", result) is False
+        assert held("Hello Erika", result) is False
+        assert held("It belongs to u-9", result) is False
+        assert held("Hello Zoe, A-1001 is on its way", result) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no order of that user_id",
+        "user_id",
+        "https://shop.example/?user_id=u-9",
+        "<!DOCTYPE r [<!ENTITY a 'b'>]><r><user_id>u-9</user_id></r>",
+        "<r>" * 60 + "<user_id>u-9</user_id>" + "</r>" * 60,
+        "user_id,order\n",
+        "| user_id |\n",
+        "user_id" + "*" * 3000,
+    ],
+)
+def test_what_only_speaks_of_an_identity_is_no_record(text):
+    assert held("fine", text) is None
+
+
+CELL = st.text(alphabet="abcXYZ019 .-", min_size=1, max_size=9).map(str.strip).filter(lambda text: text.strip("-. "))
+ROWS = st.lists(
+    st.fixed_dictionaries({"user_id": st.sampled_from(["u-1", "u-2"]), "code": CELL}), min_size=1, max_size=4
+)
+WRITERS = {
+    "lines": lambda rows: "\n\n".join("\n".join(f"{name}: {it}" for name, it in row.items()) for row in rows),
+    "csv": lambda rows: "\n".join(["user_id,code", *(f"{row['user_id']},{row['code']}" for row in rows)]),
+    "markdown": lambda rows: "\n".join(
+        ["|user_id|code|", "|---|---|", *(f"| {row['user_id']} | {row['code']} |" for row in rows)]
+    ),
+    "xml": lambda rows: "".join(f'<o user_id="{row["user_id"]}"><code>{row["code"]}</code></o>' for row in rows),
+}
+
+
+@settings(deadline=None)
+@given(ROWS, st.sampled_from(sorted(WRITERS)))
+def test_a_list_is_read_as_it_was_written(rows, how):
+    found = records(WRITERS[how](rows), ("user_id",), lists=True).records
+    assert [(sorted(one.whose), [value for _, value in one.fields if value != min(one.whose)]) for one in found] == [
+        ([row["user_id"]], [row["code"]] if row["code"] != row["user_id"] else []) for row in rows
+    ]
 
 
 # Its parts

@@ -144,6 +144,16 @@ def test_somebody_elses_record_in_the_answer():
     assert {"tool_called": {"name": "look_up", "arguments": {"$.user_id": "u-7"}, "at_least": 1}} in desired
 
 
+def test_somebody_elses_row_of_a_table_in_the_answer():
+    table = "order_id,user_id,status\nA-1001,u-7,late\nA-2002,u-9,shipped\n"
+    told = run_of(ran("find", table), said("Order A-2002 is late, or shipped."), user="u-7")
+    observed, desired, _ = checks(told)
+    assert {"output": {"contains": "A-2002"}} in observed
+    assert {"no_identity_but": {"path": "$.user_id", "is": "u-7"}} in desired
+    common = run_of(ran("find", table), said("It was shipped."), user="u-7")
+    assert not [one for one in checks(common)[1] if "no_identity_but" in one], "everyone says such words"
+
+
 def test_ones_own_record_in_the_answer():
     run = run_of(ran("look_up", ORDERS, name="Zoë"), said("Your order A-1001 goes to Bergen."), user="u-7")
 

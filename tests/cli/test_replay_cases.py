@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from pytest_agentreplay.demo.script import Ask
+from tests.conftest import refunds
 from tests.docket import STRICT, opened
 
 MAIN = """
@@ -98,7 +100,10 @@ def test_one_that_asks_otherwise_is_answered_by_position(docket):
 
 
 TROUBLE = {
-    "hangs": ("import time; time.sleep(60)", r"was still running after 1 s and was ended; raise --timeout"),
+    "hangs": (
+        "import time; time.sleep(60)",
+        r"was still running after 1 s and was ended; raise agentreplay_timeout, or --timeout",
+    ),
     "crashes": (
         "raise ValueError('no customer')",
         r"ended with 1 and wrote no result\n(  .*\n)+  ValueError: no customer\n",
@@ -180,6 +185,58 @@ def test_the_project_s_own_runner(docket):
     frozen = docket.replay("cases/refund")
     assert frozen.returncode == 0
     assert re.search(r"served +observed the frozen run; desired the frozen run", frozen.stdout)
+
+
+LIVE = """serve: {desired: {model: live, tools: arguments}}
+tolerance: {refund $.amount: 1%}
+"""
+
+
+def test_the_real_model_on_frozen_tools(docket):
+    """The live model answers otherwise at each call, and asks for a refund that differs a little, then too much."""
+    server = docket.project.server
+    amount = [18.6]
+
+    def live(body, number):
+        said = refunds(body, number)
+        return Ask("refund", said.arguments | {"amount": amount[0]}) if getattr(said, "name", "") == "refund" else said
+
+    docket.case(expect="fixed", more=LIVE)
+    before = server.hits
+    refused = docket.replay("cases/refund", agent="fixed")
+    assert refused.returncode == 4
+    assert "which the command line alone allows: agentreplay replay CASE --live" in refused.stderr
+    assert server.hits == before, "the observed half is strict, and nothing else was allowed"
+    server._replies = live
+    try:
+        done = docket.project.command("replay", "cases/refund", "--live", AGENT="fixed")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert re.search(r"desired +2 of 2 hold\n", done.stdout), "a live pass is no mere robustness"
+        told = " ".join(done.stdout.split())
+        counted = "(model 3 live, tools 1 arguments (recorded), tools 1 arguments (within the tolerance))"
+        assert counted in told
+        assert server.hits == before + 3
+        amount[0] = 20.0
+        done = docket.project.command("replay", "cases/refund", "--live", AGENT="fixed")
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "[AR-ARGS]" in done.stdout
+        assert "$.amount" in done.stdout
+    finally:
+        server._replies = refunds
+
+
+def test_a_runner_of_this_process_that_hangs_keeps_nobody(docket):
+    """Neither it, nor the thread that it leaves behind, nor what no signal can interrupt."""
+    docket.case(more="semantic: [kindly]\n")
+    done = docket.pytest("-o", "agentreplay_timeout=1", agent="hangs")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "case.yaml: its runner was still running after 1 s, at shop.py:" in done.stdout
+    assert "\n  left behind: thread worker" in done.stdout
+    assert "During handling of" not in done.stdout
+    assert "2 failed" in done.stdout, "the session goes on after it"
+    done = docket.replay("cases/refund", "--timeout", "1", agent="stuck")
+    assert done.returncode == 125, done.stdout + done.stderr
+    assert "and nothing can end it but the end of this process" in done.stderr
 
 
 def test_what_cannot_be_meant_is_usage(docket):

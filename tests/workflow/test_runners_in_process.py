@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import datetime as dt
 import functools
+import json
 import os
+import re
 import socket
 import sys
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pydantic
 import pytest
 
+from pytest_agentreplay.boundaries import overtime
 from pytest_agentreplay.cases.case import Serving
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.demo.server import ModelServer
-from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.errors import CaseError, RunnerError
 from pytest_agentreplay.workflow.trying import attempt
-from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, case, script, settings, tried
+from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, case, lookup_order, script, settings, tried
 
 NOBODY = "http://127.0.0.1:9"
 NOTHING = Run(Header("nothing"))
@@ -147,6 +154,65 @@ def test_who_interrupts_it_interrupts_us_and_the_door_is_closed(tmp_path):
     assert given(lambda: "open again", None, root=tmp_path).divergence is None
 
 
+RELEASED = threading.Event()
+
+
+def spins():
+    while True:
+        pass
+
+
+def waits_in_vain():
+    threading.Event().wait()
+
+
+async def never():
+    await asyncio.Event().wait()
+
+
+async def in_a_thread():
+    await asyncio.to_thread(RELEASED.wait)
+
+
+@pytest.mark.parametrize("runner", [spins, waits_in_vain, never, in_a_thread])
+def test_one_that_hangs_is_ended_and_what_it_leaves_behind_is_told(runner, tmp_path):
+    RELEASED.clear()
+    try:
+        with pytest.raises(RunnerError) as told:
+            attempt(
+                replace(case(tmp_path), input=None),
+                "observed",
+                NOTHING,
+                runner=runner,
+                settings=settings(tools=(), timeout=0.2),
+                root=Path(__file__).parent,
+                environ=os.environ,
+            )
+    finally:
+        RELEASED.set()
+    said, *left = str(told.value).splitlines()
+    here = re.escape(Path(__file__).name)
+    assert re.fullmatch(
+        rf"cases/order/case\.yaml: its runner was still running after 0\.2 s, at {here}:\d+ in {runner.__name__}, "
+        r"and was ended; raise agentreplay_timeout, or --timeout",
+        said,
+    )
+    assert any("left behind: thread asyncio_0" in line for line in left) is (runner is in_a_thread)
+    assert given(lambda: "the next one", None, root=tmp_path).output == "the next one"
+
+
+def test_one_that_hangs_on_what_was_refused_ends_with_the_divergence(tmp_path, monkeypatch):
+    monkeypatch.setattr(overtime, "QUIET", 0.2)
+
+    def hangs():
+        with contextlib.suppress(BaseException):
+            socket.create_connection(("127.0.0.1", 9), timeout=1)
+        threading.Event().wait()
+
+    evidence = given(hangs, None, root=tmp_path)
+    assert evidence.divergence.kind is Kind.NETWORK
+
+
 def test_a_socket_is_refused_and_told(tmp_path):
     def calls_home():
         try:
@@ -181,6 +247,53 @@ def test_the_real_model_is_asked_only_where_the_command_line_allows_it(client, t
     assert [call.name for call in evidence.tool_calls] == ["lookup_order"]
     assert evidence.served.startswith("model live, tools arguments, other strict (model 2 live, tools 1")
     assert QUESTION in str([x.call.body.data for x in evidence.run.exchanges if x.call.boundary == "http"])
+
+
+def asks_in(arguments):
+    """The model of today: the same look-up, in these arguments, and another answer at each call."""
+    return lambda body, number: script(body, number) if "u-3" in json.dumps(body) else Ask("lookup_order", arguments)
+
+
+TOLERANT = {"tolerance": {"lookup_order $.user_id": "ignore"}}
+PARTED = [
+    ({"order_id": "A-17", "user_id": "u-1"}, {}, ["$.user_id"]),
+    ({"order_id": "A-18", "user_id": "u-1"}, TOLERANT, ["$.order_id"]),
+    ({"order_id": "A-18"}, {"tolerance": {"refund $.order_id": "ignore"}}, ["$.order_id"]),
+]
+
+
+@pytest.mark.parametrize("fixture", ["", "recorded"])
+@pytest.mark.parametrize("tools", ["arguments", "strict"])
+def test_what_a_live_model_asks_of_tools_may_differ_as_the_case_tolerates(tools, fixture, tmp_path):
+    serving = {"desired": Serving(model="live", tools=tools)}
+    if fixture:
+        folder = tmp_path / "cases/order/fixtures"
+        folder.mkdir(parents=True)
+        answer = "{arguments: {order_id: A-17}, result: [{order: A-17, user_id: u-3}], recorded: true}"
+        (folder / "lookup_order-1.yaml").write_text(f"tool: lookup_order\nanswers: [{answer}]\n", encoding="utf-8")
+    model: list = [asks_in({"order_id": "A-17", "user_id": "u-1"})]
+    with ModelServer(lambda body, number: model[0](body, number)) as server:
+        runner = functools.partial(CLIENTS["chat"], Shop(server.url, swallows=True))
+        more = {"half": "desired", "serving": serving, "allow_live": True}
+        evidence = tried(tmp_path, by_hand(), runner, **more, **TOLERANT)
+        assert evidence.divergence is None, evidence.divergence
+        assert evidence.output.startswith("Your order goes to u-3")
+        assert [call.arguments for call in evidence.tool_calls] == [{"order_id": "A-17", "user_id": "u-1"}]
+        assert f"(model 2 live, tools 1 {tools} (within the tolerance))" in evidence.served
+        for arguments, case, paths in PARTED:
+            model[0] = asks_in(arguments)
+            parted = tried(tmp_path, by_hand(), runner, **more, **case).divergence
+            assert parted.kind is Kind.ARGS
+            assert [one.path for one in parted.differences] == paths
+
+
+def test_a_tolerance_is_for_a_live_model_alone(tmp_path):
+    def runner(messages):
+        return lookup_order("A-17", "u-1")
+
+    for serving in (Serving(), Serving(model="position", tools="arguments")):
+        evidence = tried(tmp_path, by_hand(), runner, serving={"observed": serving}, fidelity="semantic", **TOLERANT)
+        assert evidence.divergence is not None
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ status, an amount) counts where the output tells it instead of the own one; wher
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import turn
@@ -15,7 +16,7 @@ from pytest_agentreplay.cases.words import telling
 from pytest_agentreplay.cases.words.endings import is_something
 from pytest_agentreplay.cases.words.records import Found, Record, records, spelled, tail
 from pytest_agentreplay.cases.words.said import HOLDS, Said, fails, shown, unknown
-from pytest_agentreplay.cases.words.telling import NAMED, Weight, forms, plain, stands, weight, without
+from pytest_agentreplay.cases.words.telling import NAMED, Weight, bare, forms, plain, stands, weight, without
 from pytest_agentreplay.cases.words.values import texts
 from pytest_agentreplay.dialects import READER
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.cases.evidence import Evidence
+
+
+PART = re.compile(r"[^\W\d_]+")
+"""A part of a name: Anne-Marie O'Neil has four."""
 
 
 def no_identity_but(wanted: Any, evidence: Evidence) -> Said:
@@ -63,7 +68,7 @@ class Trial:
         self._asked = plain(" ".join(texts(evidence.input)))
         self._words = {word for form in self._shared for word in form.split()} | {*self._asked.split()}
         output = " \n ".join(texts(evidence.output))
-        self._spelled = " ".join(output.split())
+        self._spelled = " ".join(bare(output).split())
         self._whole = plain(output)
         self._text = without(self._whole, [*self._shared])
 
@@ -100,9 +105,11 @@ class Trial:
 
     def _part_is_told(self, name: Any) -> bool:
         """Whether a part of somebody's name is told, as names are written."""
-        parts = [part for part in str(name).split() if len(part) > 2 and part[:1].isupper() and part.isalpha()]
+        parts = [part for part in PART.findall(bare(str(name))) if len(part) > 2 and part[:1].isupper()]
         fresh = [part for part in parts if plain(part) not in self._words]
-        return any(telling.places(part, self._spelled) for part in fresh)
+        return any(
+            telling.places(one, self._spelled) for part in fresh for one in (part.capitalize(), part, part.upper())
+        )
 
     def _in_the_output(self) -> Iterator[Record]:
         """Records of others in an output that is made of objects."""
@@ -139,12 +146,12 @@ def _own(wanted: Any, evidence: Evidence, way: tuple[str, ...], every: Iterable[
 
 def _results(evidence: Evidence, way: tuple[str, ...]) -> Iterator[Found]:
     for call in evidence.tool_calls:
-        yield records(call.result, way, f"{call.name} in turn {call.turn}")
+        yield records(call.result, way, f"{call.name} in turn {call.turn}", lists=True)
     for it in turn.read(evidence.run, READER) if evidence.run is not None else ():
         for found in it.retrievals:
-            yield records(found.result, way, f"{found.name} in turn {it.number}")
+            yield records(found.result, way, f"{found.name} in turn {it.number}", lists=True)
 
 
 def _recorded(evidence: Evidence, way: tuple[str, ...]) -> Iterator[Found]:
     for call in evidence.recorded:
-        yield records(call.result, way, f"{call.name} in turn {call.turn} of the frozen run")
+        yield records(call.result, way, f"{call.name} in turn {call.turn} of the frozen run", lists=True)

@@ -1,4 +1,4 @@
-"""Records in what tools gave: objects that say whose they are, at any depth, also in texts that hold JSON."""
+"""Records in what tools gave: objects that say whose they are, at any depth, also in texts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.cases.words.listed import listed
 from pytest_agentreplay.core.canon import NotJson, parse
 from pytest_agentreplay.core.selector import compile_path
 
@@ -46,8 +47,11 @@ def tail(path: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def records(value: Any, way: tuple[str, ...], origin: str = "") -> Found:
-    """The records in `value`: objects from which `way` leads to an identity."""
+def records(value: Any, way: tuple[str, ...], origin: str = "", *, lists: bool = False) -> Found:
+    """The records in `value`: objects from which `way` leads to an identity.
+
+    With `lists` those in plain texts too: lines of names and values, tables, XML.
+    """
     found = Found()
     waiting: list[tuple[str, Any, Record | None]] = [("", value, None)]
     while waiting:
@@ -62,6 +66,8 @@ def records(value: Any, way: tuple[str, ...], origin: str = "") -> Found:
                 waiting += [(name, it, owner) for it in reversed([*node])]
             case str() if "{" in node and (inner := objects_in(node)):
                 waiting += [(name, it, owner) for it in reversed(inner)]
+            case str() if lists and (rows := listed(node, way)):
+                waiting += [(name, it, owner) for it in reversed(rows)]
             case None | bool():
                 pass
             case _ if owner is not None:

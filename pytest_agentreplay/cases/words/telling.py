@@ -11,9 +11,15 @@ import unicodedata
 from enum import Enum
 from typing import Any
 
+from pytest_agentreplay.cases.words.notations import amount_of, amounts, day_of, days
+
 DASHES = dict.fromkeys([*range(0x2010, 0x2016), 0x2212, 0xFE58, 0xFE63, 0xFF0D], "-")
 UNSEEN = dict.fromkeys([0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF])
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[t ][0-9:.,+z-]*)?|[0-9]{1,2}[.:/][0-9]{2}(?:[.:/][0-9]{2,4})?")
+UMLAUTS = str.maketrans(
+    {"\u00e4": "ae", "\u00f6": "oe", "\u00fc": "ue", "\u00f8": "oe", "\u00e6": "ae", "\u00e5": "aa"}
+)
+"""How they are spelled out, where no accent can be typed."""
 SENTENCE = re.compile(r"[.!?;\n]+\s*")
 LONG = 80
 """A text that is longer is told when one of its sentences is."""
@@ -44,8 +50,10 @@ def weight(name: str, value: Any) -> Weight:
         return _of_number(int(text[:40])) if not text.startswith("0") or len(text) < 5 else Weight.TELLS
     if len(text) < 3 or (len(text) == 3 and text.isupper() and not NAMED.search(name)):
         return Weight.NOTHING
-    if DATE.fullmatch(text.lower()):
+    if DATE.fullmatch(text.lower()) or day_of(plain(text)) is not None:
         return Weight.PERHAPS
+    if (amount := amount_of(plain(text))) is not None:
+        return _of_number(amount)
     if NAMED.search(name) or any(char.isdigit() for char in text):
         return Weight.TELLS
     words = text.split()
@@ -63,20 +71,25 @@ def _of_number(value: float) -> Weight:
 
 def plain(text: str) -> str:
     """A text without what only looks differ in."""
-    spaced = unicodedata.normalize("NFKC", text).translate(DASHES).translate(UNSEEN)
-    return " ".join(spaced.split()).casefold()
+    return " ".join(bare(text).split()).casefold()
+
+
+def bare(text: str) -> str:
+    """A text without accents, in plain dashes and quotes: M\u00fcller is Muller."""
+    letters = "".join(char for char in unicodedata.normalize("NFKD", text) if not "\u0300" <= char <= "\u036f")
+    return unicodedata.normalize("NFKC", letters).translate(DASHES).translate(UNSEEN)
 
 
 def forms(value: Any) -> list[str]:
     """The ways in which people write a value, as `plain` has them."""
-    if isinstance(value, float) and not value.is_integer():
-        written = {repr(value), f"{value:.2f}", f"{value:,.2f}"}
-    elif isinstance(value, int | float):
-        written = {str(int(value)), f"{int(value):,}", f"{value:.2f}"} if abs(value) < 1e15 else {repr(value)}
-    else:
-        return [*filter(None, map(plain, sentences(str(value))))]
-    swapped = {text.translate(str.maketrans(",.", ".,")) for text in written}
-    return sorted(written | swapped | {text.replace(",", " ") for text in written}, key=len, reverse=True)
+    if isinstance(value, int | float):
+        return [*amounts(value)]
+    written = [*filter(None, map(plain, sentences(str(value))))]
+    if written and (day := day_of(written[0])) is not None:
+        written += days(day)
+    elif written and (amount := amount_of(written[0])) is not None:
+        written += amounts(amount)
+    return [*dict.fromkeys((*written, *filter(None, map(plain, sentences(str(value).casefold().translate(UMLAUTS))))))]
 
 
 def sentences(text: str) -> list[str]:

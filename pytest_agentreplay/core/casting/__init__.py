@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.casting.cast import SORTS, Cast, Fixtures, Meaning, Sort, Way, sort_of
 from pytest_agentreplay.core.casting.positions import Positions, said_as
+from pytest_agentreplay.core.casting.tolerant import Tolerant
 from pytest_agentreplay.core.explain import uncast
 from pytest_agentreplay.core.explain.standing import Standing
 from pytest_agentreplay.core.gate import Answer, Forward, Refuse
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["SORTS", "Cast", "Casting", "Fixtures", "Meaning", "Sort", "Way", "sort_of"]
 
 RECORDED, WRITTEN = "arguments (recorded)", "arguments (written)"
+WITHIN = "within the tolerance"
 
 
 class Casting(Replayer):
@@ -60,6 +62,8 @@ class Casting(Replayer):
         self._latest = Timing()
         self._forwarded: dict[int, Exchange] = {}
         self._given: list[Exchange] = []
+        self._near: set[int] = set()
+        self._tolerant = Tolerant(cast.tolerances)
         self._openings: dict[int, int] = {}
         self._readings = 0
 
@@ -121,9 +125,14 @@ class Casting(Replayer):
         return ", ".join(f"{sort} {self.counts[sort, how]} {how}" for sort, how in sorted(self.counts))
 
     def _find(self, call: Call, moment: Moment) -> Exchange | None:
+        found = super()._find(call, moment) if self.cast.meaning is None else self._find_meant(call, moment)
+        if found is None and (found := self._near_enough(call)) is not None:
+            self._near.add(found.start)
+        return found
+
+    def _find_meant(self, call: Call, moment: Moment) -> Exchange | None:
         meaning = self.cast.meaning
-        if meaning is None:
-            return super()._find(call, moment)
+        assert meaning is not None
         if self._meant is None:
             self._meant = queued([(self._recorded_ids.key(meaning.text(x.call)), x) for x in self._top])
         found = self._take(self._meant, self._live_ids.key(meaning.text(call)), moment)
@@ -132,7 +141,16 @@ class Casting(Replayer):
             found = self._take(self._meant, self._live_ids.key(meaning.text(said)), moment)
         return found
 
+    def _near_enough(self, call: Call) -> Exchange | None:
+        return self._tolerant.recorded(self._positions.of_tool(call, self.served), function_of(call, self._reader))
+
+    def _untolerated(self, call: Call) -> Call:
+        """A call without what may differ in it, to tell people what may not."""
+        return self._tolerant.told(self._positions.of_tool(call, self.served), call, self._standing())
+
     def _miss(self, call: Call, moment: Moment) -> Divergence:
+        if self.cast.model == "live" and function_of(call, self._reader) is not None:
+            return self._unmatched(call, moment, ())  # whether the model was answered as recorded tells nothing here
         meaning = self.cast.meaning
         if meaning is None:
             return super()._miss(call, moment)
@@ -156,18 +174,29 @@ class Casting(Replayer):
         tool, fixtures = function_of(call, self._reader), self.cast.fixtures
         if tool is None:
             return self._by_position(call, moment)
-        if fixtures is not None:
-            try:
-                given = next(filter(None, (fixtures.answer(tool.name, said) for said in said_as(tool))), None)
-            except CaseError as error:  # raised, it would be the agent's to tell
-                return self._unmatched(call, moment, (str(error),)), ""
-            if given is not None:
-                return self._carried(call, moment, given[0]), WRITTEN if given[1] else RECORDED
-        found = self._positions.of_arguments(call, self.served)
+        try:
+            found = self._known(call, moment, tool)
+        except CaseError as error:  # raised, it would be the agent's to tell
+            return self._unmatched(call, moment, (str(error),)), ""
         if found is not None:
-            return found, RECORDED
+            return found
         advice = fixtures.advice(tool.name, said_as(tool)[-1]) if fixtures is not None else ()
         return self._unmatched(call, moment, advice), ""
+
+    def _known(self, call: Call, moment: Moment, tool: ToolCall) -> tuple[Exchange | Divergence, str] | None:
+        """What a tool gives to these very arguments, else to known ones that they are near enough to."""
+        fixtures = self.cast.fixtures
+        if fixtures is not None:
+            given = next(filter(None, (fixtures.answer(tool.name, said) for said in said_as(tool))), None)
+            if given is not None:
+                return self._carried(call, moment, given[0]), WRITTEN if given[1] else RECORDED
+        if (found := self._positions.of_arguments(call, self.served)) is not None:
+            return found, RECORDED
+        if fixtures is not None and (given := self._tolerant.given(fixtures, tool)) is not None:
+            return self._carried(call, moment, given[0]), f"arguments ({WITHIN})"
+        if (found := self._near_enough(call)) is not None:
+            return found, f"arguments ({WITHIN})"
+        return None
 
     def _carried(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
         """What a fixture gives, in the place of a recorded exchange of the tool where there is one."""
@@ -189,6 +218,7 @@ class Casting(Replayer):
         return self.cast.spell(carrier.call if isinstance(call, FrameCall) else call, outcome, carrier.outcome)
 
     def _unmatched(self, call: Call, moment: Moment, advice: Iterable[str]) -> Divergence:
+        call = self._untolerated(call)
         bare = (replace(call, arguments=said_as(call)[-1]),) if isinstance(call, ToolCall) and call.defaults else ()
         return uncast.unmatched(self._standing(), (call, *bare), self._lane(moment), advice)
 
@@ -200,6 +230,7 @@ class Casting(Replayer):
         if not isinstance(verdict, Answer):
             return verdict
         x = verdict.exchange
+        how = f"{how} ({WITHIN})" if how == "strict" and x.start in self._near else how
         if self.cast.retell is not None and (how == "position" or self.cast.meaning is not None):
             outcome = None if x.outcome is None else self.cast.retell(call, x.call, x.outcome)
             if outcome is None and x.outcome is not None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 from pytest_agentreplay.core.turns import function_of, is_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pytest_agentreplay.core.model import Call, Failure, JsonObject, Outcome, ToolReply
     from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.tolerance import Tolerances
 
 Way: TypeAlias = Literal["strict", "position", "arguments", "live"]
 Sort: TypeAlias = Literal["model", "tools", "other"]
@@ -24,6 +25,9 @@ class Fixtures(Protocol):
 
     def answer(self, tool: str, arguments: JsonObject) -> tuple[ToolReply | Failure, bool] | None:
         """What the tool gives to these arguments, and whether a hand has written that; None where nobody knows."""
+
+    def known(self, tool: str) -> Iterable[JsonObject]:
+        """The arguments to which the answers of a tool are known."""
 
     def advice(self, tool: str, arguments: JsonObject) -> tuple[str, ...]:
         """Where nobody knows: the nearest fixture, and the lines to write, for people."""
@@ -43,7 +47,8 @@ class Meaning(Protocol):
 class Cast:
     """How each sort of call is served, and with what.
 
-    Without a `meaning` the bytes of calls are compared.
+    Without a `meaning` the bytes of calls are compared. `tolerances` say which arguments of a tool's call are near
+    enough to known ones, where a live model makes them.
     `retell` gives what came back to a recorded call (the second) in the form in which another one asks for it, `spell`
     what a tool gave as what comes back over a wire, like what was recorded there; each None where it cannot.
     """
@@ -55,6 +60,7 @@ class Cast:
     meaning: Meaning | None = None
     retell: Callable[[Call, Call, Outcome], Outcome | None] | None = None
     spell: Callable[[Call, Outcome, Outcome | None], Outcome | None] | None = None
+    tolerances: Tolerances | None = None
 
     def way(self, sort: Sort) -> Way:
         """How calls of a sort are served."""

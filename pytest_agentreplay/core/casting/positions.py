@@ -79,6 +79,12 @@ class Positions:
                 return found
         return None
 
+    def of_tool(self, call: Call, served: Collection[int]) -> list[tuple[Exchange, JsonObject]]:
+        """The exchanges of the tool of `call` that are still to be given, of whatever lane, with their arguments."""
+        queues = (queue for (_, part), queue in self._parts.items() if part == self.part(call))
+        left = sorted((x for queue in queues for x in queue if x.start not in served), key=lambda x: x.start)
+        return [(x, said_as(tool)[0]) for x in left if (tool := function_of(x.call, self._reader)) is not None]
+
 
 def said_as(tool: ToolCall) -> tuple[JsonObject, ...]:
     """The arguments of a call as paths lead through them; and those without what the function takes by itself.

@@ -40,7 +40,7 @@ def exhausted(standing: Standing, call: Call, lane: str, had: int) -> Divergence
 
 
 def unmatched(standing: Standing, calls: Sequence[Call], lane: str, advice: Iterable[str]) -> Divergence:
-    """A tool is served by its arguments, and nobody knows what it gives to these; `advice` says what to write.
+    """Nobody knows what a tool gives to the arguments that it is served by; `advice` says what to write.
 
     `calls` are the call as it was made, and without what the function adds by itself.
     """
@@ -56,7 +56,7 @@ def unmatched(standing: Standing, calls: Sequence[Call], lane: str, advice: Iter
         recorded=nearest,
         now=call,
         differences=differences or (Difference("call", ABSENT, line(call, standing.reader)),),
-        cause="tools are served by their arguments; what nobody has recorded somebody has to write",
+        cause="tools answer the arguments that are known; what nobody has recorded somebody has to write",
         hints=tuple(advice) or (WRITE,),
     )
 
