@@ -89,7 +89,7 @@ class CaseItem(pytest.Item):
         except AgentReplayError as error:
             self.error = error
             self.at(getattr(error, "place", "") if isinstance(error, CaseError) else "")
-            pytest.fail(str(error), pytrace=False)
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         self.user_properties.extend((f"agentreplay.{name}", value) for name, value in properties(verdict).items())
         match verdict.outcome:
             case "expected" if not self.config.option.runxfail:

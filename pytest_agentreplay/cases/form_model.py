@@ -12,7 +12,7 @@ from pytest_agentreplay.cases import form_checks
 from pytest_agentreplay.cases.case import MOST_ITEMS
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, JsonValue
 
 VERSION = "1.0"
 SCHEMA = "case.schema.json"
@@ -20,7 +20,7 @@ EXTRA = "x-"
 LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 FILE_NAME = r"^[^/\\:\x00-\x1f\x7f]*$"
-COLD = {  # what the reader says of two keys together, for editors
+COLD: dict[str, JsonValue] = {  # what the reader says of two keys together, for editors
     "if": {"properties": {"expect": {"const": "cold"}}, "required": ["expect"]},
     "then": {"required": ["cold"]},
     "else": {"properties": {"cold": False}},

@@ -28,7 +28,7 @@ HINTS = {
     "mapping values are not allowed in this context": "; a text with a colon and a space in it stands in quotes",
     "found character that cannot start any token": "; indent with spaces, and put what begins with @, ` or % in quotes",
     "found character '\\t' that cannot start any token": "; indent with spaces",  # in the words of the pure parser
-    "did not find expected key": "; a line is indented like its neighbours, and a text with a quote in it stands in quotes",
+    "did not find expected key": "; lines of one list or mapping begin in one column",
 }
 WORDS = {"true": True, "false": False, "null": None, "": None}
 

@@ -313,7 +313,9 @@ CASES = st.builds(
     desired=CHECKS,
     semantic=st.lists(LINES, max_size=3).map(tuple),
     expect=st.sampled_from(["reproduces", "fixed"]),
-    serving=st.fixed_dictionaries(dict.fromkeys(HALVES, st.builds(Serving, SERVED, st.sampled_from(["strict", "position", "arguments"]), SERVED))),
+    serving=st.fixed_dictionaries(
+        dict.fromkeys(HALVES, st.builds(Serving, SERVED, st.sampled_from(["strict", "position", "arguments"]), SERVED))
+    ),
     ignore=st.lists(st.sampled_from(["$.now", "$..id"]), max_size=2).map(tuple),
     labels=st.lists(LINES, max_size=3).map(tuple),
     extras=st.dictionaries(LINES.map(lambda text: f"x-{text}"), LINES | st.integers(), max_size=2),

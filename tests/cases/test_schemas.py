@@ -44,6 +44,7 @@ def shipped(name):
 def editor():
     """Whether an editor takes the text of a case."""
     import jsonschema
+
     schema = shipped(form_model.SCHEMA)
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)

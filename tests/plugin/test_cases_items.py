@@ -263,6 +263,7 @@ def test_a_broken_file_is_a_failing_item_and_no_other_test_waits_for_it(docket):
     assert re.search(r"FAILED cases/odd/case.yaml::case - cases/odd/case.yaml:\d+:\d+: ", done.stdout)
     assert "PASSED cases/fine/case.yaml::observed" in done.stdout
     assert "cases/lost/case.yaml: run.snapshot.json is missing beside it" in done.stdout
+    assert "During handling" not in done.stdout
 
 
 def test_nothing_of_a_case_runs_while_it_is_collected(docket):
