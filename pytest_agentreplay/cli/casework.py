@@ -208,7 +208,8 @@ def freeze(options: argparse.Namespace) -> int:
 
     policy, _ = chosen_policy(options.policy)
     file = latest(root_above(Path.cwd()), options.nodeid)
-    folder = folder_of(options, options.nodeid.rpartition("::")[2])
+    test, bracket, parameters = options.nodeid.partition("[")
+    folder = folder_of(options, test.rpartition("::")[2] + bracket + parameters)
     made = from_snapshot(file, told(folder, options), policy, os.environ)
     if made.run.header.outcome.get("status") == "passed":
         complain(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import stat
 import zipfile
 from pathlib import Path
@@ -20,6 +21,7 @@ TRACES = Path(__file__).parents[1] / "interchange" / "traces" / "generated"
 REFUND = TRACES / "otel-genai" / "otlp_refund_spanonly.jsonl"
 SPANS = TRACES / "otel-genai" / "otlp_refund_eventonly.jsonl"
 LOGS = TRACES / "otel-genai" / "otlp_logs_refund_eventonly.jsonl"
+ANOTHER = TRACES / "openinference" / "otlp_refund.jsonl"
 NO_CONTENT = TRACES / "otel-genai" / "otlp_refund_noargs_nocontent.jsonl"
 
 
@@ -99,6 +101,21 @@ def test_what_people_wrote_is_kept_and_told(name, capsys):
 
     assert typed("scaffold", REFUND, "--out", "cases/refund", "--force") == 0
     assert not file.read_text(encoding="utf-8").endswith("# mine\n")
+
+
+def test_a_case_of_another_run_is_left_whole(capsys):
+    typed("scaffold", REFUND, "--out", "cases/refund")
+    typed("bundle", "cases/refund", "-o", "refund.zip")
+    shutil.rmtree("cases/refund")
+    typed("scaffold", ANOTHER, "--out", "cases/refund")
+    before = contents("cases/refund")
+    capsys.readouterr()
+
+    assert typed("scaffold", REFUND, "--out", "cases/refund") == 2
+    assert typed("bundle", "--open", "refund.zip", "--out", "cases/refund") == 2
+    assert capsys.readouterr().err.count("cases/refund: another run is kept there; name another folder") == 2
+    assert contents("cases/refund") == before
+    assert typed("bundle", "--open", "refund.zip", "--out", "cases/refund", "--force") == 0
 
 
 def test_a_snapshot_becomes_a_case_too(capsys):
