@@ -311,6 +311,8 @@ def test_a_bundle_that_was_changed_is_refused(capsys):
 
 def test_cold_cases_say_what_to_capture_next(capsys):
     assert typed("cold") == 5
+    assert typed("cold", "cases/gone") == 2
+    assert capsys.readouterr().err.endswith("there is no cases/gone\n")
     typed("scaffold", REFUND, "--out", "cases/warm")
     for name in ("one", "two"):
         typed("scaffold", NO_CONTENT, "--out", f"cases/{name}", "--cold")
