@@ -7,6 +7,7 @@ import re
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,8 +106,8 @@ def cases_of(path: Path, options: argparse.Namespace, policy: Policy) -> Iterabl
         raise found.refusal
     if not found.traces:
         yield of_refusal(found, options)
-    for trace in found.traces:
-        known = trace.source.id or trace.id
+    for number, trace in enumerate(found.traces, 1):
+        known = trace.source.id or trace.id or f"{sha256(found.sources[0][1]).hexdigest()} {number}"
         yield of_trace(trace, found, options, named(options, trace.name, f"{trace.source.format} {known}"))
 
 

@@ -130,12 +130,25 @@ def test_a_snapshot_becomes_a_case_too(capsys):
     assert [check.word for check in made.observed] == ["output", "tool_failed"]
 
 
-def test_spans_and_their_logs_are_one_run():
+def test_spans_and_their_logs_are_one_run(capsys):
     assert typed("scaffold", SPANS, LOGS, "--out", "cases/refund") == 0
 
     assert {"source-trace-1.jsonl", "source-trace-2.jsonl"} <= contents("cases/refund").keys()
     made = form.read(Path("cases/refund/case.yaml").read_bytes(), file="case.yaml", folder=Path())
     assert made.expect == "reproduces"
+    assert typed("lint") == 0
+    assert capsys.readouterr().out.endswith("1 case: 0 errors, 0 warnings\n")
+
+
+def test_runs_without_an_id_are_told_apart_by_what_they_are(capsys):
+    unnamed = [
+        TRACES / "openai-agents" / "run_items_to_input_list.json",
+        TRACES / "openai" / "response_input_items.json",
+    ]
+    for _ in range(2):
+        assert typed("scaffold", "--all", *unnamed) == 0
+        assert len(os.listdir("cases")) == 2
+    assert "kept as it is" not in capsys.readouterr().out
 
 
 def test_of_several_runs_one_is_named_or_all_are_taken(capsys, project):
