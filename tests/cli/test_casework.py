@@ -240,6 +240,18 @@ def test_a_bundle_is_the_same_bytes_and_opens_to_the_same_files(capsys):
     assert contents("cases/theirs") == contents("cases/refund")
 
 
+def test_an_id_of_a_trace_that_resembles_a_card_is_none(capsys):
+    typed("scaffold", ANOTHER, "--out", "cases/refund")
+    assert b'"spanId":"6985697013347470"' in contents("cases/refund")["source-trace.jsonl"]
+
+    assert typed("bundle", "cases/refund", "-o", "refund.zip") == 0
+    assert typed("lint", "--policy", "pii") == 0
+    note = Path("cases/refund/notes.md")
+    note.write_text('"spanId":"6985697013347470"', encoding="utf-8")
+    assert typed("bundle", "cases/refund", "-o", "refund.zip") == 1
+    assert "notes.md:1:11: credit-card" in capsys.readouterr().err
+
+
 def test_a_bundle_of_what_must_not_be_shared_is_refused(capsys):
     typed("scaffold", REFUND, "--out", "cases/refund")
     notes = Path("cases/refund/notes.md")
