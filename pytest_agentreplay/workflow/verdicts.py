@@ -91,7 +91,9 @@ class Hearing:
         if fixed:
             said = f"the failure does not reproduce: {count(found, SIGNATURE)}, served {policy(now)}"
             return self._said("observed", "not reproduced", "passed", said, found, now=now)
-        said = f"this failure no longer reproduces: set expect: fixed ({count(found, SIGNATURE)})"
+        otherwise = now.status == "error" and self._frozen.status == "ok"
+        what = ", but the agent fails otherwise" if otherwise else ": set expect: fixed"
+        said = f"this failure no longer reproduces{what} ({count(found, SIGNATURE)})"
         return self._said("observed", "not reproduced", "failed", said, found, now=now, next=(self._mend(),))
 
     def desired(self) -> Verdict:

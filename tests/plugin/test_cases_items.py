@@ -212,6 +212,14 @@ def test_an_agent_that_dies_before_it_asks_for_anything_shows_neither_failure_no
     assert f"meant/case.yaml::desired - not fixed{'' if expect == 'fixed' else ' yet'}: 1 of 3 hold" in done.stdout
 
 
+def test_an_agent_that_fails_otherwise_is_not_called_mended(docket):
+    docket.case()
+    done = docket.pytest("-rA", agent="stumbles", COLUMNS="200")
+    said = "this failure no longer reproduces, but the agent fails otherwise (0 of 2 checks of its signature hold)"
+    assert outcomes(done)["observed"] == ("FAILED", said)
+    assert "note  the agent ended with TypeError: what now" in done.stdout
+
+
 def test_a_hook_of_a_conftest_declares_runners(docket):
     docket.case(runner="told")
     docket.project.write(
