@@ -1,8 +1,8 @@
 """A project whose agent promises a refund that failed, with that run kept as a case; and ways to change each of them.
 
 The run is recorded once, with a real model server and the real tool. `AGENT` of the environment says which agent runs
-today: "broken" (as recorded), "fixed" (it looks at what the tool said), "other" (it asks something else), "rewritten" (both), "dies", "hangs" (in Python),
-"stuck" (where no signal reaches it).
+today: "broken" (as recorded), "fixed" (it looks at what the tool said), "other" (it asks something else), "rewritten" (both),
+"dies" (at once), "stumbles" (over what the model said), "hangs" (in Python), "stuck" (where no signal reaches it).
 """
 
 import os
@@ -42,6 +42,8 @@ def answer(question):
         reply = ask(messages)
         if not reply.get("tool_calls"):
             return "The refund failed." if failed and TODAY in {"fixed", "rewritten"} else reply["content"]
+        if TODAY == "stumbles":
+            raise TypeError("what now")
         messages.append(reply)
         for call in reply["tool_calls"]:
             try:

@@ -8,10 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pytest_agentreplay.cases.case import MOST_ITEMS
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, JsonValue
 
 TAGS = ("(text)", "(keys)", "(number)", "(list)")
 """Which of several types a value has, as complaints carry it in their places."""
+
+
+# What the reader says of several keys together, or of a text, for editors: `wanting` has the words.
+PATH: dict[str, JsonValue] = {"pattern": r"^\$"}
+SOME: dict[str, JsonValue] = {"minProperties": 1}
+ONE: dict[str, JsonValue] = {"minProperties": 1, "maxProperties": 1}
+
+TIMES: dict[str, JsonValue] = {
+    "if": {"required": ["times"]},
+    "then": {"properties": {"at_least": False, "at_most": False}},
+}
+
+
+def more_than(names: int, path: str = "path") -> dict[str, JsonValue]:
+    """So many keys have to be there, and one more beside `path`."""
+    return {"if": {"required": [path]}, "then": {"minProperties": names + 1}, "else": {"minProperties": names}}
 
 
 def tag(value: Any) -> str:
@@ -20,7 +36,7 @@ def tag(value: Any) -> str:
         return "(keys)"
     if isinstance(value, list):
         return "(list)"
-    return "(number)" if isinstance(value, int) and not isinstance(value, bool) else "(text)"
+    return "(number)" if isinstance(value, int | float) and not isinstance(value, bool) else "(text)"
 
 
 @functools.cache
@@ -31,6 +47,8 @@ def model() -> type[BaseModel]:
     # Types, by whose names pydantic finds them in the annotations below.
     words = Annotated[str, Field(min_length=1, max_length=10_000)]
     title = Annotated[str, Field(min_length=1, max_length=500)]
+    by_path = Annotated[str, Field(min_length=1, max_length=500, json_schema_extra=PATH)]
+    number = Annotated[int, Field(json_schema_extra={"not": {"const": 0}})]
     titles = Annotated[list[title], Field(min_length=1, max_length=MOST_ITEMS)]
     count = Annotated[int, Field(ge=0)]
     amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -42,8 +60,8 @@ def model() -> type[BaseModel]:
     class Compared(BaseModel):
         """A value and what is wanted of it; all that is said must hold."""
 
-        model_config = checked
-        path: title = maybe("where in it, as a JSON path")
+        model_config = checked | ConfigDict(json_schema_extra=more_than(1))
+        path: by_path = maybe("where in it, as a JSON path")
         exists: bool = maybe("whether there is anything")
         equals: Any = maybe("it is this, whole")
         contains: words = maybe("this text stands in it")
@@ -53,8 +71,9 @@ def model() -> type[BaseModel]:
     class Crossed(Compared):
         """A value of a turn, or of the calls of a tool."""
 
+        model_config = checked | ConfigDict(json_schema_extra=more_than(3))
         at: Annotated[
-            Annotated[int, Tag("(number)")] | Annotated[title, Tag("(text)")],
+            Annotated[number, Tag("(number)")] | Annotated[title, Tag("(text)")],
             Discriminator(tag),
         ] = Field(description="the number of a turn (-1 is the last), or the name of a tool")
         side: Literal["request", "reply"] = Field(description="what was asked, or what came")
@@ -69,6 +88,7 @@ def model() -> type[BaseModel]:
     class Counted(Call):
         """A tool call, so often."""
 
+        model_config = checked | ConfigDict(json_schema_extra=TIMES)
         times: count = maybe()
         at_least: count = maybe("1 unless said")
         at_most: count = maybe()
@@ -84,7 +104,7 @@ def model() -> type[BaseModel]:
     class Bounds(BaseModel):
         """Limits of an amount."""
 
-        model_config = checked
+        model_config = checked | ConfigDict(json_schema_extra=SOME)
         at_least: amount = maybe()
         at_most: amount = maybe()
 
@@ -98,12 +118,13 @@ def model() -> type[BaseModel]:
     class Cost(Bounds):
         """Limits of what the run costs."""
 
+        model_config = checked | ConfigDict(json_schema_extra=more_than(1, "prices"))
         prices: dict[title, Price] = maybe("by model; else what the run itself says")
 
     class Wrong(BaseModel):
         """An error."""
 
-        model_config = checked
+        model_config = checked | ConfigDict(json_schema_extra=SOME)
         kind: title = maybe("the class, with or without its module", alias="class")
         text: words = maybe("a part of its message")
 
@@ -111,20 +132,20 @@ def model() -> type[BaseModel]:
         """Whose records may be told."""
 
         model_config = checked
-        path: title
+        path: by_path
         is_: str | int | list[str | int] = maybe("the own value, or several", alias="is")
 
     call = Annotated[Annotated[title, Tag("(text)")] | Annotated[Call, Tag("(keys)")], Discriminator(tag)]
     counted = Annotated[Annotated[title, Tag("(text)")] | Annotated[Counted, Tag("(keys)")], Discriminator(tag)]
     repeated = Annotated[Annotated[title, Tag("(text)")] | Annotated[Repeated, Tag("(keys)")], Discriminator(tag)]
     wrong = Annotated[Annotated[title, Tag("(text)")] | Annotated[Wrong, Tag("(keys)")], Discriminator(tag)]
-    identity = Annotated[Annotated[title, Tag("(text)")] | Annotated[Identity, Tag("(keys)")], Discriminator(tag)]
+    identity = Annotated[Annotated[by_path, Tag("(text)")] | Annotated[Identity, Tag("(keys)")], Discriminator(tag)]
     calls = Annotated[list[call], Field(max_length=MOST_ITEMS)]
 
     class Order(BaseModel):
         """Which tools were called, one of the three."""
 
-        model_config = checked
+        model_config = checked | ConfigDict(json_schema_extra=ONE)
         equal: calls = maybe("exactly these, in this order")
         subsequence: calls = maybe("these in this order, among others")
         multiset: calls = maybe("exactly these, in any order")
@@ -132,9 +153,7 @@ def model() -> type[BaseModel]:
     class Check(BaseModel):
         """One assertion: exactly one word, and what it wants. Other packages may add words."""
 
-        model_config = ConfigDict(
-            extra="allow", strict=True, frozen=True, json_schema_extra={"minProperties": 1, "maxProperties": 1}
-        )
+        model_config = ConfigDict(extra="allow", strict=True, frozen=True, json_schema_extra=ONE)
         status: Literal["ok", "error"] = maybe("how the run ended")
         output: Compared = maybe("the final output")
         tool_called: counted = maybe("a tool was called: so often, with such arguments")

@@ -12,7 +12,7 @@ from pytest_agentreplay.cases import form_checks
 from pytest_agentreplay.cases.case import MOST_ITEMS
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, JsonValue
 
 VERSION = "1.0"
 SCHEMA = "case.schema.json"
@@ -20,6 +20,11 @@ EXTRA = "x-"
 LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 FILE_NAME = r"^[^/\\:\x00-\x1f\x7f]*$"
+COLD: dict[str, JsonValue] = {  # what the reader says of two keys together, for editors
+    "if": {"properties": {"expect": {"const": "cold"}}, "required": ["expect"]},
+    "then": {"required": ["cold"]},
+    "else": {"properties": {"cold": False}},
+}
 LINK = r"^https?://[^\s\x00-\x1f\x7f]+$"
 
 
@@ -34,7 +39,7 @@ def model() -> type[BaseModel]:
     sentence = Annotated[str, Field(min_length=1, max_length=2000)]
     link = Annotated[str, Field(max_length=2000, pattern=LINK)]
     most = Field(max_length=MOST_ITEMS)
-    served = Literal["strict", "position", "arguments", "live"]
+    by_json_path = Annotated[str, Field(min_length=1, max_length=200, pattern=LINE, json_schema_extra=form_checks.PATH)]
     check = form_checks.model()
     checks = Annotated[list[check], most]  # type: ignore[valid-type]  # it is made when it is needed
     checked = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -74,15 +79,16 @@ def model() -> type[BaseModel]:
         """How the boundaries are served."""
 
         model_config = checked
-        model: served = maybe()
-        tools: served = maybe()
-        other: served = maybe()
+        model: Literal["strict", "position", "live"] = maybe()
+        tools: Literal["strict", "position", "arguments"] = maybe("never live")
+        other: Literal["strict", "position", "live"] = maybe()
 
     runners = Annotated[
         Annotated[word, Tag("(text)")] | Annotated[Runners, Tag("(keys)")], Discriminator(form_checks.tag)
     ]
     serving = Annotated[
-        Annotated[served, Tag("(text)")] | Annotated[Served, Tag("(keys)")], Discriminator(form_checks.tag)
+        Annotated[Literal["strict", "position"], Tag("(text)")] | Annotated[Served, Tag("(keys)")],
+        Discriminator(form_checks.tag),
     ]
 
     class Serve(BaseModel):
@@ -96,7 +102,7 @@ def model() -> type[BaseModel]:
         """What of a call is compared, and in which order calls may come."""
 
         model_config = checked
-        ignore: Annotated[list[word], most] = Field([], description="JSON paths of the body that do not count")
+        ignore: Annotated[list[by_json_path], most] = Field([], description="JSON paths of the body that do not count")
         order: Literal["auto", "recorded", "free", "loose"] = Field("auto", description="as agentreplay_order")
 
     class Cold(BaseModel):
@@ -109,7 +115,7 @@ def model() -> type[BaseModel]:
     class CaseFile(BaseModel):
         """A failure kept as a test."""
 
-        model_config = checked | ConfigDict(title="case.yaml")
+        model_config = checked | ConfigDict(title="case.yaml", json_schema_extra=COLD)
         schemaVersion: str = Field(pattern=r"^1\.[0-9]{1,6}$", description="the version of this form")  # noqa: N815
         id: Annotated[str, Field(pattern=ID)] = Field(description="the name of the folder")
         title: line = Field("", description="in a line, for people")

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import JsonObject, Run
 
 OURS = re.compile(
-    rf"{re.escape(FILE)}|{re.escape(RUN)}|{re.escape(NOTES)}|{FIXTURES}/[^/]+\.yaml|{SOURCE_TRACE}\.[\w.-]+", re.ASCII
+    rf"{re.escape(FILE)}|{re.escape(RUN)}|{re.escape(NOTES)}|{FIXTURES}/[^/]+\.yaml|{SOURCE_TRACE}(?:-\d+)?\.[\w.-]+",
+    re.ASCII,
 )
 
 

@@ -42,34 +42,34 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "main", "script"]
 
 VERBS = """everyday
-  demo      show the main job on an embedded model: record, replay offline, first divergent turn
+  demo      the main job on an embedded model: record, replay, first divergence
   show      print a snapshot as a readable transcript
   diff      every place where two snapshots part
   bisect    the first divergent turn between two snapshots
   replay    run the test that a snapshot belongs to, offline; or replay cases
-  orders    replay a test in other orders of its answers, until one changes something
+  orders    replay a test in other orders of its answers, until one matters
   serve     answer any process, in whatever language, from a snapshot
   accept    take a pending run, changed requests, or one rule for all snapshots
 
 cases
   scaffold  a case of a failed run, from another tool's trace or from a snapshot
   freeze    a case of the failing run that a test has just had
-  lint      what is wrong with case files: form, contradictions, dead fixtures, secrets
-  cold      what the cases that cannot be replayed lack, and what to capture next
+  lint      what is wrong with cases: contradictions, dead fixtures, secrets
+  cold      what cases that cannot be replayed lack, and what to capture next
   bundle    a whole case as one file to share; or open one
-  export    a case in the form of another tool: a pytest file, promptfoo, OpenAI Evals, OTLP
+  export    a case for another tool: pytest, promptfoo, OpenAI Evals, OTLP
 
 files
-  kit       what a full replay needs of a snapshot, what of it is there, and a grade
-  verify    check that snapshots are whole, sealed, and restore to their exact bytes
+  kit       what a full replay needs, what of it a snapshot has, and a grade
+  verify    check that snapshots are whole, sealed, and restore to exact bytes
   reseal    seal a snapshot that was edited on purpose, with the reason
-  lock      keep or check a list of all snapshots of a folder with their digests, signed if wanted
-  mv        give the snapshots of a renamed test, class or test file their new names
-  prune     run all tests offline, then delete the snapshots that none of them used
-  recover   list interrupted and refused recordings, or make a run of what one has left
+  lock      keep or check a list of all snapshots with their digests
+  mv        give the snapshots of a renamed test, class or file their new names
+  prune     run all tests offline, then delete the snapshots that none used
+  recover   list interrupted and refused recordings, or make a run of one
   rules     the fields that are not compared, and why
-  policy    check a policy file: what it adds, what it would change, whether it is weaker than another
-  redact    take off snapshots that are there what today's rules and a policy find
+  policy    check a policy file: what it adds, changes, or takes back
+  redact    take off snapshots what today's rules and a policy find
   scan      tell what the rules and a policy find in any file
 """
 

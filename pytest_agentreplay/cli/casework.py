@@ -7,6 +7,7 @@ import re
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,8 +106,8 @@ def cases_of(path: Path, options: argparse.Namespace, policy: Policy) -> Iterabl
         raise found.refusal
     if not found.traces:
         yield of_refusal(found, options)
-    for trace in found.traces:
-        known = trace.source.id or trace.id
+    for number, trace in enumerate(found.traces, 1):
+        known = trace.source.id or trace.id or f"{sha256(found.sources[0][1]).hexdigest()} {number}"
         yield of_trace(trace, found, options, named(options, trace.name, f"{trace.source.format} {known}"))
 
 
@@ -208,7 +209,8 @@ def freeze(options: argparse.Namespace) -> int:
 
     policy, _ = chosen_policy(options.policy)
     file = latest(root_above(Path.cwd()), options.nodeid)
-    folder = folder_of(options, options.nodeid.rpartition("::")[2])
+    test, bracket, parameters = options.nodeid.partition("[")
+    folder = folder_of(options, test.rpartition("::")[2] + bracket + parameters)
     made = from_snapshot(file, told(folder, options), policy, os.environ)
     if made.run.header.outcome.get("status") == "passed":
         complain(

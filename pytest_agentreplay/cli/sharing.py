@@ -55,6 +55,8 @@ def cold(options: argparse.Namespace) -> int:
     from pytest_agentreplay.workflow import cold as looking
 
     places = options.paths or [root_above(Path.cwd()) / CASES]
+    if missing := [path for path in options.paths if not os.path.lexists(path)]:
+        return complain(f"there is no {shown(missing[0])}", USAGE)
     found = looking.survey(places, options.by)
     for why in found.unread:
         complain(why, SAME)

@@ -24,6 +24,12 @@ MOST = 100_000
 LONGEST_NUMBER = 40
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][+-]?[0-9]+)?")
 FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+HINTS = {
+    "mapping values are not allowed in this context": "; a text with a colon and a space in it stands in quotes",
+    "found character that cannot start any token": "; indent with spaces, and put what begins with @, ` or % in quotes",
+    "found character '\\t' that cannot start any token": "; indent with spaces",  # in the words of the pure parser
+    "did not find expected key": "; lines of one list or mapping begin in one column",
+}
 WORDS = {"true": True, "false": False, "null": None, "": None}
 
 
@@ -99,7 +105,8 @@ class Reading:
         except yaml.MarkedYAMLError as wrong:
             mark = wrong.problem_mark or wrong.context_mark
             place = f"{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
-            raise self._error(f"is no YAML: {wrong.problem}", file=self._file, place=place) from None
+            hint = HINTS.get(str(wrong.problem), "")
+            raise self._error(f"is no YAML: {wrong.problem}{hint}", file=self._file, place=place) from None
         except (
             yaml.YAMLError,
             ValueError,

@@ -6,6 +6,7 @@ Others add theirs under the entry point `agentreplay.formats`: each is the dotte
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.errors import TraceUnknown
@@ -66,7 +67,8 @@ def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Forma
     if wanted:
         if (named := next((one for one in known if one.name == wanted), None)) is not None:
             return named
-        raise TraceUnknown(f"there is no format {wanted!r}; {_listed(known)}", file=opened.file)
+        near = "".join(f": did you mean {name}?" for name in get_close_matches(wanted, [one.name for one in known], 1))
+        raise TraceUnknown(f"there is no format {wanted!r}{near or f'; {_listed(known)}'}", file=opened.file)
     found = next((one for one in known if one.fits(opened)), None)
     if found is None:
         raise TraceUnknown(f"no format fits what it holds; name it with --from: {_listed(known)}", file=opened.file)

@@ -18,6 +18,8 @@ ADVICE = {
     errno.EACCES: "make the folder writable, or record in a checkout that is yours",
     errno.EPERM: "make the folder writable, or record in a checkout that is yours",
     errno.EFBIG: "the file is larger than this system allows; record a shorter run",
+    errno.EEXIST: "another file stands there; name another place",
+    errno.ENOTDIR: "another file stands there; name another place",
     errno.ENAMETOOLONG: "move the checkout to a shorter path, or shorten agentreplay_dir",
 }
 
@@ -25,5 +27,5 @@ ADVICE = {
 def cannot_write(path: Path, error: OSError, verb: str = "written") -> CannotWrite:
     """The error for people: which file, what the system said, what to do."""
     words = (error.strerror or str(error)).lower()
-    advice = ADVICE.get(error.errno or 0, "whatever stood there before is intact; record again")
+    advice = ADVICE.get(error.errno or 0, "whatever stood there before is intact; try again")
     return CannotWrite(f"{shown(path)}: cannot be {verb}: {words}.\n{advice[0].upper()}{advice[1:]}.")

@@ -27,9 +27,10 @@ from pytest_agentreplay.interchange.archives import packed
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.layout import RESERVED
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.workflow.cleaning import found_in
 from pytest_agentreplay.workflow.importing import PERSONAL
 from pytest_agentreplay.workflow.redacting import redaction_for
-from pytest_agentreplay.workflow.reviewing import Review, in_text
+from pytest_agentreplay.workflow.reviewing import Review
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +84,7 @@ def places(name: str, data: bytes, policy: Policy, environ: Mapping[str, str]) -
     elif name.endswith(".zip"):
         return []  # its members were redacted one by one when it was made, and no rule reads through a packing
     else:
-        found = in_text(data, redaction_for(environ, policy=policy))
+        found = found_in(name.rpartition("/")[2], data, redaction_for(environ, policy=policy))
     return [f"{name}:{one.place}: {one.category}" for one in found]
 
 

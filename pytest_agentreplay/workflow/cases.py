@@ -64,6 +64,8 @@ def frozen(case: Case, *, strict: bool, largest: int = files.LARGEST) -> codec.S
         content = files.read(file, largest)
     except SnapshotMissing:
         advice = f"{RUN} is missing beside it; restore it from git, or set expect: cold"
+        if case.expect == "cold":
+            advice = "is cold, and no run is kept beside it; agentreplay cold says what to capture"
         raise CaseError(advice, file=case.file) from None
     snapshot = codec.loads(content, file=shown(file))
     if strict and not snapshot.sealed:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.cases.case import SOURCE_TRACE
 from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, secret_header
 from pytest_agentreplay.interchange.archives import packed
 from pytest_agentreplay.interchange.opening import opened
+from pytest_agentreplay.workflow.reviewing import in_text
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction import Redaction
+    from pytest_agentreplay.workflow.reviewing import Found
 
 _QUOTE = r"""\\*["']"""
 _NAME = rf"(?:{_QUOTE})?(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:{_QUOTE})?"
@@ -37,6 +40,7 @@ NUMBER = re.compile(
     re.IGNORECASE,
 )
 """A time or an id that is all digits: a card or a telephone for all that a rule can see."""
+NUMBER_BYTES = re.compile(NUMBER.pattern.encode(), re.IGNORECASE)
 BARE = re.compile(r"(?m)^(?P<before>[ \t]*(?:- +)*(?:[^\s\"'#:]+: +)?)(?P<text>\[\[redacted:[^\n]*)$")
 
 
@@ -76,6 +80,13 @@ def clean(text: str, redaction: Redaction) -> str:
     parts = redaction.text(NUMBER.sub(hold, text)).split(mark)
     text = "".join(part + digits for part, digits in zip(parts, [*held, ""], strict=True))
     return text if text[:1] in "{[" else BARE.sub(lambda found: f"{found['before']}'{found['text']}'", text)
+
+
+def found_in(name: str, data: bytes, redaction: Redaction) -> list[Found]:
+    """What the rules find in a text file, by line and column: of a kept trace, in what cleaning it would change."""
+    if name.startswith(SOURCE_TRACE):
+        data = NUMBER_BYTES.sub(lambda found: found["before"] + b"x" * len(found["digits"]), data)
+    return in_text(data, redaction)
 
 
 class _Headers:

@@ -11,6 +11,7 @@ from pytest_agentreplay.interchange.exporting import TARGETS
 from pytest_agentreplay.interchange.exporting.retelling import jsonish, trace_of
 from pytest_agentreplay.interchange.exporting.subject import Subject
 from pytest_agentreplay.store import files
+from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import cases
 
@@ -37,7 +38,7 @@ def subject(case: Case, run: Run, output: Json) -> Subject:
     return Subject(
         id=case.id,
         title=case.title,
-        folder=case.file.rpartition("/")[0] or ".",
+        folder=in_project(case.folder),
         input=case.input,
         trace=trace_of(run, id=case.id, output=output),
         calls=tuple((call.name, sayable(call.arguments)) for call in RunView.of(run).tool_calls),
@@ -45,6 +46,13 @@ def subject(case: Case, run: Run, output: Json) -> Subject:
         desired=tuple((check.word, check.wanted) for check in case.desired),
         semantic=case.semantic,
     )
+
+
+def in_project(folder: Path) -> str:
+    """A folder as seen from the root of its project, whatever folder people stand in."""
+    whole = folder.absolute()
+    root = root_above(whole)
+    return (whole.relative_to(root) if whole.is_relative_to(root) else whole).as_posix()
 
 
 def sayable(arguments: dict[str, object]) -> JsonObject | None:

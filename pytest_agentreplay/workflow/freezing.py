@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
@@ -25,11 +26,15 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.workflow.scaffolding import Scaffold, Told
 
+MOST_NAMED = 3
 FIDELITIES: tuple[Literal["bytes", "body-json", "semantic"], ...] = ("bytes", "body-json", "semantic")
 
 
 def latest(root: Path, nodeid: str) -> Path:
-    """The file of the latest run of a test: its pending one, else its snapshot. Raises SnapshotMissing."""
+    """The file of the latest run of a test: its pending one, else its snapshot.
+
+    Raises SnapshotMissing with the tests that may be meant: those of a class or file, of other parameters, of a slip.
+    """
     module = nodeid.partition("::")[0]
     directory = ini_value(root, "agentreplay_dir") or layout.DIRECTORY
     if layout.names_test(nodeid):
@@ -37,10 +42,18 @@ def latest(root: Path, nodeid: str) -> Path:
         for file in (layout.pending_path(root, snapshot), snapshot):
             if files.exists(file):
                 return file
+    tests: dict[str, None] = {}
     for file in (*files.below(layout.pending_folder(root), layout.SUFFIX), *files.below(root, layout.SUFFIX)):
-        if nearby.test_of(file) == nodeid:  # under another name: its parameters held a secret, or it was moved
+        test = nearby.test_of(file)
+        if test == nodeid:  # under another name: its parameters held a secret, or it was moved
             return file
-    message = f"no run of this test is kept; record it: pytest --snapshot-record {selecting(nodeid)}"
+        if test is not None:
+            tests[test] = None
+    if several := [test for test in tests if test.startswith((f"{nodeid}::", f"{nodeid}["))]:
+        more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
+        raise SnapshotMissing(f"is no test by itself: name {', or '.join(several[:MOST_NAMED])}{more}", file=nodeid)
+    near = "".join(f"; or is it {test}?" for test in get_close_matches(nodeid, tests, n=1, cutoff=0.8))
+    message = f"no run of this test is kept; record it: pytest --snapshot-record {selecting(nodeid)}{near}"
     raise SnapshotMissing(message, file=nodeid)
 
 

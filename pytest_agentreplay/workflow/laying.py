@@ -1,6 +1,7 @@
 """The files of a case put in their places: a new folder whole or not at all, what people wrote left as it is.
 
-What differs from what would be written now was edited, or comes from something else: it is kept, and told.
+What differs from what would be written now was edited: it is kept, and told. Where the run is another one nothing is
+written: its files would stand among those of a case that is not theirs.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cases.case import FILE
+from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.codec import strict_yaml
-from pytest_agentreplay.errors import CaseError, SnapshotError
+from pytest_agentreplay.errors import CaseError, SettingsError, SnapshotError
 from pytest_agentreplay.store import files
+from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,11 +30,17 @@ class Laid:
 
 
 def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> Laid:
-    """Put `contents` into `folder`. With `force` over what differs. Raises CannotWrite, SnapshotUnreadable."""
+    """Put `contents` into `folder`. With `force` over what differs.
+
+    Raises SettingsError where another run is kept there, CannotWrite, SnapshotUnreadable.
+    """
     if not files.exists(folder):
         files.make_folder(folder, contents)
         return Laid(tuple(contents))
     states = {name: state(folder / name, data) for name, data in contents.items()}
+    if states.get(RUN) == "other" and not force:
+        said = "another run is kept there; name another folder with --out, or write over it with --force"
+        raise SettingsError(f"{shown(folder)}: {said}")
     wanted = [name for name, found in states.items() if found == "absent" or (force and found == "other")]
     files.write_all_whole({folder / name: contents[name] for name in wanted})
     return Laid(

@@ -16,6 +16,7 @@ from pytest_agentreplay.cases.fixtures import Fixtures
 from pytest_agentreplay.cases.linting import Complaint
 from pytest_agentreplay.errors import CaseError, SnapshotError
 from pytest_agentreplay.store import nearby
+from pytest_agentreplay.store.layout import SUFFIX
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import cases
 from pytest_agentreplay.workflow.casting import fixtures_of
@@ -120,4 +121,5 @@ def unredacted(folder: Path, there: Iterable[str], policy: Policy, environ: Mapp
             message = f"holds what should have come off: {hit.category}, {hit.count} time{'s' * (hit.count != 1)}"
             place = hit.place if hit.place[:1].isdigit() else ""
             where = "" if place else f" ({hit.place})"
-            yield Complaint("unredacted", f"{message}{where}: agentreplay redact, or take it out", shown(file), place)
+            how = "agentreplay redact" if name.endswith(SUFFIX) else "take it out"
+            yield Complaint("unredacted", f"{message}{where}: {how}", shown(file), place)

@@ -10,8 +10,9 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError
 from pytest_agentreplay.store import files, layout, nearby
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.workflow.cleaning import found_in
 from pytest_agentreplay.workflow.redacting import redaction_for
-from pytest_agentreplay.workflow.reviewing import Found, Review, in_text
+from pytest_agentreplay.workflow.reviewing import Found, Review
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -52,4 +53,4 @@ def scanned(file: Path, policy: Policy, environ: Mapping[str, str]) -> list[Foun
             return Review(codec.loads(data, file=shown(file)).run, data, policy, environ).found
         except SnapshotError:
             pass  # a damaged snapshot is a text
-    return in_text(data, redaction_for(environ, policy=policy))
+    return found_in(file.name, data, redaction_for(environ, policy=policy))

@@ -5,8 +5,9 @@
     fixed         held once, on the frozen run; not today      holds today
     cold          (kept as it is: nothing can be replayed)
 
-A run that left the frozen one shows nothing of it: then nobody can say, and that is a failure. A fixed agent has to
-leave it, so `fixed` tries a failure that cannot show itself under its own policy once more under that of `desired`.
+A run that left the frozen one shows nothing of it, nor does an agent that died before it asked for anything: then
+nobody can say, and that is a failure. A fixed agent has to leave the frozen run, so `fixed` tries a failure that cannot
+show itself under its own policy once more under that of `desired`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Hearing:
         now = self._try("observed", "observed")
         if fixed and now.divergence is not None and self._serving("desired") != self._serving("observed"):
             now = self._try("observed", "desired")
-        if now.divergence is not None:
+        if now.divergence is not None or self._stillborn(now):
             return self._parted("observed", now)
         found = self._judged("observed", now)
         if found.holds:
@@ -90,7 +91,9 @@ class Hearing:
         if fixed:
             said = f"the failure does not reproduce: {count(found, SIGNATURE)}, served {policy(now)}"
             return self._said("observed", "not reproduced", "passed", said, found, now=now)
-        said = f"this failure no longer reproduces: set expect: fixed ({count(found, SIGNATURE)})"
+        otherwise = now.status == "error" and self._frozen.status == "ok"
+        what = ", but the agent fails otherwise" if otherwise else ": set expect: fixed"
+        said = f"this failure no longer reproduces{what} ({count(found, SIGNATURE)})"
         return self._said("observed", "not reproduced", "failed", said, found, now=now, next=(self._mend(),))
 
     def desired(self) -> Verdict:
@@ -101,17 +104,18 @@ class Hearing:
         now = self._try("desired", "desired") if self._runs("desired") else self._frozen
         if now is self._frozen and binds:
             return self._nobody("desired")
-        if now.divergence is not None and binds:
+        silent = now.divergence is not None or (
+            self._stillborn(now) and not any(check.word in ENDS for check in self.case.checks("desired"))
+        )
+        if silent and binds:
             return self._parted("desired", now)
         found = self._judged("desired", now)
         if not found.results:
             human = len(found.human)
             said = f"needs human: {human} check{'' if human == 1 else 's'} in words, and no other"
             return self._said("desired", "human", "unsaid", said, found, now=now)
-        if now.divergence is not None:
-            where = findings.place(now.divergence)
-            left = f"today's run left the frozen one{where and f' at {where}'}"
-            return self._said("desired", "not fixed", "expected", f"not fixed yet: {left}", found, now=now)
+        if silent:
+            return self._said("desired", "not fixed", "expected", f"not fixed yet: {left(now)}", found, now=now)
         if not found.holds:
             said = f"{'not fixed' if binds else 'not fixed yet'}: {count(found)}"
             return self._said("desired", "not fixed", "failed" if binds else "expected", said, found, now=now)
@@ -131,6 +135,11 @@ class Hearing:
     def _try(self, runner: Half, serving: Half) -> Evidence:
         assert self._attempt is not None
         return replace(self._attempt(runner, serving), recorded=self._frozen.tool_calls)
+
+    def _stillborn(self, now: Evidence) -> bool:
+        """Whether the agent, run in this process, raised before any call of it was answered."""
+        began = self._frozen.run is not None and bool(self._frozen.run.exchanges)
+        return began and now.status == "error" and now.run is not None and not now.run.exchanges
 
     def _serving(self, half: Half) -> str:
         serving = self.case.serving.get(half)
@@ -158,10 +167,11 @@ class Hearing:
 
     def _parted(self, half: Half, now: Evidence) -> Verdict:
         """The run left what is frozen, so the half says nothing of it: told by the finding that a test's would be."""
-        assert now.divergence is not None
+        said = f"cannot say whether {'the failure reproduces' if half == 'observed' else 'it is fixed'}: "
+        if now.divergence is None:
+            return self._said(half, "cannot say", "failed", said + left(now), now=now)
         finding = self._finding(now.divergence)
-        what = "whether the failure reproduces" if half == "observed" else "whether it is fixed"
-        said = f"cannot say {what}: today's run left the frozen one: {finding.headline}"
+        said += f"today's run left the frozen one: {finding.headline}"
         return self._said(half, "cannot say", "failed", said, now=now, finding=finding, next=self._ways(half))
 
     def _finding(self, divergence: Divergence) -> findings.Finding:
@@ -213,6 +223,7 @@ class Hearing:
         )
 
 
+ENDS = {"status", "error"}  # who wants one of these says himself how the run has to end
 PROOFS = {"fixed": "fixed", "robust": "robust, not proven"}
 
 
@@ -237,6 +248,14 @@ def ended(now: Evidence | None) -> tuple[str, ...]:
         return ()
     kind, said = now.errors[-1]
     return (f"the agent ended with {kind.removeprefix('builtins.')}: {said}".removesuffix(": "),)
+
+
+def left(now: Evidence) -> str:
+    """Why a run says nothing of the frozen one."""
+    if now.divergence is None:
+        return "the agent died before it asked for anything"
+    where = findings.place(now.divergence)
+    return f"today's run left the frozen one{where and f' at {where}'}"
 
 
 def is_robust(now: Evidence) -> bool:

@@ -158,6 +158,7 @@ def test_what_should_have_come_off(folder, capsys):
     assert code == 1
     assert "cases/lost-order/notes.md:2:" in out
     assert "holds what should have come off" in out
+    assert ": take it out [unredacted]" in out, "agentreplay redact takes snapshots"
     assert TOKEN not in out
     (folder / "notes.md").write_text("call erika.muster@example.com", "utf-8")
     assert lint(capsys)[0] == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import stat
 import zipfile
 from pathlib import Path
@@ -20,6 +21,7 @@ TRACES = Path(__file__).parents[1] / "interchange" / "traces" / "generated"
 REFUND = TRACES / "otel-genai" / "otlp_refund_spanonly.jsonl"
 SPANS = TRACES / "otel-genai" / "otlp_refund_eventonly.jsonl"
 LOGS = TRACES / "otel-genai" / "otlp_logs_refund_eventonly.jsonl"
+ANOTHER = TRACES / "openinference" / "otlp_refund.jsonl"
 NO_CONTENT = TRACES / "otel-genai" / "otlp_refund_noargs_nocontent.jsonl"
 
 
@@ -101,6 +103,21 @@ def test_what_people_wrote_is_kept_and_told(name, capsys):
     assert not file.read_text(encoding="utf-8").endswith("# mine\n")
 
 
+def test_a_case_of_another_run_is_left_whole(capsys):
+    typed("scaffold", REFUND, "--out", "cases/refund")
+    typed("bundle", "cases/refund", "-o", "refund.zip")
+    shutil.rmtree("cases/refund")
+    typed("scaffold", ANOTHER, "--out", "cases/refund")
+    before = contents("cases/refund")
+    capsys.readouterr()
+
+    assert typed("scaffold", REFUND, "--out", "cases/refund") == 2
+    assert typed("bundle", "--open", "refund.zip", "--out", "cases/refund") == 2
+    assert capsys.readouterr().err.count("cases/refund: another run is kept there; name another folder") == 2
+    assert contents("cases/refund") == before
+    assert typed("bundle", "--open", "refund.zip", "--out", "cases/refund", "--force") == 0
+
+
 def test_a_snapshot_becomes_a_case_too(capsys):
     typed("scaffold", REFUND, "--out", "cases/refund")
 
@@ -113,12 +130,25 @@ def test_a_snapshot_becomes_a_case_too(capsys):
     assert [check.word for check in made.observed] == ["output", "tool_failed"]
 
 
-def test_spans_and_their_logs_are_one_run():
+def test_spans_and_their_logs_are_one_run(capsys):
     assert typed("scaffold", SPANS, LOGS, "--out", "cases/refund") == 0
 
     assert {"source-trace-1.jsonl", "source-trace-2.jsonl"} <= contents("cases/refund").keys()
     made = form.read(Path("cases/refund/case.yaml").read_bytes(), file="case.yaml", folder=Path())
     assert made.expect == "reproduces"
+    assert typed("lint") == 0
+    assert capsys.readouterr().out.endswith("1 case: 0 errors, 0 warnings\n")
+
+
+def test_runs_without_an_id_are_told_apart_by_what_they_are(capsys):
+    unnamed = [
+        TRACES / "openai-agents" / "run_items_to_input_list.json",
+        TRACES / "openai" / "response_input_items.json",
+    ]
+    for _ in range(2):
+        assert typed("scaffold", "--all", *unnamed) == 0
+        assert len(os.listdir("cases")) == 2
+    assert "kept as it is" not in capsys.readouterr().out
 
 
 def test_of_several_runs_one_is_named_or_all_are_taken(capsys, project):
@@ -210,6 +240,18 @@ def test_a_bundle_is_the_same_bytes_and_opens_to_the_same_files(capsys):
     assert contents("cases/theirs") == contents("cases/refund")
 
 
+def test_an_id_of_a_trace_that_resembles_a_card_is_none(capsys):
+    typed("scaffold", ANOTHER, "--out", "cases/refund")
+    assert b'"spanId":"6985697013347470"' in contents("cases/refund")["source-trace.jsonl"]
+
+    assert typed("bundle", "cases/refund", "-o", "refund.zip") == 0
+    assert typed("lint", "--policy", "pii") == 0
+    note = Path("cases/refund/notes.md")
+    note.write_text('"spanId":"6985697013347470"', encoding="utf-8")
+    assert typed("bundle", "cases/refund", "-o", "refund.zip") == 1
+    assert "notes.md:1:11: credit-card" in capsys.readouterr().err
+
+
 def test_a_bundle_of_what_must_not_be_shared_is_refused(capsys):
     typed("scaffold", REFUND, "--out", "cases/refund")
     notes = Path("cases/refund/notes.md")
@@ -294,6 +336,8 @@ def test_a_bundle_that_was_changed_is_refused(capsys):
 
 def test_cold_cases_say_what_to_capture_next(capsys):
     assert typed("cold") == 5
+    assert typed("cold", "cases/gone") == 2
+    assert capsys.readouterr().err.endswith("there is no cases/gone\n")
     typed("scaffold", REFUND, "--out", "cases/warm")
     for name in ("one", "two"):
         typed("scaffold", NO_CONTENT, "--out", f"cases/{name}", "--cold")

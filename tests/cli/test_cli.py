@@ -60,11 +60,13 @@ def all_of(project):
 # The door itself.
 
 
-def test_help_groups_the_verbs_and_each_has_its_own(capsys):
+def test_help_groups_the_verbs_and_each_has_its_own(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as left:
         cli.main(["--help"])
     assert left.value.code == 0
     told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= 80
     assert re.search(r"^everyday$", told, re.MULTILINE)
     assert re.search(r"^files$", told, re.MULTILINE)
     for verb in VERBS:

@@ -69,6 +69,9 @@ def test_a_passing_run_is_taken_with_a_word_and_an_unknown_test_is_told(project)
     assert done.returncode == 2
     assert "pytest --snapshot-record test_shop.py::test_nobody" in done.stderr
     assert not (project.root / "cases" / "test_nobody").exists()
+    assert "or is it test_shop.py::test_refund?" in project.command("freeze", "test_shop.py::test_refunds").stderr
+    said = project.command("freeze", "test_shop.py").stderr
+    assert "test_shop.py: is no test by itself: name test_shop.py::test_refund\n" in said
 
 
 def test_an_edited_snapshot_is_no_evidence(project):

@@ -79,15 +79,20 @@ def test_pytest_files_are_green_on_the_frozen_runs(tmp_path):
     for folder in CASES:
         files, _ = exported(folder, "pytest")
         for name, text in files.items():
-            (tmp_path / name).write_text(re.sub(r"load\('[^']*'\)", loading(folder), text), encoding="utf-8")
+            assert f"load(pytestconfig.rootpath / 'cases/{folder.name}/run.snapshot.json')" in text
+            (tmp_path / name).write_text(LOADING.sub(loading(folder), text), encoding="utf-8")
     assert f"{2 * len(CASES)} passed, {len(CASES)} xfailed" in pytest_of_a_user(tmp_path)
 
 
 def test_a_pytest_file_fails_on_another_run(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     text = exported(CASES[0], "pytest")[0]["test_order_lookup_privacy.py"]
-    (tmp_path / "test_it.py").write_text(re.sub(r"load\('[^']*'\)", loading(CASES[1]), text), encoding="utf-8")
-    assert "2 failed, 1 xfailed" in pytest_of_a_user(tmp_path)
+    (tmp_path / "test_it.py").write_text(LOADING.sub(loading(CASES[1]), text), encoding="utf-8")
+    (tmp_path / "test_nowhere.py").write_text(text, encoding="utf-8")
+    assert "2 failed, 1 xfailed, 3 errors" in pytest_of_a_user(tmp_path)
+
+
+LOADING = re.compile(r"load\([^)]*\)")
 
 
 def loading(folder):
@@ -105,11 +110,33 @@ def test_promptfoo_asserts_what_is_desired():
             "type": "trajectory:tool-args-match",
             "value": {"name": "lookup_orders", "mode": "partial", "args": {"user_id": "u-7"}},
         },
-        {"type": "trajectory:tool-used", "value": {"name": "lookup_orders", "min": 1}},
         {"type": "contains", "value": "A-1002"},
     ]
     assert document["tracing"]["enabled"] is True
     assert any("no_identity_but" in loss for loss in losses)
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted", "told"),
+    [
+        ("tool_called", {"name": "t", "at_most": 2}, [{"name": "t", "min": 1, "max": 2}]),
+        ("tool_called", {"name": "t", "at_least": 0, "at_most": 2}, [{"name": "t", "min": 0, "max": 2}]),
+        ("tool_called", {"name": "t", "arguments": {"a": 1}, "times": 2}, [{"a": 1}, "times"]),
+        ("tool_called", {"name": "t", "arguments": {"a": 1}, "at_least": 1}, [{"a": 1}]),
+        ("tool_called", {"name": "t", "arguments": {"a": 1}, "at_least": 0, "at_most": 1}, []),
+        ("tool_called", {"name": "t", "arguments": {"$..a": 1}}, []),
+        ("tool_not_called", {"name": "t", "arguments": {"a": 1}}, [{"a": 1}]),
+        (
+            "tool_order",
+            {"equal": [{"name": "t", "arguments": {"a": 1}}]},
+            [{"mode": "exact", "steps": ["t"]}, "arguments"],
+        ),
+    ],
+)
+def test_promptfoo_is_told_no_more_and_no_less_than_the_case_wants(word, wanted, told):
+    found = list(promptfoo.assertions(word, wanted))
+    assert [one if isinstance(one, str) else one["value"].get("args", one["value"]) for one in found] == told
+    assert all(one["type"].startswith("not-") == (word == "tool_not_called") for one in found if isinstance(one, dict))
 
 
 CHECKS = [
@@ -282,4 +309,4 @@ def test_a_cold_case_cannot_go_out(project, capsys):
     shutil.copytree(ROOT / "cases" / "booking-lost", project / "cases" / "booking-lost")
     (project / "cases" / "booking-lost" / "run.snapshot.json").unlink(missing_ok=True)
     assert main(["export", "cases/booking-lost", "--to", "otlp"]) == 4
-    assert "run.snapshot.json is missing" in capsys.readouterr().err
+    assert "is cold, and no run is kept beside it" in capsys.readouterr().err

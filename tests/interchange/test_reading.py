@@ -81,6 +81,8 @@ def test_no_format_fits_and_a_format_that_is_not_there():
         traces([("x.json", b'{"some": "thing"}')])
     with pytest.raises(TraceUnknown, match=r"there is no format 'otel'"):
         traces([("x.json", b"{}")], wanted="otel")
+    with pytest.raises(TraceUnknown, match=r"there is no format 'langsmth-runs': did you mean langsmith-runs\?$"):
+        traces([("x.json", b"{}")], wanted="langsmth-runs")
 
 
 def test_a_format_that_was_named_and_does_not_fit_says_so():

@@ -195,11 +195,29 @@ def test_an_unknown_runner_is_told_with_the_nearest_one(docket):
     assert "agentreplay_runners = refund = shop.cases:run_refund" in said
 
 
-def test_a_runner_that_dies_is_evidence(docket):
-    docket.case(edit=lambda text: text.replace("  - tool_failed: refund\n", "").replace("reproduces", "fixed"))
-    done = docket.pytest("-rA", agent="dies", COLUMNS="200")
-    assert outcomes(done)["desired"][1].startswith("not fixed")
+@pytest.mark.parametrize("expect", ["reproduces", "fixed"])
+def test_an_agent_that_dies_before_it_asks_for_anything_shows_neither_failure_nor_fix(docket, expect):
+    docket.case(expect=expect, more="", edit=lambda text: text.replace("  - tool_called: lookup_order\n", ""))
+    docket.case(
+        "meant", expect=expect, edit=lambda text: text.replace("desired:\n", "desired:\n  - error: {class: KeyError}\n")
+    )
+    done = docket.pytest("-rA", "-k", "refund or desired", agent="dies", COLUMNS="200")
+    died = "the agent died before it asked for anything"
+    assert f"FAILED cases/refund/case.yaml::observed - cannot say whether the failure reproduces: {died}" in done.stdout
+    desired = f"FAILED cases/refund/case.yaml::desired - cannot say whether it is fixed: {died}"
+    assert (desired if expect == "fixed" else f"XFAIL cases/refund/case.yaml::desired - not fixed yet: {died}") in (
+        done.stdout
+    )
     assert "note  the agent ended with KeyError: 'no such customer'" in done.stdout
+    assert f"meant/case.yaml::desired - not fixed{'' if expect == 'fixed' else ' yet'}: 1 of 3 hold" in done.stdout
+
+
+def test_an_agent_that_fails_otherwise_is_not_called_mended(docket):
+    docket.case()
+    done = docket.pytest("-rA", agent="stumbles", COLUMNS="200")
+    said = "this failure no longer reproduces, but the agent fails otherwise (0 of 2 checks of its signature hold)"
+    assert outcomes(done)["observed"] == ("FAILED", said)
+    assert "note  the agent ended with TypeError: what now" in done.stdout
 
 
 def test_a_hook_of_a_conftest_declares_runners(docket):
@@ -253,6 +271,7 @@ def test_a_broken_file_is_a_failing_item_and_no_other_test_waits_for_it(docket):
     assert re.search(r"FAILED cases/odd/case.yaml::case - cases/odd/case.yaml:\d+:\d+: ", done.stdout)
     assert "PASSED cases/fine/case.yaml::observed" in done.stdout
     assert "cases/lost/case.yaml: run.snapshot.json is missing beside it" in done.stdout
+    assert "During handling" not in done.stdout
 
 
 def test_nothing_of_a_case_runs_while_it_is_collected(docket):

@@ -30,6 +30,8 @@ def write(subject: Subject) -> Exported:
             ideal += [text] if name in {"contains", "equals"} else []
         if not found:
             losses.append(unsaid(TARGET, "desired", (word, wanted)))
+        elif isinstance(wanted, dict):
+            losses += [unsaid(TARGET, "desired", (f"{word} {name}", None)) for name in wanted if name not in found]
     if subject.semantic:
         item["criteria"] = list(subject.semantic)
     sample: JsonObject = {"input": list(subject.messages), "ideal": list(ideal)}

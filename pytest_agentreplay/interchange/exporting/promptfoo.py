@@ -24,6 +24,7 @@ PLAIN_PATH = re.compile(r"(?:\$\.)?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 """Names that some reader of YAML takes for something else."""
 USED, UNUSED = "trajectory:tool-used", "not-trajectory:tool-used"
+MATCHED = "trajectory:tool-args-match"
 
 
 def write(subject: Subject) -> Exported:
@@ -32,7 +33,8 @@ def write(subject: Subject) -> Exported:
     losses = ["frozen replies and tool results: promptfoo asks the provider, and its tools run for real"]
     for wanted in subject.desired:
         told = list(assertions(*wanted))
-        checks += told
+        checks += [one for one in told if isinstance(one, dict)]
+        losses += [unsaid(TARGET, "desired", (f"{wanted[0]} {part}", None)) for part in told if isinstance(part, str)]
         if not told:
             losses.append(unsaid(TARGET, "desired", wanted))
     checks += [{"type": "llm-rubric", "value": words} for words in subject.semantic]
@@ -56,8 +58,8 @@ def write(subject: Subject) -> Exported:
     return Exported(((f"{subject.name}.promptfoo.yaml", head + "\n".join(block(document)) + "\n"),), tuple(losses))
 
 
-def assertions(word: str, wanted: Json) -> Iterator[Json]:
-    """One check in the words of promptfoo; nothing where it has none."""
+def assertions(word: str, wanted: Json) -> Iterator[JsonObject | str]:
+    """One check in the words of promptfoo, and the names of what it has no word for; nothing where it has none."""
     match word, wanted:
         case "output", dict() if "path" not in wanted:
             for how, text in wanted.items():
@@ -67,37 +69,46 @@ def assertions(word: str, wanted: Json) -> Iterator[Json]:
                     yield {"type": "javascript", "value": f"(String(output ?? '') !== '') === {json.dumps(text)}"}
         case "tool_called", str():
             yield {"type": USED, "value": wanted}
+        case "tool_called", dict() as call if call.get("arguments"):
+            yield from matched(call, MATCHED)
+        case "tool_not_called", dict() as call if call.get("arguments"):
+            yield from matched(call, f"not-{MATCHED}")
         case "tool_called", dict():
-            yield from called(wanted)
+            yield {"type": USED, "value": {"name": wanted["name"], **bounds(wanted)}}
+        case "tool_not_called", dict():
+            yield {"type": UNUSED, "value": wanted["name"]}
         case (("tool_not_called" | "forbidden_tools"), _):
-            for name in wanted if isinstance(wanted, list) else [wanted]:
-                yield {"type": UNUSED, "value": name.get("name") if isinstance(name, dict) else name}
+            yield from ({"type": UNUSED, "value": name} for name in (wanted if isinstance(wanted, list) else [wanted]))
         case "tool_order", dict():
             for how, steps in wanted.items():
-                if how in SEQUENCES:
-                    yield {"type": "trajectory:tool-sequence", "value": {"mode": SEQUENCES[how], "steps": steps}}
+                if how in SEQUENCES and isinstance(steps, list):
+                    names = [step["name"] if isinstance(step, dict) else step for step in steps]
+                    yield {"type": "trajectory:tool-sequence", "value": {"mode": SEQUENCES[how], "steps": names}}
+                    if any(isinstance(step, dict) and step.get("arguments") for step in steps):
+                        yield "arguments"
         case "cost", {"at_most": limit}:
             yield {"type": "cost", "threshold": limit}
         case "duration", {"at_most": int() | float() as limit}:
             yield {"type": "latency", "threshold": round(limit * 1000)}
         case "turns", dict():
-            bounds = {"min": wanted.get("at_least"), "max": wanted.get("at_most")}
-            said = {name: bound for name, bound in bounds.items() if bound is not None}
-            yield {"type": "trace-span-count", "value": {"pattern": "chat *", **said}}
+            yield {"type": "trace-span-count", "value": {"pattern": "chat *", **bounds(wanted, least=None)}}
 
 
-def called(wanted: JsonObject) -> Iterator[Json]:
-    """How often a tool was called, and with which arguments."""
-    times = wanted.get("times")
-    bounds = {"min": wanted.get("at_least", times), "max": wanted.get("at_most", times)}
-    said = {name: bound for name, bound in bounds.items() if bound is not None}
-    paths = wanted.get("arguments")
+def matched(call: JsonObject, kind: str) -> Iterator[JsonObject | str]:
+    """A call with arguments; of how often it comes nothing is asked there, so that is lost."""
+    often = [(name, call[name]) for name in ("times", "at_least", "at_most") if name in call]
+    paths = call["arguments"]
     arguments = nested(paths.items()) if isinstance(paths, dict) else {}
-    if arguments:
-        value = {"name": wanted.get("name"), "mode": "partial", "args": arguments}
-        yield {"type": "trajectory:tool-args-match", "value": value}
-    if said or not arguments:
-        yield {"type": USED, "value": {"name": wanted.get("name"), **said}}
+    if arguments and all(number != 0 for _, number in often):
+        yield {"type": kind, "value": {"name": call["name"], "mode": "partial", "args": arguments}}
+        yield from (name for name, number in often if (name, number) != ("at_least", 1))
+
+
+def bounds(wanted: JsonObject, *, least: int | None = 1) -> JsonObject:
+    """How often: at least once, unless something else is said."""
+    times = wanted.get("times")
+    said = {"min": wanted.get("at_least", least if times is None else times), "max": wanted.get("at_most", times)}
+    return {name: bound for name, bound in said.items() if bound is not None}
 
 
 def nested(paths: Iterable[tuple[str, Json]]) -> JsonObject:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.exporting.subject import Subject, Wanted
 
 TARGET = "the pytest file"
-MARK = '@pytest.mark.xfail(strict=True, reason="the frozen run is the one that failed")'
+MARK = '@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the frozen run is the one that failed")'
 BOUNDED = frozenset({"turns", "tokens", "cost", "duration"})
 HEAD = '''"""{title}
 
@@ -31,9 +31,9 @@ from pytest_agentreplay import RunView, load
 
 
 @pytest.fixture
-def run():
+def run(pytestconfig):
     """The frozen run. To try the agent of today, run it here with the fixture `agentreplay` and give its `.run`."""
-    return RunView.of(load({snapshot!r}).run)
+    return RunView.of(load(pytestconfig.rootpath / {snapshot!r}).run)
 
 '''
 
