@@ -137,8 +137,18 @@ def shuffled(data):
     return b"".join(lines)
 
 
+def zstandard(data):
+    """A frame of blocks that are not packed, with one that nobody reads before it."""
+    blocks = [data[at : at + 100_000] for at in range(0, len(data), 100_000)]
+    heads = [(len(block) << 3 | (at == len(blocks))).to_bytes(3, "little") for at, block in enumerate(blocks, 1)]
+    skipped = b"\x50\x2a\x4d\x18\x02\0\0\0no"
+    frame = b"\x28\xb5\x2f\xfd\x00\x48" + b"".join(map(bytes.__add__, heads, blocks))
+    return frame + skipped + frame[:6] + b"\x01\0\0"
+
+
 PACKINGS = {
     "as it is": lambda data: data,
+    "zstandard": zstandard,
     "gzip": gzip.compress,
     "a byte order mark": lambda data: data if data[:2] == b"PK" else b"\xef\xbb\xbf" + data,
 }
