@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.interchange.logs import (
     bedrock,
     claude_code,
+    codex,
     copilot,
     har,
     helicone,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 FORMATS: tuple[Format, ...] = (
     *(*helicone.FORMATS, *promptlayer.FORMATS, *bedrock.FORMATS, *vertex.FORMATS, *har.FORMATS, *vcr.FORMATS),
-    *(*inspect_logs.FORMATS, *waza.FORMATS, *claude_code.FORMATS, *copilot.FORMATS, *replaykit.FORMATS),
+    *(*inspect_logs.FORMATS, *waza.FORMATS, *claude_code.FORMATS, *codex.FORMATS, *copilot.FORMATS, *replaykit.FORMATS),
     *(*pairs.FORMATS, *items.FORMATS),
 )
 """The formats of this room."""
