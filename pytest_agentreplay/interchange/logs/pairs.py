@@ -123,8 +123,8 @@ def fault(error: Json) -> Fault:
 def known(row: JsonObject, *names: str) -> str:
     """The first of these fields of a row, or of its metadata, that says something."""
     places = (row, obj(row.get("metadata")))
-    found = (place[name] for place in places for name in names if isinstance(place.get(name), str | int))
-    return next((str(one) for one in found if one not in {"", True, False}), "")
+    found = (place.get(name) for place in places for name in names)
+    return next((str(one) for one in found if string(one) or (isinstance(one, int) and not isinstance(one, bool))), "")
 
 
 def _without_status(read: ModelCall) -> ModelCall:

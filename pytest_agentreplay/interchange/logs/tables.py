@@ -1,4 +1,4 @@
-"""The rows of a log, however the file holds them: a line each, one list, or a list under the one name for it."""
+"""The rows of a log, however the file holds them: a line each, one list, or pages with a list under a name for it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
 
-_LISTS = ("data", "rows", "logs", "calls", "requests", "records")
+_LISTS = ("data", "rows", "logs", "calls", "requests", "records", "runs", "items", "results")
 _LOOKED_AT = 50
 
 
 def rows(opened: Opened) -> list[JsonObject]:
-    """The objects of a file; the file's only object where it is no list of others."""
-    if len(opened.rows) != 1:
+    """The objects of a file; those in its pages where it holds nothing else."""
+    pages = [_page(row) for row in opened.rows]
+    if any(page is None for page in pages):
         return [row for row in opened.rows if isinstance(row, dict)]
-    only = opened.rows[0]
-    if isinstance(only, list):
-        return objects(only)
-    listed = [held for name in _LISTS if (held := objects(obj(only).get(name)))]
-    return listed[0] if len(listed) == 1 else [obj(only)]
+    return [one for page in pages for one in page or ()]
+
+
+def _page(row: Json) -> list[JsonObject] | None:
+    """The objects in a list, or in an object's only list of a known name; None for any other object."""
+    if isinstance(row, list):
+        return objects(row)
+    listed = [held for name in _LISTS if (held := objects(obj(row).get(name)))]
+    return listed[0] if len(listed) == 1 else None
 
 
 def any_with(opened: Opened, *names: str) -> bool:
