@@ -71,8 +71,8 @@ def rows_of(text: str) -> tuple[list[Json] | None, int]:
                 junk += 1
     if sum(isinstance(row, dict) for row in rows) > junk:
         return rows, junk
-    following = _following(text)
-    return (following, 0) if following else (None, 0)
+    following, cut = _following(text)
+    return (following, cut) if len(following) > cut else (None, 0)
 
 
 def _json(text: str) -> Json:
@@ -84,9 +84,10 @@ def _json(text: str) -> Json:
     return found
 
 
-def _following(text: str) -> list[Json]:
-    """Values one after another with nothing but space between them; none where anything else stands there."""
-    decoder, rows, at = json.JSONDecoder(), [], 0
+def _following(text: str) -> tuple[list[Json], int]:
+    """Values one after another with nothing but space between them, and whether something else stands behind them."""
+    rows: list[Json] = []
+    decoder, at = json.JSONDecoder(), 0
     while at < len(text):
         while at < len(text) and text[at] in " \t\r\n":
             at += 1
@@ -95,9 +96,9 @@ def _following(text: str) -> list[Json]:
         try:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return []
+            return rows, 1
         rows.append(value)
-    return rows
+    return rows, 0
 
 
 def _deeper(level: list[Json], most: int) -> bool:
