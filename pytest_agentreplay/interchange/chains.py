@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.trace import ModelCall
 
 
+_BEGINNING = 2
+"""Messages by which conversations are told apart: many of them share their instructions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A call goes on from the call number `before`; `added` are the parts that it says beyond that one's request.
@@ -67,17 +71,17 @@ class _Known:
         self.minted: dict[tuple[str, str], int] = {}
         self.responses: dict[str, int] = {}
         self.taken: set[int] = set()
-        self.lately: dict[int, _Line] = {}
-        """What was said last, by the message that it begins with: who tells a session shares it among its calls."""
+        self.lately: dict[str, _Line] = {}
+        """What was said last, by how it begins."""
 
     def add(self, index: int) -> Link | None:
         """The link of the next call, which is known from now on."""
         call = self.calls[index]
-        begun = id(call.messages[0]) if call.messages else 0
-        line = self.lately.get(begun) or _Line(call.dialect)
-        line = line if line.leads_to(call) else _Line(call.dialect)
+        begun = canonical([*call.messages[:_BEGINNING]])
+        line = self.lately.get(begun)
+        if line is None or not line.leads_to(call):
+            line = self.lately[begun] = _Line(call.dialect)
         line.go_on(call.messages)
-        self.lately[begun] = line
         link = self._kept_elsewhere(call, line.said)
         link = link or next((found for trail in line.trails if (found := self._longest(trail, line.said))), None)
         link = link or self._by_tool_calls(call, line.said)
