@@ -93,10 +93,11 @@ class _Known:
     def _register(self, index: int, trails: list[list[int]]) -> None:
         call = self.calls[index]
         answered = parts([call.reply]) if call.reply is not None else []
+        keys = [_key("assistant", part) for _, part in answered]
         for trail in trails:
             self.ends[trail[-1]].append((index, False))
             if answered:
-                end = list(accumulate((_key("assistant", part) for _, part in answered), _mixed, initial=trail[-1]))[-1]
+                end = list(accumulate(keys, _mixed, initial=trail[-1]))[-1]
                 self.ends[end].append((index, True))
         for _, part in answered:
             if part.get("type") == "tool_call" and string(part.get("id")):

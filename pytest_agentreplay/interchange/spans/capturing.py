@@ -30,7 +30,7 @@ _SETTINGS: tuple[tuple[str, str], ...] = (
     (r"(?:Experimental\.)?Microsoft\.(?:Extensions|Agents)\.AI", "record again with EnableSensitiveData = true"),
     (
         r"org\.springframework|spring",
-        "record again with spring.ai.chat.observations.log-prompt=true and spring.ai.chat.observations.log-completion=true",
+        "record again with log-prompt=true and log-completion=true under spring.ai.chat.observations",
     ),
     (r"haystack", "record again with HAYSTACK_CONTENT_TRACING_ENABLED=true"),
     (r"litellm", "record again with litellm.turn_off_message_logging = False"),
