@@ -66,7 +66,7 @@ class Format:
 
 _WRAPPERS = (
     *("data", "rows", "runs", "traces", "spans", "events", "items", "results", "records", "entries", "logs"),
-    *("sessions", "calls", "requests", "trace"),
+    *("sessions", "calls", "requests", "content", "trace"),
 )
 
 
