@@ -88,11 +88,16 @@ def joined(told: Iterable[JsonObject]) -> tuple[JsonObject, ...]:
     """The messages, neighbours of one role in one."""
     found: list[JsonObject] = []
     for one in told:
-        if found and found[-1]["role"] == one["role"]:
-            found[-1] = {**found[-1], **one, "parts": [*arr(found[-1]["parts"]), *arr(one["parts"])]}
-        elif arr(one["parts"]):
-            found.append(one)
+        join(found, one)
     return tuple(found)
+
+
+def join(found: list[JsonObject], one: JsonObject) -> None:
+    """Put a message behind others: into the last of them where it is of the same role."""
+    if found and found[-1]["role"] == one["role"]:
+        found[-1] = {**found[-1], **one, "parts": [*arr(found[-1]["parts"]), *arr(one["parts"])]}
+    elif arr(one["parts"]):
+        found.append(one)
 
 
 def parsed(value: Json) -> Json:

@@ -7,7 +7,6 @@ call of a tool that nobody answered stays without a result, and is named among w
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import arr, objects, string
 from pytest_agentreplay.interchange.chains import arguments, links, parts
+from pytest_agentreplay.interchange.endings import stopped_by
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, ToolRun
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.chains import Link
     from pytest_agentreplay.interchange.trace import Step, Trace
-
-_LIMITS = re.compile(r"(?i)recursion|max_?(turn|iter|step|round)|(?<!rate)(?<!rate_)limit_?(?:error|exceeded|reached)")
 
 
 def whole(trace: Trace) -> Trace:
@@ -37,7 +35,7 @@ def whole(trace: Trace) -> Trace:
         steps=steps,
         input=_input(calls) if trace.input is None else trace.input,
         output=_output(calls) if trace.output is None else trace.output,
-        limits=trace.limits or _limit(trace.fault),
+        limits=trace.limits or stopped_by(trace.fault),
         losses=(*trace.losses, *rewritten(steps)),
         missing=(*trace.missing, *missing),
     )
@@ -188,12 +186,6 @@ def _missing(steps: Iterable[Step]) -> Iterable[str]:
             yield f"messages of model call {counted[name]}"
         elif step.reply is None and step.fault is None:
             yield f"reply of model call {counted[name]}"
-
-
-def _limit(fault: Fault | None) -> str:
-    """The class of an error that says how far an agent may go; what a provider allows in a minute is another thing."""
-    found = fault is not None and _LIMITS.search(fault.type)
-    return fault.type.rpartition(".")[2] if fault is not None and found else ""
 
 
 def _input(calls: Sequence[ModelCall]) -> Json:

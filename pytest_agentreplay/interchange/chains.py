@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.trace import ModelCall
 
 
+_BEGINNING = 2
+"""Messages by which conversations are told apart: many of them share their instructions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A call goes on from the call number `before`; `added` are the parts that it says beyond that one's request.
@@ -67,39 +71,33 @@ class _Known:
         self.minted: dict[tuple[str, str], int] = {}
         self.responses: dict[str, int] = {}
         self.taken: set[int] = set()
-        self.keys: dict[tuple[str, int], int] = {}
-        """The keys of parts by who they are: a source that tells a session once shares them among its calls."""
+        self.lately: dict[str, _Line] = {}
+        """What was said last, by how it begins."""
 
     def add(self, index: int) -> Link | None:
         """The link of the next call, which is known from now on."""
         call = self.calls[index]
-        spoken = parts(call.messages)
-        said = [(role, part) for role, part in spoken if role != "system"]
-        system = canonical([part for role, part in spoken if role == "system"])
-        keys = [self._key(role, part) for role, part in said]
-        trails = [list(accumulate(keys, _mixed, initial=hash(seed))) for seed in ((call.dialect, system), call.dialect)]
-        said_parts = [part for _, part in said]
-        link = self._kept_elsewhere(call, said_parts)
-        link = link or next((found for trail in trails if (found := self._longest(trail, said_parts))), None)
-        link = link or self._by_tool_calls(call, said_parts)
+        begun = canonical([*call.messages[:_BEGINNING]])
+        line = self.lately.get(begun)
+        if line is None or not line.leads_to(call):
+            line = self.lately[begun] = _Line(call.dialect)
+        line.go_on(call.messages)
+        link = self._kept_elsewhere(call, line.said)
+        link = link or next((found for trail in line.trails if (found := self._longest(trail, line.said))), None)
+        link = link or self._by_tool_calls(call, line.said)
         if link is not None:
             self.taken.add(link.before)
-        self._register(index, trails)
+        self._register(index, line.trails)
         return link
-
-    def _key(self, role: str, part: JsonObject) -> int:
-        known = self.keys.get((role, id(part)))
-        if known is None:
-            known = self.keys[role, id(part)] = _key(role, part)
-        return known
 
     def _register(self, index: int, trails: list[list[int]]) -> None:
         call = self.calls[index]
         answered = parts([call.reply]) if call.reply is not None else []
+        keys = [_key("assistant", part) for _, part in answered]
         for trail in trails:
             self.ends[trail[-1]].append((index, False))
             if answered:
-                end = list(accumulate((_key("assistant", part) for _, part in answered), _mixed, initial=trail[-1]))[-1]
+                end = list(accumulate(keys, _mixed, initial=trail[-1]))[-1]
                 self.ends[end].append((index, True))
         for _, part in answered:
             if part.get("type") == "tool_call" and string(part.get("id")):
@@ -132,6 +130,37 @@ class _Known:
                 own = [part for part in said if self.minted.get((call.dialect, string(part.get("id")))) == before]
                 return Link(before, tuple(own), rewritten=True)
         return None
+
+
+class _Line:
+    """What the requests of one conversation say, part by part; each goes on where the one before it ended."""
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = dialect
+        self.messages: tuple[JsonObject, ...] = ()
+        self.said: list[JsonObject] = []
+        """The parts without the instructions."""
+        self.trails: list[list[int]] = []
+        """A key for all that was said up to each part: with the instructions, and without them."""
+
+    def leads_to(self, call: ModelCall) -> bool:
+        """Whether the request of `call` begins as the last one did, word for word."""
+        return self.dialect == call.dialect and call.messages[: len(self.messages)] == self.messages
+
+    def go_on(self, messages: tuple[JsonObject, ...]) -> None:
+        """Say what `messages` say beyond those that were said."""
+        spoken = parts(messages[len(self.messages) :])
+        if not self.trails or any(role == "system" for role, _ in spoken):
+            spoken = parts(messages)
+            system = canonical([part for role, part in spoken if role == "system"])
+            self.said, self.trails = [], [[hash((self.dialect, system))], [hash(self.dialect)]]
+        for role, part in spoken:
+            if role != "system":
+                key = _key(role, part)
+                self.said.append(part)
+                for trail in self.trails:
+                    trail.append(_mixed(trail[-1], key))
+        self.messages = messages
 
 
 def _mixed(before: int, key: int) -> int:

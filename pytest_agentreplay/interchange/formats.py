@@ -5,17 +5,21 @@ Others add theirs under the entry point `agentreplay.formats`: each is the dotte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.errors import TraceUnknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.interchange.trace import Trace
+
+
+_DEEPEST = 3
+"""Wrappings around all that a file holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,32 @@ class Format:
     fits: Callable[[Opened], bool]
     read: Read
     together: str = ""
+
+
+_WRAPPERS = (
+    *("data", "rows", "runs", "traces", "spans", "events", "items", "results", "records", "entries", "logs"),
+    *("sessions", "calls", "requests", "content", "trace"),
+)
+
+
+def layers(opened: Opened) -> Iterator[Opened]:
+    """The file as it is, then without what an answer of an API or a script has put around all that it holds."""
+    yield opened
+    for _ in range(_DEEPEST):
+        held = [_held(row) for row in opened.rows]
+        if not held or any(one is None for one in held):
+            return
+        opened = replace(opened, rows=tuple(row for one in held for row in one or ()))
+        yield opened
+
+
+def _held(row: Json) -> list[Json] | None:
+    """What a list holds, or an object under the only name for it; None for any other object."""
+    if isinstance(row, list):
+        return row
+    told = row if isinstance(row, dict) else {}
+    found = [told[name] for name in _WRAPPERS if isinstance(told.get(name), list | dict)]
+    return None if len(found) != 1 else found[0] if isinstance(found[0], list) else found
 
 
 def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Format:

@@ -1,7 +1,8 @@
 """The bytes of a trace file as rows of JSON, whatever the file is called.
 
-JSON, JSON Lines, values that follow each other, YAML, a zip archive; each also packed by gzip, with a byte order mark
-or without. A trace file comes from a stranger: it has bounds in size, depth and number, and is never acted on.
+JSON, JSON Lines, values that follow each other, YAML, a zip archive; each also packed by gzip or zstandard, with a byte
+order mark or without. A trace file comes from a stranger: it has bounds in size, depth and number, and is never acted
+on.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ FULLEST = 16_000_000
 
 _ZSTANDARD = 93
 _GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
 _LAYERS = 4
 _PIECE = 1 << 16
 
@@ -69,8 +71,8 @@ def rows_of(text: str) -> tuple[list[Json] | None, int]:
                 junk += 1
     if sum(isinstance(row, dict) for row in rows) > junk:
         return rows, junk
-    following = _following(text)
-    return (following, 0) if following else (None, 0)
+    following, cut = _following(text)
+    return (following, cut) if len(following) > cut else (None, 0)
 
 
 def _json(text: str) -> Json:
@@ -82,9 +84,10 @@ def _json(text: str) -> Json:
     return found
 
 
-def _following(text: str) -> list[Json]:
-    """Values one after another with nothing but space between them; none where anything else stands there."""
-    decoder, rows, at = json.JSONDecoder(), [], 0
+def _following(text: str) -> tuple[list[Json], int]:
+    """Values one after another with nothing but space between them, and whether something else stands behind them."""
+    rows: list[Json] = []
+    decoder, at = json.JSONDecoder(), 0
     while at < len(text):
         while at < len(text) and text[at] in " \t\r\n":
             at += 1
@@ -93,9 +96,9 @@ def _following(text: str) -> list[Json]:
         try:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return []
+            return rows, 1
         rows.append(value)
-    return rows
+    return rows, 0
 
 
 def _deeper(level: list[Json], most: int) -> bool:
@@ -118,11 +121,15 @@ def _text(data: bytes) -> str | None:
 
 
 def _unpacked(data: bytes, file: str) -> bytes:
-    """`data` without gzip, also where it was packed again, up to LARGEST bytes."""
+    """`data` without gzip and zstandard, also where it was packed again, up to LARGEST bytes."""
     for _ in range(_LAYERS):
-        if not data.startswith(_GZIP):
+        if data.startswith(_GZIP):
+            data = _gunzipped(data, file)
+        elif data.startswith(_ZSTD):
+            data = _unpacked_zstd(data, LARGEST + 1, file)
+            _bounded(len(data), file)
+        else:
             return data
-        data = _gunzipped(data, file)
     raise TraceError(f"is packed more than {_LAYERS - 1} times", file=file)
 
 
@@ -162,7 +169,7 @@ def _members(data: bytes, file: str) -> dict[str, bytes]:
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> bytes:
     """The bytes of a member; never more than was said, whatever is inside."""
-    if info.compress_type == _ZSTANDARD and sys.version_info < (3, 14):
+    if info.compress_type == _ZSTANDARD:
         return _zstandard(archive, info, file)
     with archive.open(info) as member:
         return member.read(info.file_size)
@@ -170,18 +177,30 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> bytes
 
 def _zstandard(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> bytes:
     """A member that `zipfile` learned to unpack in Python 3.14 only; its packed bytes are taken as if stored."""
-    try:
-        from zstandard import ZstdDecompressor, ZstdError
-    except ImportError:
-        msg = "is packed by zstandard: install the package zstandard, or use Python 3.14"
-        raise TraceError(msg, file=file) from None
     size, info.file_size, info.compress_type = info.file_size, info.compress_size, zipfile.ZIP_STORED
     info.CRC = None  # type: ignore[assignment]  # it is that of the unpacked bytes
     with archive.open(info) as packed:
+        return _unpacked_zstd(packed.read(), size, file)
+
+
+def _unpacked_zstd(data: bytes, most: int, file: str) -> bytes:
+    """The first `most` bytes of what is packed, frame after frame; Python itself can it since 3.14."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        unpacking, failed = zstd.ZstdFile(io.BytesIO(data)), zstd.ZstdError
+    else:
         try:
-            return ZstdDecompressor(max_window_size=LARGEST).stream_reader(packed).read(size)
-        except ZstdError as error:
-            raise zipfile.BadZipFile(str(error)) from None
+            import zstandard
+        except ImportError:
+            msg = 'is packed by zstandard: pip install "frozen-agentreplay[zstd]", or use Python 3.14'
+            raise TraceError(msg, file=file) from None
+        unpacker, failed = zstandard.ZstdDecompressor(max_window_size=LARGEST), zstandard.ZstdError
+        unpacking = unpacker.stream_reader(data, read_across_frames=True)
+    try:
+        return unpacking.read(most)
+    except (failed, EOFError) as error:
+        raise TraceError(f"is not packed by zstandard so that it can be unpacked: {error}", file=file) from None
 
 
 def _bounded(size: int, file: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange import logs, platforms, spans
-from pytest_agentreplay.interchange.formats import Format, choose
+from pytest_agentreplay.interchange.formats import Format, choose, layers
 from pytest_agentreplay.interchange.opening import opened
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def traces(files: Sequence[tuple[str, bytes]], wanted: str = "") -> list[Trace]:
     known = formats()
     together: dict[object, list[tuple[Format, Opened]]] = {}
     for number, (file, data) in enumerate(files):
-        held = opened(data, file=file)
+        held = _unwrapped(opened(data, file=file), known, wanted)
         chosen = choose(held, known, wanted)
         together.setdefault(chosen.together or number, []).append((chosen, held))
     return [trace for group in together.values() for trace in _read(group)]
@@ -45,6 +45,12 @@ def formats() -> tuple[Format, ...]:
     """Ours, and those of other packages whose name is none of ours."""
     taken = {one.name for one in OURS}
     return (*OURS, *(one for one in _others() if one.name not in taken))
+
+
+def _unwrapped(held: Opened, known: Sequence[Format], wanted: str) -> Opened:
+    """The file as far inside as a format knows it, and as it is where none does."""
+    asked = [one.fits for one in known if wanted in ("", one.name)]
+    return next((layer for layer in layers(held) if any(fits(layer) for fits in asked)), held)
 
 
 def _read(group: list[tuple[Format, Opened]]) -> Iterable[Trace]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.content import content, header
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.core.redaction import headers as header_rules
 from pytest_agentreplay.core.redaction.urls import redact_url
@@ -50,6 +50,8 @@ MODEL_KINDS = frozenset({"model", "embeddings", "rerank"})
 JSON: Headers = (("content-type", "application/json"),)
 
 _VERBS = {"gemini": ("generateContent", "streamGenerateContent"), "bedrock": ("converse", "converse-stream")}
+_STREAM = "text/event-stream"
+_GOING_ON = frozenset({"in_progress", "queued"})
 _HIDDEN = "[[redacted:key:1]]"
 
 
@@ -77,7 +79,7 @@ def model_call(request: HttpCall, response: HttpReply | Failure | None, **facts:
         fingerprint=told.fingerprint,
         finish_reasons=told.finish_reasons,
         usage=told.usage,
-        fault=_fault(response, told.error),
+        fault=_fault(response, told.error) or _cut(response, told),
         status=response.status if isinstance(response, HttpReply) else 0,
         stream=asked.stream,
         request=request,
@@ -149,6 +151,13 @@ def _kept_reply(response: HttpReply | Failure | None) -> HttpReply | Failure | N
         return response
     cuts = response.cuts or ((len(response.body),) if len(response.body) else ())
     return replace(response, headers=kept(response.headers, reply=True), cuts=cuts)
+
+
+def _cut(response: HttpReply | Failure | None, told: ReplyReading) -> Fault | None:
+    """The error of a stream that nobody ended: the reply in it has no finish reason, or none but that it goes on."""
+    if not isinstance(response, HttpReply) or not header(response.headers, "content-type").startswith(_STREAM):
+        return None
+    return None if set(told.finish_reasons) - _GOING_ON else Fault("", "the stream ends before the reply in it does")
 
 
 def _fault(response: HttpReply | Failure | None, error: str) -> Fault | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_agentreplay.interchange import chains
 from pytest_agentreplay.interchange.assembling import assembled, conversations, rewritten, whole
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, Source, ToolRun, Trace
 from pytest_agentreplay.interchange.wire import json_call
@@ -213,8 +214,10 @@ def test_what_the_source_says_itself_wins():
     assert (trace.input, trace.output) == ({"q": 1}, "A")
 
 
-def test_a_long_run_costs_what_it_says():
-    """Each call is looked up by what it says, not compared with all before it."""
+def test_a_long_run_costs_what_it_says(monkeypatch):
+    """Each call is looked up by what it says, not compared with all before it, and what it resends is known."""
+    keyed = []
+    monkeypatch.setattr(chains, "_key", lambda role, part, key=chains._key: keyed.append(1) or key(role, part))
     messages, log = [USER], []
     for number in range(300):
         asked = asks((f"c{number}", "w", {"n": number}))
@@ -223,3 +226,4 @@ def test_a_long_run_costs_what_it_says():
     steps, missing = assembled(log)
     assert [seen for _, _, seen in told(steps)] == [*range(299), UNKNOWN]
     assert missing == ("result of w, call 300",)
+    assert len(keyed) < 4 * 300

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import pytest
 from pytest_agentreplay.errors import TraceIncomplete, TraceUnknown
 from pytest_agentreplay.interchange.formats import choose
 from pytest_agentreplay.interchange.opening import opened
-from pytest_agentreplay.interchange.reading import formats
+from pytest_agentreplay.interchange.reading import formats, traces
 from tests.interchange.neutral import DONE, TRACES, imported
 
 REFUND = "lookup_order issue_refund"
@@ -137,8 +138,18 @@ def shuffled(data):
     return b"".join(lines)
 
 
+def zstandard(data):
+    """A frame of blocks that are not packed, with one that nobody reads before it."""
+    blocks = [data[at : at + 100_000] for at in range(0, len(data), 100_000)]
+    heads = [(len(block) << 3 | (at == len(blocks))).to_bytes(3, "little") for at, block in enumerate(blocks, 1)]
+    skipped = b"\x50\x2a\x4d\x18\x02\0\0\0no"
+    frame = b"\x28\xb5\x2f\xfd\x00\x48" + b"".join(map(bytes.__add__, heads, blocks))
+    return frame + skipped + frame[:6] + b"\x01\0\0"
+
+
 PACKINGS = {
     "as it is": lambda data: data,
+    "zstandard": zstandard,
     "gzip": gzip.compress,
     "a byte order mark": lambda data: data if data[:2] == b"PK" else b"\xef\xbb\xbf" + data,
 }
@@ -154,6 +165,30 @@ def test_a_file_is_known_by_what_it_holds(name, packing):
     else:
         with pytest.raises(TraceUnknown, match="no format fits"):
             choose(held, formats())
+
+
+ENVELOPES = (
+    lambda rows: [{"object": "list", "data": rows, "next_cursor": None}],
+    lambda rows: [{"runs": rows[:1]}, {"runs": rows[1:]}],
+    lambda rows: [[rows]],
+)
+
+
+def test_what_stands_around_all_that_a_file_holds_is_taken_off():
+    whole = [name for name, row in ROWS.items() if row.format and not row.says and not name.endswith(".eval")]
+    for at, name in enumerate(whole):
+        rows = [*opened((TRACES / name).read_bytes(), file=name).rows]
+        wrapped = "\n".join(map(json.dumps, ENVELOPES[at % len(ENVELOPES)](rows))).encode()
+        found = traces([(name, wrapped)])
+        assert found[0].source.format == ROWS[name].format, name
+        assert sum(len(trace.model_calls) for trace in found) == ROWS[name].calls or found[0].source.format == "waza"
+
+
+def test_of_values_behind_each_other_the_last_may_be_cut():
+    whole = (TRACES / "public/waza/copilot_events_using_skill.json").read_bytes()
+    (trace,) = traces([("events", whole.rstrip()[:-40])])
+    assert trace.source.format == "copilot-events"
+    assert "1 lines are no events" in trace.losses
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if name.endswith(".jsonl")])

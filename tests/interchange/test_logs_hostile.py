@@ -145,6 +145,7 @@ def test_any_bytes_may_be_cut_or_changed(file, data):
         (gzip.compress(b'{"a": 1}')[:-9], "ends too early"),
         (gzip.compress(b"{}") * (opening.MEMBERS + 1), "more than 10,000 files in one"),
         (gzip.compress(gzip.compress(gzip.compress(gzip.compress(b"{}")))), "packed more than 3 times"),
+        (b"\x28\xb5\x2f\xfd no frame", "not packed by zstandard so that"),
         (b"PK\x03\x04 no archive", "no archive that can be unpacked"),
         (b"interactions: &a [*a]", r"\*a names nothing before it"),
         (b"interactions: [*nobody]", r"\*nobody names nothing"),

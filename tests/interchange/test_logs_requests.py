@@ -446,3 +446,45 @@ def test_parallel_calls_keep_their_own_results():
 def test_a_log_of_pairs_without_messages_is_refused():
     with pytest.raises(TraceError):
         read({"request": {"model": "m"}, "response": {}})
+
+
+def test_a_stream_that_was_cut_is_told_and_kept():
+    cut = STREAM.partition(
+        'data: {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "way"}'
+    )[0]
+    assert cut != STREAM
+
+    whole, half = (read({"request": ASKED, "response": text})[0].model_calls[0] for text in (STREAM, cut))
+
+    assert (whole.fault, half.fault.message) == (None, "the stream ends before the reply in it does")
+    assert half.reply["parts"] == [{"type": "text", "content": "On its "}]
+
+
+@pytest.mark.parametrize(
+    ("response", "missing"),
+    [("On its way", ()), ("ChatCompletion(id='x', choices=[])", ("reply of model call 1",))],
+)
+def test_of_a_reply_its_words_alone_may_be_kept(response, missing):
+    (trace,) = read({"request": ASKED, "response": response})
+
+    assert (trace.source.fidelity, trace.missing) == ("body-json" if missing else "semantic", missing)
+    assert trace.output == (None if missing else "On its way")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ({"type": "invalid_request_error", "message": "no"}, 400),
+        ({"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}, 429),
+        ({"message": "no"}, 500),
+    ],
+)
+def test_an_error_without_its_status_has_that_of_its_kind(error, status):
+    (trace,) = read({"request": ASKED, "response": {"error": error}})
+    assert trace.model_calls[0].status == status
+
+
+def test_a_gateway_tells_of_a_failure_in_fields_of_its_own():
+    told = {"error_class": "RateLimitError", "error_message": "slow down"}
+    (trace,) = read({**ASKED, "response": {}, "status": "failure", "error_information": told, "error_str": "x"})
+    assert (trace.model_calls[0].fault.type, trace.model_calls[0].fault.message) == ("RateLimitError", "slow down")

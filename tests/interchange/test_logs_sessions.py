@@ -226,7 +226,14 @@ def test_several_traces_of_replaykit_in_lines_with_ids_and_failing_tools():
         ({"type": "MaxTurnsExceeded", "message": "Max turns (10) exceeded"}, "MaxTurnsExceeded"),
         ({"type": "GraphRecursionError", "message": "Recursion limit of 25 reached"}, "GraphRecursionError"),
         ("tool call limit reached", "tool call limit"),
+        (
+            {"type": "pydantic_ai.UsageLimitExceeded", "message": "The next request would exceed it"},
+            "UsageLimitExceeded",
+        ),
         ({"type": "ValueError", "message": "no such order"}, ""),
+        ({"type": "RecursionError", "message": "maximum recursion depth exceeded"}, ""),
+        ({"type": "APIError", "message": "Rate limit reached for gpt-4o on tokens per min"}, ""),
+        ({"type": "HTTP 429", "message": "request limit exceeded"}, ""),
     ],
 )
 def test_the_error_that_stopped_an_agent_is_known_by_its_words(error, limits):
@@ -349,11 +356,11 @@ def test_a_broken_member_is_named():
         traces([("log.eval", held.getvalue())])
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="zipfile itself unpacks zstandard there")
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python itself unpacks zstandard there")
 def test_an_archive_packed_by_zstandard_names_the_package_where_that_is_not_there(monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
 
-    with pytest.raises(TraceError, match="install the package zstandard"):
+    with pytest.raises(TraceError, match=r"pip install \"frozen-agentreplay\[zstd\]\""):
         traces([("log.eval", (HERE / INSPECT_EVAL).read_bytes())])
 
 

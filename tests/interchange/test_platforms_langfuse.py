@@ -222,3 +222,27 @@ def test_events_of_the_old_ingestion_are_merged():
     ]  # fmt: skip
     trace = read({"batch": events})
     assert (trace.user, trace.session, trace.tags, trace.output) == ("u-7", "s", ("prod",), "Sunny.")
+
+
+def test_the_export_to_a_bucket_has_observations_and_traces_in_files_of_their_own():
+    common = {"trace_id": "t1", "project_id": "p", "parent_observation_id": None, "level": "DEFAULT"}
+    observation = common | {
+        "id": "o1",
+        "type": "GENERATION",
+        "start_time": "2026-11-20 10:00:00.000",
+        "end_time": "2026-11-20 10:00:01.000",
+        "input": json.dumps([{"role": "user", "content": "hi"}]),
+        "output": json.dumps({"role": "assistant", "content": "yo"}),
+        "provided_model_name": "gpt-4o",
+        "usage_details": {"input": 1, "output": 2},
+    }
+    trace = {"id": "t1", "project_id": "p", "timestamp": "2026-11-20 10:00:00.000", "user_id": "u-7", "session_id": "s"}
+    trace |= {"bookmarked": False, "tags": ["prod"], "input": json.dumps("hi"), "output": json.dumps("yo")}
+
+    (found,) = traces(
+        [("observations.jsonl", json.dumps(observation).encode()), ("t.jsonl", json.dumps(trace).encode())]
+    )
+
+    assert (found.source.format, found.id, found.user, found.session) == ("langfuse", "t1", "u-7", "s")
+    assert (found.input, found.output, found.tags) == ("hi", "yo", ("prod",))
+    assert (found.model_calls[0].model, found.model_calls[0].usage["output_tokens"]) == ("gpt-4o", 2)

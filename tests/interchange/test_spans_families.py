@@ -152,6 +152,12 @@ def test_messages_that_openinference_hid_are_refused_with_its_settings():
         ("langfuse-sdk", "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true"),
         ("pydantic-ai", "include_content=True"),
         ("agent_framework", "ENABLE_SENSITIVE_DATA=true"),
+        ("ai", "recordInputs: true"),
+        ("@opentelemetry/instrumentation-openai", "together with the spans"),
+        ("Experimental.Microsoft.Extensions.AI", "EnableSensitiveData = true"),
+        ("org.springframework.boot", "log-completion=true"),
+        ("haystack.tracing.opentelemetry", "HAYSTACK_CONTENT_TRACING_ENABLED=true"),
+        ("litellm", "turn_off_message_logging = False"),
         ("azure.ai.projects", "AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true"),
         ("gcp.vertex.agent", "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true"),
     ],
@@ -436,6 +442,45 @@ def test_what_google_adk_keeps_under_its_own_names():
     assert (first.dialect, [tool["name"] for tool in first.tools]) == ("gemini", ["look"])
     assert [(run.arguments, run.seen, run.result) for run in trace.tool_runs] == [({"x": 1}, {"y": 2}, {"y": 2})]
     assert (trace.output, trace.session, trace.missing) == ("ho", "s-1", ())
+
+
+def test_what_strands_tells_in_events_of_its_spans():
+    uses = json.dumps([{"text": "yo"}, {"toolUse": {"toolUseId": "t1", "name": "look", "input": {"a": 1}}}])
+    gave = json.dumps([{"toolResult": {"toolUseId": "t1", "status": "success", "content": [{"text": "42"}]}}])
+    asked = ("gen_ai.user.message", {"content": '[{"text": "hi"}]'})
+    chatting = {"gen_ai.operation.name": "chat", "gen_ai.system": "strands-agents", "gen_ai.request.model": "m"}
+    running = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look", "gen_ai.tool.call.id": "t1"}
+    ran = [
+        ("gen_ai.tool.message", {"content": '{"a": 1}', "id": "t1"}),
+        ("gen_ai.choice", {"message": '[{"text": "42"}]'}),
+    ]
+    history = [asked, ("gen_ai.assistant.message", {"content": uses}), ("gen_ai.tool.message", {"content": gave})]
+    trace = one(
+        span(1, "chat", chatting, events=[asked, ("gen_ai.choice", {"message": uses, "finish_reason": "tool_use"})]),
+        span(2, "execute_tool look", running, events=ran),
+        span(3, "chat", chatting, events=[*history, ("gen_ai.choice", {"message": '[{"text": "it is 42"}]'})]),
+    )
+    assert (trace.input, trace.output, trace.missing) == ("hi", "it is 42", ())
+    assert [(run.name, run.call_id, run.arguments, run.seen, run.result) for run in trace.tool_runs] == [
+        ("look", "t1", {"a": 1}, 42, 42)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("told", "provider", "dialect"),
+    [
+        ("openai.responses", "openai", "openai_responses"),
+        ("anthropic.messages", "anthropic", "anthropic"),
+        ("amazon-bedrock", "aws.bedrock", "bedrock"),
+        ("google.generative-ai", "google", "gemini"),
+        ("azure-openai.chat", "azure.ai.openai", "openai_chat"),
+    ],
+)
+def test_the_ai_sdk_names_provider_and_api_in_one(told, provider, dialect):
+    held = {"ai.operationId": "ai.generateText.doGenerate", "ai.model.provider": told, "gen_ai.system": told}
+    said = {"ai.prompt.messages": '[{"role": "user", "content": "hi"}]', "ai.response.text": "yo"}
+    (call,) = one(span(1, "ai.generateText.doGenerate", held | said, scope="ai")).model_calls
+    assert (call.provider, call.dialect) == (provider, dialect)
 
 
 def test_what_the_ai_sdk_keeps_under_its_own_names():

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.interchange.logs import (
+    batches,
     bedrock,
+    blueprints,
     claude_code,
+    codex,
     copilot,
     har,
     helicone,
@@ -24,8 +27,16 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.formats import Format
 
 FORMATS: tuple[Format, ...] = (
-    *(*helicone.FORMATS, *promptlayer.FORMATS, *bedrock.FORMATS, *vertex.FORMATS, *har.FORMATS, *vcr.FORMATS),
-    *(*inspect_logs.FORMATS, *waza.FORMATS, *claude_code.FORMATS, *copilot.FORMATS, *replaykit.FORMATS),
-    *(*pairs.FORMATS, *items.FORMATS),
+    *(
+        *helicone.FORMATS,
+        *promptlayer.FORMATS,
+        *blueprints.FORMATS,
+        *bedrock.FORMATS,
+        *vertex.FORMATS,
+        *har.FORMATS,
+        *vcr.FORMATS,
+    ),
+    *(*inspect_logs.FORMATS, *waza.FORMATS, *claude_code.FORMATS, *codex.FORMATS, *copilot.FORMATS, *replaykit.FORMATS),
+    *(*batches.FORMATS, *pairs.FORMATS, *items.FORMATS),
 )
 """The formats of this room."""

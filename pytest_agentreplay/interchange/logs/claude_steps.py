@@ -31,12 +31,13 @@ def steps(rows: list[JsonObject], agent: str = "") -> list[Step]:
         if row.get("type") == "user":
             before = [] if row.get("isCompactSummary") is True else before  # from here on the model saw the summary
             found += _ran(row, asked)
-            before.append(genai.message(obj(row.get("message"))))
+            genai.join(before, genai.message(obj(row.get("message"))))
         elif (own := pieces.pop(_reply(row, place), None)) is not None:
             call, uses = _call(own, before)
             found.append(replace(call, agent=agent))
             asked |= {use.call_id: replace(use, agent=agent) for use in uses}
-            before.append(call.reply or {"role": "assistant", "parts": []})
+            if call.reply is not None:
+                genai.join(before, call.reply)
     return found
 
 
@@ -74,7 +75,7 @@ def _call(rows: list[JsonObject], before: list[JsonObject]) -> tuple[ModelCall, 
         provider="anthropic",
         dialect="anthropic",
         model=reading.model,
-        messages=genai.joined(before),
+        messages=tuple(before),
         reply=reply | {"finish_reason": next(iter(reading.finish_reasons), "")} if arr(reply["parts"]) else None,
         response_model=reading.model,
         response_id=reading.response_id,

@@ -9,7 +9,6 @@ from pytest_agentreplay.dialects.loose import obj, objects, string
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import tables
-from pytest_agentreplay.interchange.logs.endings import stopped_by
 from pytest_agentreplay.interchange.logs.tool_events import tool_runs
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, Source, Trace
@@ -53,7 +52,6 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
                 session=session,
                 input=_asked(events),
                 fault=broke,
-                limits=stopped_by(broke),
                 steps=tuple(_steps(events, string(begun.get("selectedModel")))),
                 losses=(*_LOSSES, *((f"{opened.junk} lines are no events",) if opened.junk else ())),
             )
@@ -77,7 +75,7 @@ def _steps(events: list[JsonObject], model: str) -> list[Step]:
     for event in events:
         data, kind = obj(event.get("data")), event.get("type")
         if kind == "user.message":
-            before.append(_text("user", data.get("transformedContent") or data.get("content")))
+            genai.join(before, _text("user", data.get("transformedContent") or data.get("content")))
         elif kind == "session.model_change":
             model = string(data.get("newModel")) or model
         elif kind == "assistant.message" and (reply := _reply(data))["parts"]:
@@ -85,17 +83,17 @@ def _steps(events: list[JsonObject], model: str) -> list[Step]:
             steps.append(
                 ModelCall(
                     model=model,
-                    messages=genai.joined(before),
+                    messages=tuple(before),
                     reply=reply,
                     started=at,
                     id=string(data.get("messageId")),
                 )
             )
-            before.append(reply)
+            genai.join(before, reply)
         elif kind == "tool.execution_start" and (run := runs.get(string(event.get("id")))):
             steps.append(run)
         elif kind == "tool.execution_complete" and (run := known.get(string(data.get("toolCallId")))):
-            before.append(_response(run))
+            genai.join(before, _response(run))
     return steps
 
 

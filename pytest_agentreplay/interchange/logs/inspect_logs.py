@@ -13,8 +13,8 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.assembling import whole
+from pytest_agentreplay.interchange.endings import word
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs.endings import word
 from pytest_agentreplay.interchange.logs.inspect_events import steps
 from pytest_agentreplay.interchange.logs.pairs import fault, known
 from pytest_agentreplay.interchange.moments import moment

@@ -35,7 +35,7 @@ def _only(opened: Opened) -> Json:
 
 def _listed(opened: Opened) -> list[JsonObject]:
     only = _only(opened)
-    return objects(only if isinstance(only, list) else obj(only).get("data"))
+    return objects(only if isinstance(only, list) else [only] if _is_item(only) else obj(only).get("data"))
 
 
 def _is_item(value: Json) -> bool:

@@ -6,6 +6,7 @@ There is no standard; the names that many give to the two, to times, ids and peo
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,14 +20,14 @@ from pytest_agentreplay.interchange.logs import runs, tables
 from pytest_agentreplay.interchange.logs.runs import Row
 from pytest_agentreplay.interchange.logs.wordings import dialect_of
 from pytest_agentreplay.interchange.moments import after, moment
-from pytest_agentreplay.interchange.trace import Fault, Source
+from pytest_agentreplay.interchange.trace import Fault, ModelCall, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
-    from pytest_agentreplay.interchange.trace import ModelCall, Trace
+    from pytest_agentreplay.interchange.trace import Trace
 
 _SIDES = (
     *(("request", "response"), ("req", "res"), ("req", "resp"), ("request_body", "response_body")),
@@ -40,7 +41,21 @@ _USERS = ("user_id", "user", "userId", "end_user")
 _SESSIONS = ("session_id", "session", "sessionId", "conversation_id", "thread_id")
 _IDS = ("id", "request_id", "requestId", "litellm_call_id")
 _RUNS = ("run_id", "trace_id", "traceId")
+_KINDS = ("type", "class", "error_class", "code")
+_PRINTED = re.compile(r"[A-Z]\w*\(\w+=|<[\w.]+ object at 0x")
 _STATUSES = ("status_code", "status", "statusCode", "http_status")
+_ERRORS = ("error", "exception", "error_information", "error_message", "error_str")
+_STATUS_OF = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "insufficient_quota": 429,
+    "overloaded_error": 529,
+}
+"""What an API answers with: a log that keeps its bodies alone does not tell."""
 _RAW_SHOWN = ("model_parameters", "optional_params")
 
 
@@ -88,24 +103,33 @@ def _pair(row: JsonObject, request: JsonObject, reply: Json) -> Pair:
     if wrapped and not dialect_of(None, told):
         reply = genai.parsed(told[wrapped])
     status = next((code for side in (told, row) for name in _STATUSES if _code(code := side.get(name))), 0)
-    error = row.get("error", row.get("exception"))
-    if obj(reply).get("error") and not status:
-        status = 500 if not dialect_of(None, reply) else 0
+    error = next((row[name] for name in _ERRORS if row.get(name)), None)
+    if obj(reply).get("error") and not status and not dialect_of(None, reply):
+        status = _status_of(obj(obj(reply)["error"]))
     url = string(outer.get("url")) or string(outer.get("uri")) or string(row.get("url"))
     return Pair(
         row, url if "://" in url else "", request, reply or None, status if isinstance(status, int) else 0, error
     )
 
 
+def _status_of(error: JsonObject) -> int:
+    code = error.get("code")
+    return code if isinstance(code, int) and _code(code) else _STATUS_OF.get(string(error.get("type")), 500)
+
+
 def call(found: Pair, where: str = "", **facts: object) -> ModelCall:
     """The pair as the call of a model."""
     where = where or found.url or _where(found)
     status = found.status or 200
-    if isinstance(found.reply, str):  # a stream as the text that came
+    if isinstance(found.reply, str) and (status >= 400 or _is_stream(found.reply)):
         sent = HttpCall("POST", where, wire.JSON, Body(wire.compact(found.request)))
-        came = found.reply.encode("utf-8", "replace")
-        kind = "text/event-stream" if came.lstrip().startswith((b"data:", b"event:")) else "text/plain"
-        return wire.model_call(sent, HttpReply(status, headers=(("content-type", kind),), body=Body(came)), **facts)
+        kind = "text/event-stream" if _is_stream(found.reply) else "text/plain"
+        came = Body(found.reply.encode("utf-8", "replace"))
+        return wire.model_call(sent, HttpReply(status, headers=(("content-type", kind),), body=came), **facts)
+    if isinstance(found.reply, str):  # the words alone, or what Python prints of an object, which nobody can read back
+        words = "" if _PRINTED.match(found.reply) else found.reply
+        said = genai.message({"role": "assistant", "content": words}) if words else None
+        return wire.json_call(where, found.request, None, status=status, reply=said, **facts)
     if found.error and found.reply is None:
         facts.setdefault("fault", fault(found.error))
     read = wire.json_call(where, found.request, found.reply, status=status, **facts)
@@ -115,16 +139,21 @@ def call(found: Pair, where: str = "", **facts: object) -> ModelCall:
 def fault(error: Json) -> Fault:
     """An error as a log tells it: a text, or an object with type and message."""
     told = obj(error)
-    kind = string(told.get("type")) or string(told.get("class")) or string(told.get("code"))
-    message = string(told.get("message")) or (error if isinstance(error, str) else "")
+    kind = next((said for name in _KINDS if (said := string(told.get(name)))), "")
+    message = string(told.get("message")) or string(told.get("error_message"))
+    message = message or (error if isinstance(error, str) else "")
     return Fault(kind, message or (wire.compact(error).decode("utf-8", "replace") if not kind else ""))
 
 
 def known(row: JsonObject, *names: str) -> str:
     """The first of these fields of a row, or of its metadata, that says something."""
     places = (row, obj(row.get("metadata")))
-    found = (place[name] for place in places for name in names if isinstance(place.get(name), str | int))
-    return next((str(one) for one in found if one not in {"", True, False}), "")
+    found = (place.get(name) for place in places for name in names)
+    return next((str(one) for one in found if string(one) or (isinstance(one, int) and not isinstance(one, bool))), "")
+
+
+def _is_stream(reply: str) -> bool:
+    return reply.lstrip().startswith(("data:", "event:"))
 
 
 def _without_status(read: ModelCall) -> ModelCall:
@@ -176,8 +205,10 @@ def _reading(name: str) -> Callable[..., list[Trace]]:
         losses = []
         if left := len(rows) - len(pairs) + opened.junk:
             losses.append(f"{left} rows are no calls of a model and left out")
-        source = Source(format=name, file=opened.file, fidelity="body-json")
-        return runs.traces(map(_row, pairs), source, "neither headers nor the bytes of the wire", *losses)
+        told = [_row(one) for one in pairs]
+        words = any(isinstance(row.step, ModelCall) and row.step.reply and not row.step.response for row in told)
+        source = Source(format=name, file=opened.file, fidelity="semantic" if words else "body-json")
+        return runs.traces(told, source, "neither headers nor the bytes of the wire", *losses)
 
     return read
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import objects, rest, string
 from pytest_agentreplay.interchange.assembling import whole
+from pytest_agentreplay.interchange.endings import word
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import tables
-from pytest_agentreplay.interchange.logs.endings import stopped_by, word
 from pytest_agentreplay.interchange.logs.pairs import fault, known
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
@@ -71,7 +71,6 @@ def _trace(opened: Opened, row: JsonObject) -> Trace:
             input=_input([_content(one) for one in events if string(one.get("type")) in _INPUTS]),
             output=outputs[-1] if outputs else None,
             fault=broke,
-            limits=stopped_by(broke),
             steps=tuple(_runs(events)),
             losses=("no call of a model is told of: only what the tools gave can be given back",),
         )

@@ -49,13 +49,14 @@ def steps(said: Iterable[Said], **facts: object) -> list[Step]:
     for turn in _turns(said):
         first = turn[0]
         if not first.by_model:
-            before += [one.message for one in turn]
+            for one in turn:
+                genai.join(before, one.message)
             continue
         reply = genai.joined(one.message for one in turn)
         told = {name: value for one in turn for name, value in one.facts.items()}
         if reply:
-            found.append(ModelCall(messages=genai.joined(before), reply=reply[0], **{**facts, **told}))  # type: ignore[arg-type]
-            before += reply
+            found.append(ModelCall(messages=tuple(before), reply=reply[0], **{**facts, **told}))  # type: ignore[arg-type]
+            genai.join(before, reply[0])
             names |= {string(part.get("id")): string(part.get("name")) for part in objects(reply[0]["parts"])}
     if turn and not turn[0].by_model:
         found += _results(turn, names)

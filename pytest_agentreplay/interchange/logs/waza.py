@@ -8,7 +8,6 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import obj, objects, string
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs.endings import stopped_by
 from pytest_agentreplay.interchange.logs.pairs import known
 from pytest_agentreplay.interchange.logs.tool_events import tool_runs
 from pytest_agentreplay.interchange.moments import moment
@@ -67,7 +66,6 @@ def _trace(opened: Opened, results: JsonObject, task: JsonObject, run: JsonObjec
             },
             output=run.get("final_output") or None,
             fault=broke,
-            limits=stopped_by(broke),
             grades=_grades(run),
             steps=tuple(steps),
             losses=("calls of tools only: waza keeps no request to a model", "no times of single calls"),

@@ -19,10 +19,6 @@ _REPR = re.compile(rf"^({_NAME})\((.*)\)$", re.DOTALL)
 _RAISED = re.compile(rf"^({_NAME})(?:: (.*))?$", re.MULTILINE)
 _CLASS = re.compile(r"(?:Error|Exception|Exceeded|Warning|Interrupt|Tripwire\w*|Timeout|Exit)$|^[A-Z]\w*[a-z]\w*$")
 _STATUS = re.compile(r"\b(?:Error code|status[ _]code)\D{0,3}(\d{3})\b")
-_LIMIT = re.compile(
-    r"recursion ?limit|max(?:imum)?[ _]?(?:turns|iterations|steps)|usage ?limit|iteration ?limit|time ?limit",
-    re.IGNORECASE,
-)
 
 
 def fault(value: Json) -> Fault | None:
@@ -40,12 +36,6 @@ def status(found: Fault | None) -> int:
     """The HTTP status that the message of an SDK's error names; 0 for none."""
     told = _STATUS.search(found.message[:1000]) if found is not None else None
     return int(told[1]) if told else 0
-
-
-def limits(found: Fault | None) -> str:
-    """The class, or the words, of an agent's error that says that it was stopped at a limit; "" for any other."""
-    told = _LIMIT.search(f"{found.type} {found.message[:1000]}") if found is not None else None
-    return (found.type or told[0]) if found is not None and told else ""
 
 
 def _of_struct(told: JsonObject) -> Fault:

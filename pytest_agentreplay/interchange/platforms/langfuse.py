@@ -37,16 +37,22 @@ def _fits(opened: Opened) -> bool:
 
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    del beside
-    traces, observations = langfuse_rows.read(opened.rows)
+    traces: dict[str, JsonObject] = {}
+    observations: dict[str, JsonObject] = {}
+    as_is: set[str] = set()
+    for file in (opened, *beside):
+        named, seen = langfuse_rows.read(file.rows)
+        traces |= named
+        observations |= seen
+        as_is |= seen.keys() if langfuse_rows.plain(seen.values()) else set()
     held: dict[str, list[JsonObject]] = {known: [] for known in traces}
     only = next(iter(traces)) if len(traces) == 1 else ""
     for one in observations.values():
         held.setdefault(string(one.get("traceId")) or only, []).append(one)
-    as_is = langfuse_rows.plain(observations.values())
     for known, found in held.items():
         found.sort(key=lambda one: moment(one.get("startTime")) or 0)
-        yield _trace(known, traces.get(known, {}), found, opened.file, as_is=as_is)
+        plain = any(string(one["id"]) in as_is for one in found)
+        yield _trace(known, traces.get(known, {}), found, opened.file, as_is=plain)
 
 
 def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str, *, as_is: bool) -> Trace:
@@ -93,4 +99,4 @@ def _version(root: JsonObject) -> str:
     return f"{string(scope.get('name'))} {string(scope.get('version'))}".strip()
 
 
-LANGFUSE = Format("langfuse", "traces of Langfuse", 9, _fits, _read)
+LANGFUSE = Format("langfuse", "traces of Langfuse", 9, _fits, _read, together="langfuse")

@@ -1,11 +1,13 @@
 """The traces in a file of Langfuse, with their observations, however they were got; and how their values are written.
 
 The page's download has `{trace, observations}`, the API a trace with its observations in it, or observations alone; the
-old ingestion has events that make and change them.
+old ingestion has events that make and change them; the export to a bucket has rows with names in snake case, the traces
+in one file and the observations in another.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import NotJson, parse
@@ -20,6 +22,10 @@ _TYPES = frozenset(
     {
         *("GENERATION", "SPAN", "EVENT", "TOOL", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"),
     }
+)
+_IN_BUCKETS = (
+    {"project_id", "trace_id", "parent_observation_id"},
+    {"project_id", "timestamp", "user_id", "session_id", "bookmarked"},
 )
 _EVENTS = ("-create", "-update")
 _VALUES = ("input", "output", "metadata", "modelParameters", "usageDetails")
@@ -38,7 +44,7 @@ def read(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObj
     waiting = [*rows][::-1]
     while waiting:
         row = waiting.pop()
-        told = obj(row)
+        told = _camel(obj(row))
         if isinstance(row, list):
             waiting += row[::-1]
         elif _is_observation(told):
@@ -55,6 +61,15 @@ def read(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObj
                 told[name] for name in ("trace", "batch", "data", "body") if isinstance(told.get(name), list | dict)
             ]
     return traces, observations
+
+
+def _camel(row: JsonObject) -> JsonObject:
+    """A row of the export to a bucket under the API's names; any other as it is."""
+    if not any(marks <= row.keys() for marks in _IN_BUCKETS):
+        return row
+    named = {re.sub("_([a-z])", lambda match: match[1].upper(), name): value for name, value in row.items()}
+    model = row.get("provided_model_name")
+    return {"model": model, **named} if "trace_id" in row else {"observations": [], **named}
 
 
 def _is_observation(told: JsonObject) -> bool:

@@ -9,7 +9,6 @@ from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.dialects.loose import objects, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import assembling
-from pytest_agentreplay.interchange.platforms import faults
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def run(trace: Trace, spans: Sequence[Span], *, hint: str, untold: bool = False,
         )
     calls = [step for step in steps if isinstance(step, ModelCall)]
     whole = bool(calls) and all(call.request is not None and call.response is not None for call in calls)
-    made = assembling.whole(
+    return assembling.whole(
         replace(
             trace,
             source=replace(trace.source, fidelity="body-json" if whole else "semantic"),
@@ -66,7 +65,6 @@ def run(trace: Trace, spans: Sequence[Span], *, hint: str, untold: bool = False,
             ended=_last(trace.ended, (span.ended for span in spans)),
         )
     )
-    return replace(made, limits=faults.limits(made.fault))
 
 
 def _recognised(spans: Sequence[Span]) -> list[Span]:

@@ -21,7 +21,7 @@ _NAMES = {
     ),
     "cache_creation.input_tokens": ("cache_creation_input_tokens", "input_cache_creation", "cache_write_input_tokens"),
     "reasoning.output_tokens": (
-        *("completion_reasoning_tokens", "output_reasoning", "output_reasoning_tokens"),
+        *("completion_reasoning_tokens", "output_reasoning", "output_reasoning_tokens", "reasoning_output_tokens"),
         "completion_details.reasoning",
     ),
 }

@@ -16,7 +16,7 @@ _HIDDEN = ("INPUTS", "OUTPUTS", "INPUT_MESSAGES", "OUTPUT_MESSAGES")
 
 _SETTINGS: tuple[tuple[str, str], ...] = (
     (
-        r"opentelemetry\.instrumentation\.(?:openai_v2|vertexai|google_genai)$",
+        r"opentelemetry\.instrumentation\.(?:openai_v2|vertexai|google_genai)$|@opentelemetry/instrumentation-openai",
         f"record again with {GENAI}=true, and give the log records (gen_ai.* events) together with the spans",
     ),
     (
@@ -26,6 +26,14 @@ _SETTINGS: tuple[tuple[str, str], ...] = (
     (r"openinference\.", f"record again with {', '.join(f'OPENINFERENCE_HIDE_{one}=false' for one in _HIDDEN)}"),
     (r"langfuse", "record again without `mask`, and with LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true"),
     (r"pydantic[-_.]ai", "record again with InstrumentationSettings(include_content=True)"),
+    (r"ai$", "record again with experimental_telemetry: { isEnabled: true, recordInputs: true, recordOutputs: true }"),
+    (r"(?:Experimental\.)?Microsoft\.(?:Extensions|Agents)\.AI", "record again with EnableSensitiveData = true"),
+    (
+        r"org\.springframework|spring",
+        "record again with log-prompt=true and log-completion=true under spring.ai.chat.observations",
+    ),
+    (r"haystack", "record again with HAYSTACK_CONTENT_TRACING_ENABLED=true"),
+    (r"litellm", "record again with litellm.turn_off_message_logging = False"),
     (r"agent_framework", "record again with ENABLE_SENSITIVE_DATA=true"),
     (r"gcp\.vertex\.agent", "record again with ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true"),
     (r"azure\.ai\.|azure\.", "record again with AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true"),

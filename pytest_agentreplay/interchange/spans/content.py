@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canon import NotJson, parse
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.dialects.messages import carries_tools
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -62,6 +63,8 @@ def _plain(item: Json) -> Json:
         told["tool_calls"] = [_call(call) for call in calls]
     if string(told.get("role")) == "tool" and "id" in told and "tool_call_id" not in told:
         told["tool_call_id"] = told["id"]
+    if any(carries_tools(block) for block in objects(told.get("content"))):
+        return told | {"role": "user"} if told.get("role") == "tool" else told
     if string(told.get("role")) == "tool" and not {"parts", "tool_call_id", "tool_name", "name"} & told.keys():
         answer: JsonObject = {"type": "tool_call_response", "response": told.get("content")}
         return {"role": "tool", "parts": [answer]}

@@ -105,6 +105,8 @@ def _said(body: JsonObject, role: str) -> JsonObject | None:
 
 def _choice(body: JsonObject) -> JsonObject | None:
     message = obj(body.get("message")) or {name: body.get(name) for name in ("content", "tool_calls", "parts")}
+    if isinstance(body.get("message"), list | str):  # Strands puts the blocks of Converse in its place
+        message = {"content": body["message"]}
     told = _said(message, "assistant")
     return told and {**told, "finish_reason": string(body.get("finish_reason"))}
 

@@ -27,6 +27,14 @@ _AI_SDK = {
 }
 
 
+_AI_SDK_PROVIDERS = {
+    "amazon-bedrock": "aws.bedrock",
+    "azure": "azure.ai.openai",
+    "azure-openai": "azure.ai.openai",
+    "mistral": "mistral_ai",
+}
+
+
 def translated(held: JsonObject) -> JsonObject:
     """The attributes, with those that a framework has named otherwise under the conventions' names, too."""
     names = " ".join(held)
@@ -57,7 +65,10 @@ def _ai_sdk(held: JsonObject) -> JsonObject:
     words = held.get("ai.response.text")
     answer: JsonObject = {"role": "assistant", "content": words, **({"tool_calls": [*calls]} if calls else {})}
     listed: list[Json] = [one for message in arr(asked) for one in ai_sdk.messages(message)]
+    provider, _, api = string(held.get("ai.model.provider")).partition(".")
     return {name: held[old] for old, name in _AI_SDK.items() if old in held} | {
+        "gen_ai.provider.name": _AI_SDK_PROVIDERS.get(provider, provider),
+        "openai.api.type": api,
         "gen_ai.operation.name": next((name for end, name in _OPERATIONS if operation.endswith(end)), None),
         "gen_ai.input.messages": listed or obj(genai.parsed(held.get("ai.prompt"))).get("prompt"),
         "gen_ai.output.messages": [answer] if words or calls else None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, counts, obj, string, unique
+from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, string, unique
 from pytest_agentreplay.interchange.spans import content
 from pytest_agentreplay.interchange.spans.dotted import at, text, tree, under
 from pytest_agentreplay.interchange.spans.family import Family, placed
@@ -99,14 +99,25 @@ def tool_run(span: Span) -> ToolRun:
     """The execution of a tool. Arguments and result are there only where capturing them was on."""
     held = span.attributes
     result = at(held, "gen_ai.tool.call.result", "gen_ai.tool.output", "tool_response")
+    result = _in_events(held, "gen_ai.output.messages") if result is None else result
     named = text(held, "gen_ai.tool.name") or span.name.removeprefix("execute_tool").strip()
     return ToolRun(
         name=named,
         call_id=text(held, "gen_ai.tool.call.id"),
-        arguments=tree(held, "gen_ai.tool.call.arguments", "gen_ai.tool.input", "tool_arguments"),
+        arguments=tree(held, "gen_ai.tool.call.arguments", "gen_ai.tool.input", "tool_arguments")
+        or _in_events(held, "gen_ai.input.messages"),
         result=UNKNOWN if result is None else genai.parsed(result),
         **placed(span),
     )
+
+
+def _in_events(held: JsonObject, name: str) -> Json:
+    """What a tool was asked, or gave, where it is told as messages are: Strands does so."""
+    first = next(iter(objects(tree(held, name))), {})
+    part = next(iter(objects(first.get("parts"))), first)
+    told = next((part[one] for one in ("arguments", "response", "content") if part.get(one) is not None), None)
+    only = objects(told)[0] if isinstance(told, list) and len(objects(told)) == 1 else {}
+    return genai.parsed(next((only[one] for one in ("text", "json", "content") if one in only), told))
 
 
 def ends(span: Span) -> tuple[Json, Json]:

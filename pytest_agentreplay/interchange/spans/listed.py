@@ -52,7 +52,7 @@ def is_foundry(opened: Opened) -> bool:
 
 def is_trace_list(opened: Opened) -> bool:
     """Whether it holds Phoenix's list of traces, which says nothing of what is in them."""
-    return any("trace_id" in one and ("spans" in one or "token_count_total" in one) for one in _paged(opened))
+    return any({"trace_id", "project_id", "start_time"} <= one.keys() for one in _paged(opened))
 
 
 def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:

@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 _GOOD = frozenset({"ok", "success", "succeeded", "completed", "complete", "passed", "finished", "done"})
 _BAD = frozenset({"error", "errored", "failed", "failure", "fail", "crashed", "timeout", "timed_out"})
 _LIMIT = re.compile(
-    r"max(?:imum)?[ _-]?(?:number of )?(?:turns|iterations?|steps|rounds|tool[ _-]?calls)"
-    r"|(?:recursion|step|turn|iteration|message|token|time|tool call)[ _-]?limit|limit (?:was )?(?:exceeded|reached)"
-    r"|LimitExceeded|TurnsExceeded",
+    r"max(?:imum)?[ _-]?(?:number of )?(?:turn|iteration|iter|step|round|tool[ _-]?call)s?"
+    r"|(?:recursion|step|turn|iteration|message|token|time|usage|tool[ _-]?call)s?[ _-]?limit"
+    r"|limit[ _-]?(?:was )?(?:exceeded|reached)|limit_?error|graph_?recursion",
     re.IGNORECASE,
 )
+_OF_PROVIDER = re.compile(
+    r"rate[ _-]?limit|quota|too[ _-]?many[ _-]?requests|\b429\b|per[ _-](?:min|hour|day)", re.IGNORECASE
+)
+_READ = 1000
+"""Characters of a message that are looked at."""
 
 
 def word(status: Json) -> Literal["ok", "error", ""]:
@@ -28,7 +33,11 @@ def word(status: Json) -> Literal["ok", "error", ""]:
 
 
 def stopped_by(broke: Fault | None) -> str:
-    """The class or the words of an error by which an agent was stopped; "" for any other error."""
-    if broke is None or not (found := _LIMIT.search(f"{broke.type} {broke.message}")):
+    """The class, or the words, of an error that says how far an agent may go; "" for any other error.
+
+    What a provider allows in a minute is another thing.
+    """
+    said = f"{broke.type} {broke.message[:_READ]}" if broke is not None else ""
+    if broke is None or _OF_PROVIDER.search(said) or not (found := _LIMIT.search(said)):
         return ""
-    return broke.type or found[0]
+    return broke.type.rpartition(".")[2] or found[0]

@@ -1,0 +1,157 @@
+"""Sessions of the Codex CLI: items beside events, what ran and how it ended, what the model saw after a compaction."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+
+import pytest
+
+from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.interchange.reading import traces
+
+
+def read(*rows):
+    return traces([("rollout.jsonl", "\n".join(map(json.dumps, rows)).encode())])
+
+
+def session(*rows):
+    """The rows, a second after each other."""
+    clock = count()
+    return [
+        {"timestamp": f"2026-11-20T10:00:{next(clock):02}.000Z", "type": kind, "payload": payload}
+        for kind, payload in rows
+    ]
+
+
+def item(kind, **more):
+    return "response_item", {"type": kind, **more}
+
+
+def said(role, text):
+    kind = "output_text" if role == "assistant" else "input_text"
+    return item("message", role=role, content=[{"type": kind, "text": text}])
+
+
+def event(told, **more):
+    return "event_msg", {"type": told, **more}
+
+
+def spent(given, made):
+    total = {"input_tokens": 90_000, "output_tokens": 9000}
+    last = {"input_tokens": given, "cached_input_tokens": 4, "output_tokens": made, "reasoning_output_tokens": 2}
+    return event("token_count", info={"total_token_usage": total, "last_token_usage": last})
+
+
+META = {"id": "s-1", "cwd": "/shop", "cli_version": "0.65.0", "git": {"branch": "main"}, "instructions": "Be exact."}
+ASKED = [
+    ("session_meta", META),
+    said("user", "<environment_context/>"),
+    said("user", "mend it"),
+    event("user_message", message="mend it"),
+    ("turn_context", {"model": "gpt-5-codex", "effort": "high"}),
+]
+LISTED = [
+    item("reasoning", summary=[{"type": "summary_text", "text": "look"}], encrypted_content="gAAA"),
+    item("function_call", name="shell", arguments='{"command": ["ls"]}', call_id="c1"),
+    item("function_call", name="shell", arguments='{"command": ["cat", "x"]}', call_id="c2"),
+    spent(100, 20),
+    item("function_call_output", call_id="c1", output=json.dumps({"output": "a b", "metadata": {"exit_code": 0}})),
+]
+MENDED = [
+    item("function_call_output", call_id="c2", output="Exit code: 1\nOutput:\nno such file"),
+    item("custom_tool_call", name="apply_patch", input="*** Begin Patch", call_id="c3"),
+    item("custom_tool_call_output", call_id="c3", output="Success"),
+    item("web_search_call", status="completed", action={"type": "search"}),
+    said("assistant", "mended ✅"),
+    spent(170, 9),
+    event("task_complete", last_agent_message="mended ✅"),
+]
+RUN = session(*ASKED, *LISTED, *MENDED)
+
+
+def test_a_session_gives_its_calls_and_what_ran():
+    (trace,) = read(*RUN)
+
+    assert (trace.source.format, trace.source.version, trace.id, trace.status) == ("codex", "0.65.0", "s-1", "ok")
+    assert (trace.input, trace.output, trace.metadata) == (
+        "mend it",
+        "mended ✅",
+        {"cwd": "/shop", "gitBranch": "main"},
+    )
+    first, second, third = trace.model_calls
+    assert (first.model, first.parameters) == ("gpt-5-codex", {"reasoning": {"effort": "high"}})
+    assert [message["role"] for message in first.messages] == ["system", "user"]
+    assert [part["type"] for part in first.reply["parts"]] == ["reasoning", "tool_call", "tool_call"]
+    assert first.usage == {
+        "input_tokens": 100,
+        "output_tokens": 20,
+        "cache_read.input_tokens": 4,
+        "reasoning.output_tokens": 2,
+    }
+    assert (second.usage, third.usage["output_tokens"]) == ({}, 9)
+    assert (first.ended - first.started) == 5 * 10**9
+    assert [(run.name, run.seen, run.fault and run.fault.type) for run in trace.tool_runs] == [
+        ("shell", {"output": "a b", "metadata": {"exit_code": 0}}, None),
+        ("shell", "Exit code: 1\nOutput:\nno such file", "exit code 1"),
+        ("apply_patch", "Success", None),
+    ]
+    assert trace.missing == ()
+
+
+def test_a_session_that_was_cut_lacks_what_it_did_not_get_to():
+    (trace,) = read(*session(*ASKED, *LISTED))
+
+    assert [run.executed for run in trace.tool_runs] == [True, False]
+    assert (trace.status, trace.output, trace.missing) == ("", None, ("result of shell, call 2",))
+
+
+def test_after_a_compaction_the_model_saw_the_summary():
+    (trace,) = read(
+        *session(
+            *ASKED, *LISTED, *MENDED, ("compacted", {"message": "so far"}), said("user", "on"), said("assistant", "ok")
+        )
+    )
+
+    assert [message["parts"] for message in trace.model_calls[-1].messages] == [
+        [{"type": "text", "content": "Be exact."}],
+        [{"type": "text", "content": "so far"}, {"type": "text", "content": "on"}],
+    ]
+    kept = [said("user", "kept")[1]]
+    (trace,) = read(
+        *session(*ASKED, ("compacted", {"message": "", "replacement_history": kept}), said("assistant", "ok"))
+    )
+    assert trace.model_calls[-1].messages[-1]["parts"] == [{"type": "text", "content": "kept"}]
+
+
+def test_an_error_ends_a_session_and_a_fork_is_one():
+    broken = event("error", message="exceeded retry limit, last status: 429")
+    other = {"id": "s-9"}
+    forked = [("session_meta", {"id": "s-2", "forked_from_id": "s-1"}), *ASKED, *LISTED, *MENDED, broken]
+
+    first, second = read(*session(*forked, ("session_meta", other), said("user", "hey"), said("assistant", "ho")))
+
+    assert (first.id, first.status, first.fault.type, first.limits) == ("s-2", "error", "error", "")
+    assert first.model_calls[0].messages[0]["role"] == "system"
+    assert (second.id, second.output) == ("s-9", "ho")
+
+
+def test_before_there_were_payloads_the_items_were_the_rows():
+    named = {"id": "o-1", "timestamp": "2025-08-01T00:00:00.000Z", "instructions": None, "git": {}}
+    shell = {"type": "local_shell_call", "call_id": "l1", "action": {"type": "exec", "command": ["ls"]}}
+    items = [
+        said("user", "hi")[1],
+        shell,
+        {"type": "function_call_output", "call_id": "l1", "output": "a"},
+        said("assistant", "ok")[1],
+    ]
+
+    (trace,) = read(named, {"record_type": "state"}, *items)
+
+    assert (trace.source.format, trace.id, trace.output) == ("codex", "o-1", "ok")
+    assert [(run.name, run.seen) for run in trace.tool_runs] == [("local_shell", "a")]
+
+
+def test_a_name_alone_is_no_session():
+    with pytest.raises(TraceIncomplete, match="holds no response_item"):
+        read(*session(("session_meta", META)))

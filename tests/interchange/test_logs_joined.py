@@ -1,0 +1,156 @@
+"""Requests and replies that stand apart: files of batch APIs, blueprints of PromptLayer, pages of a list."""
+
+import json
+
+import pytest
+
+from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.interchange.reading import traces
+
+REPLY = {
+    "object": "chat.completion",
+    "created": 1790000000,
+    "model": "m-1",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "On its way"}, "finish_reason": "stop"}],
+}
+USER = {"role": "user", "content": [{"type": "text", "text": "Where is A-1?"}]}
+CALLS = [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"id": 1}'}}]
+TOLD = {"role": "assistant", "content": [{"type": "text", "text": "On its way"}]}
+
+
+def lines(*rows):
+    return "\n".join(json.dumps(row) for row in rows).encode()
+
+
+def read(*files):
+    return traces([(f"{at}.jsonl", data) for at, data in enumerate(files)])
+
+
+def asked(name, **body):
+    return {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": {"model": "m", **body}}
+
+
+def came(name, body, *, status=200, error=None):
+    response = {"status_code": status, "request_id": "q", "body": body} if body else None
+    return {"id": f"batch_req_{name}", "custom_id": name, "response": response, "error": error}
+
+
+REQUESTS = lines(*(asked(name, messages=[{"role": "user", "content": name}]) for name in "abcd"))
+REPLIES = lines(
+    came("c", REPLY),
+    came("a", {"error": {"message": "no such model", "type": "invalid_request_error"}}, status=404),
+    came("b", None, error={"code": "batch_expired", "message": "too late"}),
+)
+
+
+@pytest.mark.parametrize("files", [(REQUESTS, REPLIES), (REPLIES, REQUESTS), (REQUESTS + b"\n" + REPLIES,)])
+def test_the_files_of_a_batch_are_joined_in_any_order(files):
+    found = read(*files)
+
+    assert [(trace.id, trace.input, trace.output) for trace in found] == [
+        ("c", "c", "On its way"),
+        ("a", "a", None),
+        ("b", "b", None),
+    ]
+    assert [(one.type, one.message) for trace in found for one in trace.faults] == [
+        ("HTTP 404", "404 invalid_request_error: no such model"),
+        ("batch_expired", "too late"),
+    ]
+    assert found[0].source.fidelity == "body-json"
+    assert "1 requests have no reply in any file, and are left out" in found[0].losses
+
+
+@pytest.mark.parametrize(
+    ("file", "lacking"), [(REQUESTS, "replies (output_file_id)"), (REPLIES, "requests (input_file_id)")]
+)
+def test_half_a_batch_is_refused_with_the_other_half(file, lacking):
+    with pytest.raises(TraceIncomplete) as refused:
+        read(file)
+    assert lacking in str(refused.value)
+
+
+def test_a_batch_of_anthropic():
+    params = {"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    message = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "text", "text": "yo"}],
+        "stop_reason": "end_turn",
+    }
+    results = [
+        {"custom_id": "x", "result": {"type": "succeeded", "message": message}},
+        {
+            "custom_id": "y",
+            "result": {
+                "type": "errored",
+                "error": {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}},
+            },
+        },
+        {"custom_id": "z", "result": {"type": "canceled"}},
+    ]
+    requests = {"requests": [{"custom_id": name, "params": params} for name in "xyz"]}
+
+    found = read(lines(*results), json.dumps(requests, indent=1).encode())
+
+    assert [(trace.id, trace.output) for trace in found] == [("x", "yo"), ("y", None), ("z", None)]
+    assert [one.type for trace in found for one in trace.faults] == ["overloaded_error", "canceled"]
+
+
+def blueprint(number, *messages, **more):
+    model = {"provider": "openai", "name": "gpt-4", "parameters": {"temperature": 0.5}}
+    template = {"type": "chat", "messages": [*messages], "tools": [{"type": "function", "function": {"name": "look"}}]}
+    return {
+        "success": True,
+        "prompt_blueprint": {"prompt_template": template, "metadata": {"model": model}},
+        "request_id": number,
+        "provider": "openai",
+        "input_tokens": 12,
+        "output_tokens": 25,
+        "request_start_time": f"2026-04-03T20:57:0{number}",
+        **more,
+    }
+
+
+def test_requests_of_promptlayer_are_one_run_whose_reply_stands_last():
+    uses = {"role": "assistant", "content": [], "tool_calls": CALLS}
+    result = {"role": "tool", "tool_call_id": "c1", "name": "look", "content": [{"type": "text", "text": "shipped"}]}
+    first, second = blueprint(1, USER, uses), blueprint(2, USER, uses, result, TOLD)
+
+    (trace,) = read(json.dumps({"data": [second, first]}).encode())
+
+    assert (trace.source.format, trace.id, trace.output) == ("promptlayer-requests", "1", "On its way")
+    assert [(run.name, run.arguments, run.seen) for run in trace.tool_runs] == [("look", {"id": 1}, "shipped")]
+    call = trace.model_calls[0]
+    assert (call.provider, call.model, call.parameters) == ("openai", "gpt-4", {"temperature": 0.5})
+    assert (call.usage, [tool["name"] for tool in call.tools]) == ({"input_tokens": 12, "output_tokens": 25}, ["look"])
+
+
+def test_a_request_that_was_logged_by_hand_has_its_reply_apart():
+    row = {
+        "provider": "anthropic",
+        "model": "claude",
+        "input": {"type": "chat", "messages": [USER]},
+        "output": {"type": "chat", "messages": [TOLD]},
+        "metadata": {"user_id": "u-7", "session_id": "s-1"},
+        "tags": ["prod"],
+    }
+    (trace,) = read(lines(row))
+    assert (trace.input, trace.output) == ("Where is A-1?", "On its way")
+    assert (trace.user, trace.session, trace.tags) == ("u-7", "s-1", ("prod",))
+    text = [{"type": "text", "text": "so"}]
+    completion = row | {"input": {"type": "completion", "content": text}, "error_type": "E", "error_message": "no"}
+    (trace,) = read(lines(completion | {"output": None}))
+    assert (trace.input, trace.output, trace.faults[0].type) == ("so", None, "E")
+
+
+def test_a_blueprint_without_messages_is_refused():
+    with pytest.raises(TraceIncomplete, match="hold no messages"):
+        read(lines(blueprint(1)))
+
+
+def test_pages_behind_each_other_are_one_list():
+    rows = [{"request": asked("a", messages=[USER])["body"], "response": REPLY, "run_id": name} for name in "ab"]
+
+    found = read(lines({"data": rows[:1], "has_more": True}, {"data": rows[1:], "has_more": False}))
+
+    assert [trace.id for trace in found] == ["a", "b"]
