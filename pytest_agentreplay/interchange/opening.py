@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 LARGEST = 256 << 20
 """Bytes of a file when it is unpacked."""
+SMALL = 8 << 20
+RATIO = 200
+"""How many times its size a file may unpack to, beyond what is small; what an agent says packs to a twentieth."""
 MEMBERS = 10_000
 DEEPEST = 200
 FULLEST = 16_000_000
@@ -36,10 +39,10 @@ _PIECE = 1 << 16
 
 def opened(data: bytes, *, file: str) -> Opened:
     """What `data` holds. Raises TraceError for a bomb, TraceUnknown for what nobody can read as rows."""
-    data = _unpacked(data, file)
-    if data.startswith(b"PK\x03\x04"):
-        return Opened(file, data, members=_members(data, file))
-    text = _text(data)
+    data, members = unpacked(data, file=file)
+    if members is not None:
+        return Opened(file, data, members=members)
+    text = text_of(data)
     if text is None:
         return Opened(file, data)
     # The lines between may be no JSON: here only how much there is can be counted, and not how deep.
@@ -51,6 +54,13 @@ def opened(data: bytes, *, file: str) -> Opened:
     if _deeper(rows, DEEPEST):
         raise TraceError(f"is nested deeper than {DEEPEST}", file=file)
     return Opened(file, data, tuple(rows), None, junk)
+
+
+def unpacked(data: bytes, *, file: str) -> tuple[bytes, dict[str, bytes] | None]:
+    """The bytes of a file without gzip, and the files in it where it is an archive. Raises TraceError for a bomb."""
+    most = min(LARGEST, max(SMALL, RATIO * len(data)))
+    data = _unpacked(data, file, most)
+    return data, _members(data, file, most) if data.startswith(b"PK\x03\x04") else None
 
 
 def rows_of(text: str) -> tuple[list[Json] | None, int]:
@@ -83,13 +93,15 @@ def _json(text: str) -> Json:
 
 
 def _following(text: str) -> list[Json]:
-    """Values one after another with nothing but space between them; none where anything else stands there."""
+    """Objects and lists, one after another with nothing but space between; none where anything else stands there."""
     decoder, rows, at = json.JSONDecoder(), [], 0
     while at < len(text):
         while at < len(text) and text[at] in " \t\r\n":
             at += 1
         if at == len(text):
             break
+        if text[at] not in "{[":  # a row of numbers is no row of values: each digit would be one
+            return []
         try:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
@@ -110,23 +122,24 @@ def _deeper(level: list[Json], most: int) -> bool:
     return True
 
 
-def _text(data: bytes) -> str | None:
+def text_of(data: bytes) -> str | None:
+    """The text that `data` is, by its mark in UTF-16 or UTF-8; None for bytes that are none."""
     try:
         return data.decode("utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig")
     except UnicodeDecodeError:
         return None
 
 
-def _unpacked(data: bytes, file: str) -> bytes:
-    """`data` without gzip, also where it was packed again, up to LARGEST bytes."""
+def _unpacked(data: bytes, file: str, most: int) -> bytes:
+    """`data` without gzip, also where it was packed again, up to `most` bytes."""
     for _ in range(_LAYERS):
         if not data.startswith(_GZIP):
             return data
-        data = _gunzipped(data, file)
+        data = _gunzipped(data, file, most)
     raise TraceError(f"is packed more than {_LAYERS - 1} times", file=file)
 
 
-def _gunzipped(data: bytes, file: str) -> bytes:
+def _gunzipped(data: bytes, file: str, most: int) -> bytes:
     """The files that were packed and then put one behind the other: log shippers append so."""
     parts: list[bytes] = []
     size = at = files = 0
@@ -135,11 +148,11 @@ def _gunzipped(data: bytes, file: str) -> bytes:
         while at < len(data) and not unpacking.eof:
             piece = data[at : at + _PIECE]  # what is left of a piece is copied for each file
             try:
-                parts.append(unpacking.decompress(piece, LARGEST + 1 - size))
+                parts.append(unpacking.decompress(piece, most + 1 - size))
             except zlib.error as error:
                 raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
             size += len(parts[-1])
-            _bounded(size, file)
+            _bounded(size, file, most)
             at += len(piece) - len(unpacking.unused_data)
         if not unpacking.eof:
             raise TraceError("the gzip file ends too early", file=file)
@@ -148,13 +161,13 @@ def _gunzipped(data: bytes, file: str) -> bytes:
     return b"".join(parts)
 
 
-def _members(data: bytes, file: str) -> dict[str, bytes]:
+def _members(data: bytes, file: str, most: int) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             listed = [info for info in archive.infolist() if not info.is_dir()]
             if len(listed) > MEMBERS:
                 raise TraceError(f"an archive of more than {MEMBERS:,} files is not read", file=file)
-            _bounded(sum(info.file_size for info in listed), file)
+            _bounded(sum(info.file_size for info in listed), file, most)
             return {info.filename: _member(archive, info, file) for info in listed}
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, zlib.error, OSError, EOFError) as error:
         raise TraceError(f"is no archive that can be unpacked: {error}", file=file) from None
@@ -184,9 +197,9 @@ def _zstandard(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> by
             raise zipfile.BadZipFile(str(error)) from None
 
 
-def _bounded(size: int, file: str) -> None:
-    if size > LARGEST:
-        raise TraceError(f"more than {LARGEST:,} bytes are not read", file=file)
+def _bounded(size: int, file: str, most: int) -> None:
+    if size > most:
+        raise TraceError(f"unpacked, more than {most:,} bytes are not read", file=file)
 
 
 def _yaml(text: str, file: str) -> Json:
