@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 LONGEST = 400
 """Characters of a value in the notes; the snapshot holds all of it."""
+CODE = re.compile(r"((?<!`)(?P<fence>`+)(?!`).*?(?<!`)(?P=fence)(?!`))")
+"""What Markdown takes for code, whoever has written its fences."""
+ACTIVE = re.compile(r"""^[#>+*~=|-]|\\(?=[^\w\s]|$)|[`<]|\](?=[(\[:])|(?<![\w.])@(?=\w)""")
+"""What begins a heading, a link, a picture, an element or a mention in a line of Markdown."""
 
 
 def notes(case: Case, run: Run, told: Iterable[str]) -> str:
@@ -30,9 +35,9 @@ def notes(case: Case, run: Run, told: Iterable[str]) -> str:
         ("What the source does not tell", case.source.losses),
         ("What is missing for a replay", case.missing),
     ]
-    lines = [f"# {plain(case.title)}", "", origin(case, run), ""]
+    lines = [f"# {written(case.title)}", "", origin(case, run), ""]
     for title, found in sections:
-        if items := [f"- {one}" for one in map(plain, found)]:
+        if items := [f"- {one}" for one in map(written, found)]:
             lines += [f"## {title}", "", *items, ""]
     return "\n".join(lines)
 
@@ -46,7 +51,7 @@ def origin(case: Case, run: Run) -> str:
         else f"a recording of {code(source.id)}"
     )
     when = f", of {run.header.recorded}" if run.header.recorded else ""
-    return plain(f"From {named}{when}. Fidelity: {source.fidelity}.")
+    return written(f"From {named}{when}. Fidelity: {source.fidelity}.")
 
 
 def timeline(run: Run) -> Iterator[str]:
@@ -112,9 +117,17 @@ def spelled(found: Json) -> str:
 def code(text: str) -> str:
     """A text on one line as Markdown's code, whatever it holds."""
     line = " ".join(text.split())
-    fence = "``" if "`" in line else "`"
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     pad = " " if "`" in line else ""
-    return f"{fence}{pad}{line.replace('```', '` ` `')}{pad}{fence}" if line else "nothing"
+    return f"{fence}{pad}{line}{pad}{fence}" if line else "nothing"
+
+
+def written(text: str) -> str:
+    """A sentence as a line of Markdown: what stands in no code is text, and nothing that a page would act on."""
+    parts = CODE.split(plain(text))
+    parts[::3] = [ACTIVE.sub(r"\\\g<0>", part) for part in parts[::3]]
+    del parts[2::3]
+    return "".join(parts)
 
 
 def plain(text: str) -> str:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.interchange.trace import Trace
 
+MOST = 1000
+"""Items of a list that a format is known by; who reads the file later reads them all."""
+
 
 _DEEPEST = 3
 """Wrappings around all that a file holds."""
@@ -99,13 +102,23 @@ def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Forma
             return named
         near = "".join(f": did you mean {name}?" for name in get_close_matches(wanted, [one.name for one in known], 1))
         raise TraceUnknown(f"there is no format {wanted!r}{near or f'; {_listed(known)}'}", file=opened.file)
-    found = next((one for one in known if one.fits(opened)), None)
+    begun = replace(opened, rows=tuple(_begun(row, 3) for row in opened.rows[:MOST]))
+    found = next((one for one in known if one.fits(begun)), None)
     if found is None:
         raise TraceUnknown(f"no format fits what it holds; name it with --from: {_listed(known)}", file=opened.file)
-    first = [found, *(one for one in known if one is not found and one.rank == found.rank and one.fits(opened))]
+    first = [found, *(one for one in known if one is not found and one.rank == found.rank and one.fits(begun))]
     if len(first) > 1:
         raise TraceUnknown(f"several formats fit; name one with --from: {_listed(first)}", file=opened.file)
     return first[0]
+
+
+def _begun(value: Json, depth: int) -> Json:
+    """A value whose lists are cut, as deep as a file lists its runs."""
+    if isinstance(value, list):
+        return [_begun(item, depth - 1) for item in value[:MOST]] if depth else value[:MOST]
+    if isinstance(value, dict) and depth:
+        return {name: _begun(item, depth - 1) for name, item in value.items()}
+    return value
 
 
 def _listed(formats: Iterable[Format]) -> str:

@@ -8,7 +8,6 @@ is listed as missing.
 from __future__ import annotations
 
 import builtins
-import json
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpR
 from pytest_agentreplay.dialects import genai, speaking
 from pytest_agentreplay.interchange.placing import parts, seats
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall
+from pytest_agentreplay.interchange.wire import compact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,7 +148,7 @@ def _refused(fault: Fault, status: int, told: Told) -> Outcome:
     if status < ERROR_STATUS:
         return failure_of(fault, fault.message)
     told.lost("the bodies of error replies are not kept: they are written from the message alone")
-    body = json.dumps({"error": {"message": fault.message, "type": fault.type or None}}, ensure_ascii=False).encode()
+    body = compact({"error": {"message": fault.message, "type": fault.type or None}})
     return HttpReply(status, headers=(("content-type", "application/json"),), body=Body(body), cuts=(len(body),))
 
 

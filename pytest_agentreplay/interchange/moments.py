@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?\s*(?:(Z|UTC)|([+-])(\d\d):?(\d\d))?", re.IGNORECASE
 )
 _LATEST = 4102444800
-"""The year 2100 in seconds: a number beyond it counts in smaller units."""
+"""The year 2100 in seconds: a number beyond it counts in smaller units, and no moment lies beyond it."""
 _DIGITS = 20
 
 
@@ -37,17 +36,21 @@ def nanoseconds(value: Json, *, unit: int = 1) -> int | None:
         if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
             return _written(text)
         value = int(text)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 10**_DIGITS:
         return None
-    return int(value * unit) if 0 < value < 10**_DIGITS else None
+    return _known(int(value * unit))
 
 
 def after(start: int | None, milliseconds: Json) -> int | None:
     """The moment so many milliseconds later; None where either is not known."""
-    known = isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool)
-    if start is None or not known or not 0 <= (spent := float(str(milliseconds))) < 1e12:
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
-    return start + round(spent * 1e6)
+    return _known(start + round(milliseconds * 1e6)) if start is not None and 0 <= milliseconds < 1e12 else None
+
+
+def _known(moment: int) -> int | None:
+    """A moment that a snapshot can hold; None for one before 1970, such as the year 1 of who knows none, or too late."""
+    return moment if 0 <= moment < _LATEST * 10**9 else None
 
 
 def _written(text: str) -> int | None:
@@ -61,4 +64,4 @@ def _written(text: str) -> int | None:
         seconds = (there - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
     except (ValueError, OverflowError):
         return None
-    return seconds * 10**9 + int((fraction or "").ljust(9, "0")[:9])
+    return _known(seconds * 10**9 + int((fraction or "").ljust(9, "0")[:9]))

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 LARGEST = 256 << 20
 """Bytes of a file when it is unpacked."""
+SMALL = 8 << 20
+RATIO = 200
+"""How many times its size a file may unpack to, beyond what is small; what an agent says packs to a twentieth."""
 MEMBERS = 10_000
 DEEPEST = 200
 FULLEST = 16_000_000
@@ -38,10 +41,10 @@ _PIECE = 1 << 16
 
 def opened(data: bytes, *, file: str) -> Opened:
     """What `data` holds. Raises TraceError for a bomb, TraceUnknown for what nobody can read as rows."""
-    data = _unpacked(data, file)
-    if data.startswith(b"PK\x03\x04"):
-        return Opened(file, data, members=_members(data, file))
-    text = _text(data)
+    data, members = unpacked(data, file=file)
+    if members is not None:
+        return Opened(file, data, members=members)
+    text = text_of(data)
     if text is None:
         return Opened(file, data)
     # The lines between may be no JSON: here only how much there is can be counted, and not how deep.
@@ -53,6 +56,13 @@ def opened(data: bytes, *, file: str) -> Opened:
     if _deeper(rows, DEEPEST):
         raise TraceError(f"is nested deeper than {DEEPEST}", file=file)
     return Opened(file, data, tuple(rows), None, junk)
+
+
+def unpacked(data: bytes, *, file: str) -> tuple[bytes, dict[str, bytes] | None]:
+    """The bytes of a file unpacked, and the files in it where it is an archive. Raises TraceError for a bomb."""
+    most = min(LARGEST, max(SMALL, RATIO * len(data)))
+    data = _unpacked(data, file, most)
+    return data, _members(data, file, most) if data.startswith(b"PK\x03\x04") else None
 
 
 def rows_of(text: str) -> tuple[list[Json] | None, int]:
@@ -85,7 +95,7 @@ def _json(text: str) -> Json:
 
 
 def _following(text: str) -> tuple[list[Json], int]:
-    """Values one after another with nothing but space between them, and whether something else stands behind them."""
+    """Objects and lists with nothing but space between, and 1 where something else stands behind them."""
     rows: list[Json] = []
     decoder, at = json.JSONDecoder(), 0
     while at < len(text):
@@ -93,6 +103,8 @@ def _following(text: str) -> tuple[list[Json], int]:
             at += 1
         if at == len(text):
             break
+        if text[at] not in "{[":  # a row of numbers is no row of values: each digit would be one
+            return rows, 1
         try:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
@@ -113,27 +125,28 @@ def _deeper(level: list[Json], most: int) -> bool:
     return True
 
 
-def _text(data: bytes) -> str | None:
+def text_of(data: bytes) -> str | None:
+    """The text that `data` is, by its mark in UTF-16 or UTF-8; None for bytes that are none."""
     try:
         return data.decode("utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig")
     except UnicodeDecodeError:
         return None
 
 
-def _unpacked(data: bytes, file: str) -> bytes:
-    """`data` without gzip and zstandard, also where it was packed again, up to LARGEST bytes."""
+def _unpacked(data: bytes, file: str, most: int) -> bytes:
+    """`data` without gzip and zstandard, also where it was packed again, up to `most` bytes."""
     for _ in range(_LAYERS):
         if data.startswith(_GZIP):
-            data = _gunzipped(data, file)
+            data = _gunzipped(data, file, most)
         elif data.startswith(_ZSTD):
-            data = _unpacked_zstd(data, LARGEST + 1, file)
-            _bounded(len(data), file)
+            data = _unpacked_zstd(data, most + 1, file)
+            _bounded(len(data), file, most)
         else:
             return data
     raise TraceError(f"is packed more than {_LAYERS - 1} times", file=file)
 
 
-def _gunzipped(data: bytes, file: str) -> bytes:
+def _gunzipped(data: bytes, file: str, most: int) -> bytes:
     """The files that were packed and then put one behind the other: log shippers append so."""
     parts: list[bytes] = []
     size = at = files = 0
@@ -142,11 +155,11 @@ def _gunzipped(data: bytes, file: str) -> bytes:
         while at < len(data) and not unpacking.eof:
             piece = data[at : at + _PIECE]  # what is left of a piece is copied for each file
             try:
-                parts.append(unpacking.decompress(piece, LARGEST + 1 - size))
+                parts.append(unpacking.decompress(piece, most + 1 - size))
             except zlib.error as error:
                 raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
             size += len(parts[-1])
-            _bounded(size, file)
+            _bounded(size, file, most)
             at += len(piece) - len(unpacking.unused_data)
         if not unpacking.eof:
             raise TraceError("the gzip file ends too early", file=file)
@@ -155,13 +168,13 @@ def _gunzipped(data: bytes, file: str) -> bytes:
     return b"".join(parts)
 
 
-def _members(data: bytes, file: str) -> dict[str, bytes]:
+def _members(data: bytes, file: str, most: int) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             listed = [info for info in archive.infolist() if not info.is_dir()]
             if len(listed) > MEMBERS:
                 raise TraceError(f"an archive of more than {MEMBERS:,} files is not read", file=file)
-            _bounded(sum(info.file_size for info in listed), file)
+            _bounded(sum(info.file_size for info in listed), file, most)
             return {info.filename: _member(archive, info, file) for info in listed}
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, zlib.error, OSError, EOFError) as error:
         raise TraceError(f"is no archive that can be unpacked: {error}", file=file) from None
@@ -203,9 +216,9 @@ def _unpacked_zstd(data: bytes, most: int, file: str) -> bytes:
         raise TraceError(f"is not packed by zstandard so that it can be unpacked: {error}", file=file) from None
 
 
-def _bounded(size: int, file: str) -> None:
-    if size > LARGEST:
-        raise TraceError(f"more than {LARGEST:,} bytes are not read", file=file)
+def _bounded(size: int, file: str, most: int) -> None:
+    if size > most:
+        raise TraceError(f"unpacked, more than {most:,} bytes are not read", file=file)
 
 
 def _yaml(text: str, file: str) -> Json:

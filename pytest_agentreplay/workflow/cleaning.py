@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cases.case import SOURCE_TRACE
 from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, secret_header
 from pytest_agentreplay.interchange.archives import packed
-from pytest_agentreplay.interchange.opening import opened
+from pytest_agentreplay.interchange.opening import text_of, unpacked
 from pytest_agentreplay.workflow.reviewing import in_text
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.workflow.reviewing import Found
 
-_QUOTE = r"""\\*["']"""
+_QUOTE = r"""(?<!\\)\\*["']"""  # from the first backslash of many, or each of them would be a beginning
 _NAME = rf"(?:{_QUOTE})?(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:{_QUOTE})?"
 _VALUE = r"(?P<scheme>(?:Bearer|Basic|Token|ApiKey) )?(?P<value>[^\"'\\\n]+)"
 HEADER = re.compile(
@@ -27,7 +27,7 @@ HEADER = re.compile(
     re.IGNORECASE,
 )
 MEMBER = re.compile(
-    rf"""(?P<before>{_QUOTE}(?P<name>[A-Za-z][A-Za-z0-9_-]*){_QUOTE}\s*:\s*\[?\s*{_QUOTE}){_VALUE}(?={_QUOTE})""",
+    rf"""(?P<before>{_QUOTE}(?P<name>[A-Za-z][A-Za-z0-9_-]*){_QUOTE}\s*:\s*(?:\[\s*)?{_QUOTE}){_VALUE}(?={_QUOTE})""",
     re.IGNORECASE,
 )
 LINE = re.compile(
@@ -50,19 +50,16 @@ def cleaned(data: bytes, file: str, redaction: Redaction) -> tuple[bytes, bool]:
     Nothing can be taken out of what is no text: it is read as it is, and not kept if anything is found in it. Raises
     TraceError for what cannot be opened.
     """
-    held = opened(data, file=file)
-    if held.members is None:
-        return _member(held.data, redaction)
-    members = {name: _member(member, redaction) for name, member in held.members.items()}
+    data, held = unpacked(data, file=file)
+    if held is None:
+        return _member(data, redaction)
+    members = {name: _member(member, redaction) for name, member in held.items()}
     return packed({name: data for name, (data, _) in members.items()}), all(fine for _, fine in members.values())
 
 
 def _member(data: bytes, redaction: Redaction) -> tuple[bytes, bool]:
-    try:
-        text = data.decode("utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig")
-    except UnicodeDecodeError:
-        return data, not redaction.findings(data)
-    return clean(text, redaction).encode(), True
+    text = text_of(data)
+    return (data, not redaction.findings(data)) if text is None else (clean(text, redaction).encode(), True)
 
 
 def clean(text: str, redaction: Redaction) -> str:

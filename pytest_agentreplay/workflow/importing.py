@@ -88,7 +88,7 @@ def ending(data: bytes) -> str:
 
 def _own_rows(trace: Trace, file: str, data: bytes, wanted: str) -> bytes:
     """The lines that name the run, where these alone are the same run; else all of them."""
-    known = [known.encode() for known in (trace.id, trace.source.id) if known]
+    known = [known.encode("utf-8", "replace") for known in (trace.id, trace.source.id) if known]
     lines = data.splitlines(keepends=True)
     own = b"".join(line for line in lines if any(one in line for one in known))
     if own in (b"", data):

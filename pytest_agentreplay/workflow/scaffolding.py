@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.cases import form, form_model, render
+from pytest_agentreplay.cases import form_model, render
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN, Case, CaseSource
 from pytest_agentreplay.cases.evidence import frozen
+from pytest_agentreplay.cases.fitting import fitting
 from pytest_agentreplay.cases.fixtures import of_answers, one
 from pytest_agentreplay.cases.given import given, writable
 from pytest_agentreplay.cases.inferring import inferred
@@ -43,7 +44,6 @@ TITLE = 100
 LONGEST = 60
 UNKEPT = "the source is not kept: what must not be stored stands in it in a coding that hides it"
 UNWRITTEN = "its input holds characters that no text file can: they stand in the run alone"
-TOO_LARGE = "its input is more than a case file may hold: it stands in the run alone"
 PARTLY = "the trace does not hold all that a replay needs"
 
 
@@ -129,9 +129,7 @@ def scaffold(
     )
     losses = [*source.losses] + ([UNWRITTEN] if case.input != asked else [])
     fixtures = answers(run, losses)
-    case = replace(case, source=replace(source, losses=tuple(losses)))
-    if not readable(case):
-        case = replace(case, input=None, source=replace(source, losses=(*losses, TOO_LARGE)))
+    case = fitting(replace(case, source=replace(source, losses=tuple(losses))))
     contents = {
         RUN: text.encode(),
         FILE: render.case_text(case).encode(),
@@ -146,16 +144,6 @@ def scaffold(
                 "does not reach. Name the value: pytest_agentreplay.secret(...), or a policy: --policy FILE"
             )
     return Scaffold(case, run, contents, inference.told)
-
-
-def readable(case: Case) -> bool:
-    """Whether a case file can say all this: it has bounds in size and number."""
-    data = render.case_text(case).encode()
-    try:
-        form.read(data, file=FILE, folder=case.folder, words=None)
-    except CaseError:
-        return False
-    return True
 
 
 def clean(run: Run, found: Import) -> tuple[Run, bool]:

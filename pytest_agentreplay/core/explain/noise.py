@@ -29,11 +29,12 @@ _SPAN = re.compile(
     rf"|\b(?:{_DAY},? )?(?:\d{{1,2}}\.? {_MONTH},? \d{{4}}|{_MONTH} \d{{1,2}},? \d{{4}})\b"
     rf"|\b{_DAY}\b(?=,? )"
     r"|\b(?:1[4-9]|20)\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b)"
-    r"|(?P<place>(?:/private)?/(?:tmp|var/folders|var/tmp)(?:/[^\s\"'<>,;:]*)?|[^\s\"'<>,;:]*/pytest-of-[^\s\"'<>,;:]*"
+    r"|(?P<place>(?:/private)?/(?:tmp|var/folders|var/tmp)(?:/[^\s\"'<>,;:]*)?"
+    r"|(?<![^\s\"'<>,;:])[^\s\"'<>,;:]*/pytest-of-[^\s\"'<>,;:]*"  # a name is long: it is looked at from its start
     r"|\{\{(?:real|link)?tempdir(?::[a-z0-9-]+)?\}\}[^\s\"'<>,;:]*"
     r"|/(?:home|Users)/[^\s\"'<>,;:]+|[A-Za-z]:\\+(?:Users|Temp)\\[^\s\"'<>,;:]+)"
     r"|(?P<port>(?<=[A-Za-z0-9\]]):\d{4,5}\b)"
-    r"|(?P<id>\b0x[0-9a-fA-F]{6,}\b|\b(?=[0-9a-f-]*\d)(?=[0-9a-f-]*[a-f])[0-9a-f]{8,}\b"
+    r"|(?P<id>\b0x[0-9a-fA-F]{6,}\b|\b(?=[0-9a-f-]{0,99}\d)(?=[0-9a-f-]{0,99}[a-f])[0-9a-f]{8,}\b"
     r"|\b[A-Za-z]{2,12}[_-](?=[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{12,}\b)"
 )
 _WORD = re.compile(r"[\w.@/-]+")

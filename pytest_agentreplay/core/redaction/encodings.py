@@ -38,8 +38,11 @@ def as_bytes(text: str) -> bytes:
 
 
 def as_text(data: bytes) -> str:
-    """The inverse of `as_bytes`."""
-    return data.decode("utf-8", "surrogatepass")
+    """The inverse of `as_bytes`; bytes that are no UTF-8, as percent signs may spell them, are told by number."""
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "backslashreplace")
 
 
 def json_escaped(text: str, depth: int = 1, *, ascii_only: bool = False) -> str:

@@ -6,6 +6,7 @@ Ids that nobody gave are made of what was said, so that the same reply is the sa
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.core.model import Json, JsonObject
+
+HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which no text in UTF-8 holds."""
 
 End: TypeAlias = Literal["stop", "tools", "length", "filter"]
 
@@ -81,8 +85,9 @@ def text_of(result: Json) -> str:
 
 
 def dumped(value: Any) -> str:
-    """JSON as clients write it, in letters of any script."""
-    return json.dumps(value, ensure_ascii=False)
+    """JSON as clients write it, in letters of any script; escaped where half a character stands in it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return json.dumps(value) if HALVES.search(text) else text
 
 
 def server_sent(events: Iterator[tuple[str, Any]], *, done: bool = False) -> tuple[bytes, ...]:

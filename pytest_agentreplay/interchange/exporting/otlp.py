@@ -165,4 +165,4 @@ def dense(value: Json) -> str:
 
 def hashed(text: str, size: int) -> str:
     """An id of so many bytes in hex."""
-    return hashlib.sha256(text.encode()).digest()[:size].hex()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:size].hex()

@@ -1,0 +1,149 @@
+"""Traces from strangers, all the way to a case: one typed line within bounds, or a case that can be read again."""
+
+import gzip
+import io
+import json
+import time
+import zipfile
+
+import pytest
+from markdown_it import MarkdownIt
+from shown import forbidden
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.cases import form
+from pytest_agentreplay.cases.case import FILE, NOTES, RUN
+from pytest_agentreplay.cases.timeline import code, written
+from pytest_agentreplay.core.redaction.policy import Policy
+from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.interchange.opening import opened
+from pytest_agentreplay.workflow.importing import imported
+from pytest_agentreplay.workflow.scaffolding import Told, from_refusal, from_trace
+
+PATIENCE = 5.0
+"""Seconds of processor time; all of these take a part of one, and took minutes where they were not bounded."""
+
+
+def kit(*events, **facts):
+    """A trace as ReplayKit has it."""
+    return json.dumps({"run_id": "r-1", "status": "error", "events": [*events], **facts})
+
+
+def tool(name="find", arguments=None, output="x"):
+    return [
+        {"type": "tool_call", "tool_name": name, "tool_args": arguments or {"a": 1}},
+        {"type": "tool_result", "output": output},
+    ]
+
+
+def zipped(data, claimed=None):
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("header.json", data)
+    return held.getvalue()
+
+
+def cases_of(data, folder):
+    """The cases of a trace, each read again; the refusal, which is one line, as a text."""
+    file = folder / "trace.json"
+    file.write_bytes(data if isinstance(data, bytes) else data.encode())
+    told = Told(folder=folder / "cases" / "c", test="cases/c/case.yaml::observed", today="2026-11-22")
+    began = time.process_time()
+    try:
+        found = imported([file], Policy(), {})
+        made = [from_trace(trace, found, told) for trace in found.traces]
+        made += [from_refusal(found.refusal, found, told)] if found.refusal is not None else []
+    except AgentReplayError as error:
+        assert "\n" not in str(error)
+        assert time.process_time() - began < PATIENCE
+        return str(error)
+    for one in made:
+        form.read(one.contents[FILE], file=FILE, folder=told.folder, words=None)
+        codec.loads(one.contents[RUN], file=RUN)
+        assert not forbidden(one.contents[NOTES].decode())
+    assert time.process_time() - began < PATIENCE
+    return made
+
+
+SLOW = {
+    "backslashes": "\\" * 200_000,
+    "a key and backslashes": '{"a": "' + "\\" * 200_000,
+    "a key and space": '{"a":' + " " * 200_000 + "1}",
+    "JSON in JSON in JSON": kit(*tool(arguments={"a": '{"b": "' + "\\" * 100_000 + '"}'})),
+    "numbers in a row": "1" * 500_000,
+    "numbers apart": "1 " * 300_000,
+    "values that are no rows": "[" + ",".join(["null"] * 300_000) + "]",
+    "lines that are no rows": "null\n" * 100_000,
+    "beginnings of a token": "eyJ" * 100_000 + " .redacted-jwt-1",
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_what_costs_time_is_refused_soon(name, tmp_path):
+    assert cases_of(SLOW[name], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        gzip.compress(b" " * 50_000_000),
+        gzip.compress(gzip.compress(b"0" * 50_000_000)),
+        zipped(b" " * 50_000_000),
+    ],
+    ids=["gzip", "gzip twice", "zip"],
+)
+def test_a_bomb_is_told_by_how_far_it_unpacks(data, tmp_path):
+    assert "unpacked, more than" in cases_of(data, tmp_path)
+
+
+def test_what_unpacks_to_a_file_of_today_is_read(tmp_path):
+    said = " ".join(f"{number} of the orders were late" for number in range(20_000))
+
+    assert len(opened(gzip.compress(kit(*tool(output=said)).encode()), file="x").rows) == 1
+
+
+ODD = [
+    *("", "\0", "\ud800", "\x1b[2J", "a\nb", "x" * 3000, "\u2028", "\u202e", "{", "```", "`` <b>", "yes", "1e5", "- a"),
+    *("&a", "*a", "!!x", "#", "? x", "%F3", "${HOME}", "::error::x", "##vso[x]y", "9" * 400, "\N{GRINNING FACE}"),
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: ascii(odd)[:20])
+def test_an_odd_text_wherever_a_trace_has_one_makes_a_case_that_can_be_read(odd, tmp_path):
+    error = {"type": "error", "error": odd}
+    asked = {"type": "input_message", "content": odd}
+    trace = kit(asked, *tool(odd, {odd: odd}, odd), *tool(odd, {odd: odd}, odd), error, run_id=odd)
+
+    assert cases_of(trace, tmp_path)
+
+
+def test_a_case_says_as_much_as_a_case_file_takes(tmp_path):
+    calls = [{"type": "tool_call", "tool_name": f"tool-{n}" + "x" * 300, "tool_args": {"a": n}} for n in range(700)]
+
+    (one,) = cases_of(kit(*calls, {"type": "error", "error": "boom"}), tmp_path)
+
+    assert len(one.case.missing) == 500
+    assert one.case.missing[-1] == "201 more"
+
+
+MARKDOWN = [
+    *("[click](javascript:alert(1))", "![x](http://evil.test/p.png)", "<img src=x onerror=alert(1)>", "@everyone hi"),
+    *("[a]: http://evil.test", "[x][a]", "# heading", "~~~", "`` <b> `` ` <i>", "\\[x](y)", "\\` <b> `", "`<b>"),
+]
+
+
+@pytest.mark.parametrize("text", MARKDOWN)
+def test_notes_are_text_and_code_and_nothing_that_a_page_acts_on(text):
+    page = MarkdownIt("gfm-like", {"linkify": False}).parse(
+        f"- {written(f'{text} with {code(text)} gave {code(text * 3)}.')}"
+    )
+
+    (inline,) = (token for token in page if token.type == "inline")
+    assert {token.type for token in inline.children} <= {"text", "code_inline", "text_special"}
+    assert [token.type for token in page if token.type.startswith(("heading", "html", "fence", "table"))] == []
+
+
+def test_what_is_harmless_stays_as_it_was_said():
+    said = "issue_refund with `{}` gave [[redacted:email:1]] to a.b@c.test: a_b * 5 > 6"
+
+    assert written(said) == said
