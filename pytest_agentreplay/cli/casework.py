@@ -200,7 +200,11 @@ def summary(written: tuple[str, ...], same: tuple[str, ...]) -> str:
     """What was done with the files."""
     if not written:
         return f"nothing to write: {len(same)} file{'s are' if len(same) != 1 else ' is'} as they would be written"
-    return f"wrote {', '.join(sorted(written))}"
+    fixtures = [name for name in written if name.startswith("fixtures/")]
+    if len(fixtures) <= MANY:
+        return f"wrote {', '.join(sorted(written))}"
+    others = sorted(set(written) - set(fixtures))
+    return f"wrote {', '.join((*others, f'{len(fixtures)} files in fixtures/'))}"
 
 
 def freeze(options: argparse.Namespace) -> int:

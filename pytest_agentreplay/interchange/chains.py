@@ -126,7 +126,7 @@ class _Known:
     def _by_tool_calls(self, call: ModelCall, said: list[JsonObject]) -> Link | None:
         for at in range(len(said) - 1, -1, -1):
             before = self.minted.get((call.dialect, string(said[at].get("id"))))
-            if before is not None and said[at].get("type") in {"tool_call", "tool_call_response"}:
+            if before is not None and string(said[at].get("type")) in {"tool_call", "tool_call_response"}:
                 own = [part for part in said if self.minted.get((call.dialect, string(part.get("id")))) == before]
                 return Link(before, tuple(own), rewritten=True)
         return None

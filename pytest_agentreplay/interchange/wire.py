@@ -154,10 +154,14 @@ def _kept_reply(response: HttpReply | Failure | None) -> HttpReply | Failure | N
 
 
 def _cut(response: HttpReply | Failure | None, told: ReplyReading) -> Fault | None:
-    """The error of a stream that nobody ended: the reply in it has no finish reason, or none but that it goes on."""
-    if not isinstance(response, HttpReply) or not header(response.headers, "content-type").startswith(_STREAM):
+    """The error of a reply that breaks off: JSON that is none, or a stream without an end of the reply in it."""
+    if not isinstance(response, HttpReply) or set(told.finish_reasons) - _GOING_ON:
         return None
-    return None if set(told.finish_reasons) - _GOING_ON else Fault("", "the stream ends before the reply in it does")
+    kind, held = header(response.headers, "content-type"), content(response.headers, response.body)
+    if kind.startswith(_STREAM):
+        return Fault("", "the stream ends before the reply in it does")
+    broken = "json" in kind and held.kind == "bytes" and held.data[:1] in {b"{", b"["}
+    return Fault("", "the reply is JSON that breaks off") if broken else None
 
 
 def _fault(response: HttpReply | Failure | None, error: str) -> Fault | None:

@@ -387,3 +387,10 @@ def test_a_folder_that_no_case_can_have_is_refused_before_anything_is_written(ca
     assert typed("scaffold", REFUND, "--out", "cases/My Case") == 2
     assert "letters, digits" in capsys.readouterr().err
     assert not Path("cases").exists()
+
+
+def test_of_many_fixtures_the_number_is_told():
+    from pytest_agentreplay.cli.casework import MANY, summary
+
+    files = ("case.yaml", *(f"fixtures/look-{number}.yaml" for number in range(MANY + 1)), "notes.md")
+    assert summary(files, ()) == "wrote case.yaml, notes.md, 21 files in fixtures/"

@@ -15,6 +15,8 @@ from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange import opening
 from pytest_agentreplay.interchange.logs import FORMATS
 from pytest_agentreplay.interchange.reading import traces
+from tests.interchange.test_logs_codex import RUN as CODEX
+from tests.interchange.test_logs_joined import REPLIES, REQUESTS, TOLD, USER, blueprint
 
 HERE = Path(__file__).parent / "traces"
 INSPECT_JSON = "generated/inspect-ai/2026-11-20T13-38-07-00-00_refund_7QdpHPghAbWBgMuk5biypy.json"
@@ -25,6 +27,8 @@ OURS = (
 )
 SAMPLES = sorted(file for pattern in OURS for file in HERE.glob(pattern))
 ROWS = {file.name: opening.opened(file.read_bytes(), file=file.name).rows for file in SAMPLES if file.suffix != ".eval"}
+ROWS |= {"codex": tuple(CODEX), "batch": opening.opened(REQUESTS + b"\n" + REPLIES, file="batch").rows}
+ROWS |= {"blueprints": (blueprint(1, USER, TOLD),)}
 ODD = [
     None,
     True,

@@ -375,3 +375,16 @@ def test_the_stub_speaks_to_httpx_clients_as_well(tmp_path):
     (trace,) = read(file.read_bytes())
 
     assert (trace.output, trace.model_calls[0].operation) == ("hello", "chat")
+
+
+def test_a_reply_whose_json_breaks_off_is_told_and_kept():
+    request = {"method": "POST", "uri": "https://api.openai.com/v1/chat/completions", "headers": {}}
+    request["body"] = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+    half = '{"object": "chat.completion", "choices": [{"mess'
+    response = {"status": {"code": 200}, "headers": {"content-type": ["application/json"]}, "body": {"string": half}}
+    recording = {"version": 1, "interactions": [{"request": request, "response": response}]}
+
+    (trace,) = traces([("half.json", json.dumps(recording).encode())])
+
+    (call,) = trace.model_calls
+    assert (call.fault.message, call.response.body.data) == ("the reply is JSON that breaks off", half.encode())

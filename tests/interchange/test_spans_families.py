@@ -597,3 +597,10 @@ def test_generations_of_langfuse_without_content_are_refused_with_its_setting():
     held = {"langfuse.observation.type": "generation", "langfuse.observation.model.name": "m"}
     with pytest.raises(TraceIncomplete, match="LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true"):
         read(span(1, "OpenAI-generation", held, scope="langfuse-sdk"))
+
+
+def test_a_kind_of_a_block_may_be_anything():
+    said = "llm.input_messages.0.message"
+    held = {f"{said}.role": "user", f"{said}.contents.0.message_content.type": ["text"], f"{said}.contents.1.x": 1}
+    told = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "yo"}
+    assert one(span(1, "llm", held | told)).output == "yo"

@@ -1,4 +1,4 @@
-"""Sessions of Claude Code: JSON Lines of one session or of several, or the export of a web session.
+"""Sessions of Claude Code: JSON Lines of one or several, the export of a web session, what `claude -p` prints.
 
 A row is what one side said. The rows are a tree: going back in a session makes a fork, and the newest branch counts.
 One reply of the model may be several rows; what a sub-agent did stands beside ("isSidechain").
@@ -15,7 +15,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.claude_rows import branch, in_order, is_message
 from pytest_agentreplay.interchange.logs.claude_steps import last_text, steps
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.trace import Source, Trace
+from pytest_agentreplay.interchange.trace import Fault, Source, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,16 +24,33 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.formats import Opened
 
 _OTHERS = frozenset(
-    {"summary", "system", "queue-operation", "file-history-snapshot", "progress", "custom-title", "attachment"}
+    {
+        "summary",
+        "system",
+        "queue-operation",
+        "file-history-snapshot",
+        "progress",
+        "custom-title",
+        "attachment",
+        "result",
+    }
 )
 _LOSSES = ("neither instructions nor tools nor parameters of the requests",)
 
 
 def _rows(opened: Opened) -> list[Json]:
-    if len(opened.rows) != 1:
-        return list(opened.rows)
-    only = opened.rows[0]
-    return only if isinstance(only, list) else arr(obj(only).get("loglines")) or [only]
+    only = opened.rows[0] if len(opened.rows) == 1 else None
+    listed = only if isinstance(only, list) else arr(obj(only).get("loglines"))
+    return [_kept(row) for row in listed or opened.rows]
+
+
+def _kept(row: Json) -> Json:
+    """A row under the names of a session's file, where `claude -p` has printed it."""
+    told = obj(row)
+    if "session_id" not in told or "sessionId" in told:
+        return row
+    inside = string(told.get("parent_tool_use_id"))
+    return {**told, "sessionId": told["session_id"], **({"isSidechain": True, "agentId": inside} if inside else {})}
 
 
 def _fits(opened: Opened) -> bool:
@@ -58,10 +75,15 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     losses = (*_LOSSES, *((f"{junk} rows are no messages and left out",) if junk else ()))
     titles = [said for row in about if (said := string(row.get("summary")))]
     title = titles[-1] if titles and len(sessions) == 1 else ""
-    return [_session(opened, name, found, losses, title) for name, found in sessions.items()]
+    ends = {string(row.get("sessionId")): row for row in about if row.get("type") == "result"}
+    return [
+        _session(opened, name, found, losses, title=title, end=ends.get(name, {})) for name, found in sessions.items()
+    ]
 
 
-def _session(opened: Opened, name: str, rows: list[JsonObject], losses: tuple[str, ...], title: str) -> Trace:
+def _session(
+    opened: Opened, name: str, rows: list[JsonObject], losses: tuple[str, ...], *, title: str, end: JsonObject
+) -> Trace:
     ordered = in_order(rows)
     beside = [row for row in ordered if row.get("isSidechain") is True]
     main = [row for row in ordered if row.get("isSidechain") is not True]
@@ -84,6 +106,8 @@ def _session(opened: Opened, name: str, rows: list[JsonObject], losses: tuple[st
             source=Source(format="claude-code", version=version, file=opened.file, id=name),
             id=name,
             name=title[:120],
+            status="error" if end.get("is_error") is True else "ok" if end else "",
+            fault=Fault(string(end.get("subtype")), string(end.get("result"))) if end.get("is_error") is True else None,
             started=min(times, default=None),
             ended=max(times, default=None),
             session=name,

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.trace import Step
 
 
+_BY_PROGRAM = "<synthetic>"
+"""The model of what the program itself says in the assistant's place."""
+
+
 def steps(rows: list[JsonObject], agent: str = "") -> list[Step]:
     """The steps in order; the pieces of one reply are one call, where its first piece stands."""
     pieces: dict[str, list[JsonObject]] = {}
@@ -32,6 +36,8 @@ def steps(rows: list[JsonObject], agent: str = "") -> list[Step]:
             before = [] if row.get("isCompactSummary") is True else before  # from here on the model saw the summary
             found += _ran(row, asked)
             genai.join(before, genai.message(obj(row.get("message"))))
+        elif obj(row.get("message")).get("model") == _BY_PROGRAM and row.get("isApiErrorMessage") is not True:
+            genai.join(before, genai.message(obj(row.get("message"))))
         elif (own := pieces.pop(_reply(row, place), None)) is not None:
             call, uses = _call(own, before)
             found.append(replace(call, agent=agent))
@@ -44,7 +50,7 @@ def steps(rows: list[JsonObject], agent: str = "") -> list[Step]:
 def last_text(rows: list[JsonObject]) -> Json:
     """What the assistant said last in words."""
     for row in reversed(rows):
-        if row.get("type") == "assistant":
+        if row.get("type") == "assistant" and row.get("isApiErrorMessage") is not True:
             content = obj(row.get("message")).get("content")
             texts = [string(block.get("text")) for block in blocks(row) if block.get("type") == "text"]
             if said := string(content) or "\n".join(filter(None, texts)):
@@ -71,17 +77,20 @@ def _call(rows: list[JsonObject], before: list[JsonObject]) -> tuple[ModelCall, 
     reading = read_reply({**told[-1], "content": content})
     times = [moment(row.get("timestamp")) for row in rows]
     reply = genai.message({"role": "assistant", "content": content})
+    failed = rows[0].get("isApiErrorMessage") is True  # what stands there is the program's word for the error
     call = ModelCall(
         provider="anthropic",
         dialect="anthropic",
-        model=reading.model,
+        model="" if failed else reading.model,
         messages=tuple(before),
-        reply=reply | {"finish_reason": next(iter(reading.finish_reasons), "")} if arr(reply["parts"]) else None,
-        response_model=reading.model,
+        reply=reply | {"finish_reason": next(iter(reading.finish_reasons), "")}
+        if arr(reply["parts"]) and not failed
+        else None,
+        response_model="" if failed else reading.model,
         response_id=reading.response_id,
         finish_reasons=reading.finish_reasons,
-        usage=reading.usage,
-        fault=Fault(message=reading.text) if rows[0].get("isApiErrorMessage") is True else None,
+        usage={} if failed else reading.usage,
+        fault=Fault(message=reading.text) if failed else None,
         started=times[0],
         ended=times[-1],
         id=string(rows[0].get("uuid")),

@@ -97,7 +97,7 @@ def _session(file: str, rows: list[JsonObject], losses: tuple[str, ...]) -> Trac
     about = _about(rows)
     events = [(row, obj(row["payload"])) for row in rows if row["type"] == _EVENT]
     times = [at for row in rows if (at := moment(row.get("timestamp"))) is not None]
-    ended = next((event for _, event in reversed(events) if event.get("type") in _ENDS), {})
+    ended = next((event for _, event in reversed(events) if string(event.get("type")) in _ENDS), {})
     broke = string(ended.get("type")) if ended.get("type") in {"error", "turn_aborted"} else ""
     asked = [event["message"] for _, event in events if event.get("type") == "user_message" and event.get("message")]
     undone = sum(event.get("type") == "thread_rolled_back" for _, event in events)

@@ -14,8 +14,9 @@ from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.endings import word
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import tables
-from pytest_agentreplay.interchange.logs.pairs import fault, known
+from pytest_agentreplay.interchange.logs.pairs import known
 from pytest_agentreplay.interchange.moments import moment
+from pytest_agentreplay.interchange.platforms.faults import fault
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -32,11 +33,9 @@ _ABOUT = ("run_id", "id", "status", "events", "name", "user_id", "session_id", "
 
 def _is_run(row: JsonObject) -> bool:
     events = objects(row.get("events"))
-    return (
-        bool(events)
-        and ("run_id" in row or "status" in row)
-        and any(string(one.get("type")) in _KNOWN for one in events)
-    )
+    if row.get("events") == []:
+        return {"run_id", "status"} <= row.keys()
+    return ("run_id" in row or "status" in row) and any(string(one.get("type")) in _KNOWN for one in events)
 
 
 def _fits(opened: Opened) -> bool:
@@ -45,14 +44,14 @@ def _fits(opened: Opened) -> bool:
 
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     del beside
-    return [_trace(opened, row) for row in tables.rows(opened) if _is_run(row)]
+    return [_trace(opened, row) for row in tables.rows(opened) if _is_run(row) and row["events"]]
 
 
 def _trace(opened: Opened, row: JsonObject) -> Trace:
     events = objects(row.get("events"))
     errors = [one.get("error", rest(one, "type")) for one in events if one.get("type") == "error"]
     errors += [row["error"]] if row.get("error") else []
-    broke = fault(errors[-1]) if errors else None
+    broke = (fault(errors[-1]) or Fault()) if errors else None
     outputs = [_content(one) for one in events if string(one.get("type")) in _OUTPUTS]
     times = [at for one in events if (at := moment(one.get("timestamp"))) is not None]
     return whole(
@@ -115,7 +114,7 @@ def _answered(run: ToolRun, event: JsonObject) -> ToolRun:
     return replace(
         run,
         result=genai.parsed(result),
-        fault=(fault(error) if error else Fault(message=string(result))) if failed else None,
+        fault=(fault(error) or Fault(message=string(result))) if failed else None,
         ended=moment(event.get("timestamp")),
     )
 

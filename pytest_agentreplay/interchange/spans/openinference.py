@@ -152,7 +152,7 @@ def _message(one: JsonObject) -> JsonObject | None:
 
 def _block(block: JsonObject) -> Json:
     words = block.get("text")
-    if block.get("type") in {"tool_use", "tool_call"}:
+    if string(block.get("type")) in {"tool_use", "tool_call"}:
         return None  # it stands among the calls of the message, too
     return {"type": "text", "text": words} if isinstance(words, str) else block or None
 
