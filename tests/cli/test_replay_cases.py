@@ -225,6 +225,49 @@ def test_the_real_model_on_frozen_tools(docket):
         server._replies = refunds
 
 
+HOOKS = """
+import shop
+
+class Odd(Exception):
+    pass
+
+def pytest_agentreplay_runners():
+    return {"own": shop.run}
+
+def pytest_agentreplay_assertions():
+    return {"shorter_than": lambda wanted, run: len(run.output) < wanted}
+
+def pytest_agentreplay_judge(case, sentence, evidence):
+    return True if sentence == "It is kind" else None
+
+def pytest_agentreplay_redactors():
+    return {"order": lambda text: text.replace("A-17", "")}
+"""
+
+
+def test_hooks_of_conftest_files_and_addopts_of_pytest(docket):
+    edit = lambda text: text.replace("  - tool_called: lookup_order", "  - shorter_than: 20")  # noqa: E731
+    more = STRICT + 'semantic: ["It is kind", "It is brief"]\n'
+    docket.case("one", runner="own", expect="fixed", more=more, edit=edit)
+    docket.case("two", runner="refunds")
+    docket.project.write(cases__one__conftest=HOOKS)
+    docket.project.edit("pytest.ini", "[pytest]", "[pytest]\naddopts = --no-such-flag")
+    try:
+        done = docket.replay("cases/one", "cases/two", "--json", agent="fixed")
+        assert (done.returncode, done.stderr) == (1, ""), done.stdout + done.stderr
+        one, two = json.loads(done.stdout)["cases"]
+        assert [half["word"] for half in one["halves"]] == ["not reproduced", "fixed"]
+        assert one["halves"][1]["human"] == ["It is brief"]
+        assert two["as_expected"] is False
+        docket.project.write(cases__one__conftest="import no_such_module")
+        done = docket.replay("cases/one", agent="fixed")
+        assert done.returncode == 125
+        assert "pytest cannot load the project" in done.stderr
+        assert "No module named 'no_such_module'" in done.stderr
+    finally:
+        docket.project.edit("pytest.ini", "[pytest]\naddopts = --no-such-flag", "[pytest]")
+
+
 def test_a_runner_of_this_process_that_hangs_keeps_nobody(docket):
     """Neither it, nor the thread that it leaves behind, nor what no signal can interrupt."""
     docket.case(more="semantic: [kindly]\n")
