@@ -204,8 +204,12 @@ def test_the_real_model_on_frozen_tools(docket):
     docket.case(expect="fixed", more=LIVE)
     before = server.hits
     refused = docket.replay("cases/refund", agent="fixed")
-    assert refused.returncode == 4
-    assert "which the command line alone allows: agentreplay replay CASE --live" in refused.stderr
+    assert refused.returncode == 2
+    assert "which the command line alone allows: agentreplay replay cases/refund/case.yaml --live" in refused.stderr
+    skipped = docket.pytest("-rs", agent="fixed", COLUMNS="300")
+    assert skipped.returncode == 0, skipped.stdout
+    assert "asks the real model, which the command line alone allows" in skipped.stdout
+    assert "1 not reproduced, 1 asks live" in skipped.stdout
     assert server.hits == before, "the observed half is strict, and nothing else was allowed"
     server._replies = live
     try:
