@@ -2,6 +2,7 @@
 
     AgentReplayError (Exception)
     ├── SettingsError            a flag, ini key, marker or environment value that cannot be meant
+    │   ├── LiveRefused          a case asks the real model, which the command line alone can allow
     │   └── PolicyError          a redaction policy that cannot be read or meant; it is never left out
     ├── SnapshotError            a snapshot that cannot be used; it is never taken for absent
     │   ├── SnapshotMissing      there is no file where the test's snapshot belongs
@@ -51,6 +52,10 @@ class AgentReplayError(Exception):
 
 class SettingsError(AgentReplayError):
     """A flag, ini key, marker or environment value that cannot be meant."""
+
+
+class LiveRefused(SettingsError):
+    """A case asks the real model, which the command line alone can allow."""
 
 
 class PolicyError(SettingsError):

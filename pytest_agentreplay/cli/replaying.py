@@ -15,7 +15,9 @@ from pytest_agentreplay.workflow import cases
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
+    from pytest_agentreplay.conftests import Hooks
     from pytest_agentreplay.report.verdict import Verdict
     from pytest_agentreplay.workflow.bench import Bench
 
@@ -40,9 +42,11 @@ def replay(options: argparse.Namespace) -> int:
     if options.runner and options.runner_cmd:
         return complain("--runner and --runner-cmd both say what runs the case: give one of them", USAGE)
     from pytest_agentreplay.boundaries.deadline import let_end
+    from pytest_agentreplay.conftests import loaded
 
     told: list[dict[str, object]] = []
-    codes = [one(cases.file_of(path).absolute(), options, told) for path in options.file]
+    files = [cases.file_of(path).absolute() for path in options.file]
+    codes = loaded(files, lambda hooks: [one(file, options, told, hooks) for file in files])
     if options.json:
         say_data({"as_expected": all(code in {SAME, COLD} for code in codes), "cases": told})
     elif len(codes) > 1:
@@ -60,12 +64,12 @@ def worst(codes: list[int]) -> int:
     return next((code for code in WORST if code in warm), max(warm)) if warm else CANNOT
 
 
-def one(file: Path, options: argparse.Namespace, told: list[dict[str, object]]) -> int:
+def one(file: Path, options: argparse.Namespace, told: list[dict[str, object]], hooks: Callable[[Path], Hooks]) -> int:
     """Replay one case and tell it; gives its exit code."""
     from pytest_agentreplay.workflow.bench import Bench
 
     try:
-        bench = Bench(file, os.environ, here=Path.cwd(), allow_live=options.live)
+        bench = Bench(file, os.environ, here=Path.cwd(), hooks=hooks(file), allow_live=options.live)
         verdicts = bench.verdicts(key=options.runner or "", command=options.runner_cmd or "", limit=options.timeout)
     except (CaseError, SnapshotError) as error:
         return refused(error, DAMAGED, file, options, told)

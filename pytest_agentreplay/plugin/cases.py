@@ -5,22 +5,19 @@ from __future__ import annotations
 import fnmatch
 import functools
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import FILE
 from pytest_agentreplay.collect import CaseFile
-from pytest_agentreplay.errors import RunnerError, SettingsError
+from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.plugin.keys import BASE, redaction_of, redactors_of
 from pytest_agentreplay.workflow import cases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
 
-    from pytest_agentreplay.cases.case import Case
-    from pytest_agentreplay.cases.evidence import Evidence
     from pytest_agentreplay.workflow.hearing import Court
 
 FOLDER = "cases"
@@ -40,18 +37,19 @@ def ours(path: Path, root: Path) -> bool:
 
 def court_of(item: pytest.Item) -> Court:
     """What it takes to try the case of `item`: the session's settings, and what the hooks above its folder give."""
+    from pytest_agentreplay.conftests import hooks_of
     from pytest_agentreplay.workflow.hearing import Court
     from pytest_agentreplay.workflow.runners import Runners
 
-    config = item.config
+    config, hooks = item.config, hooks_of(item.ihook)
     return Court(
         root=config.rootpath,
         settings=config.stash[BASE],
-        runners=Runners(config.stash[BASE].runners, item.ihook.pytest_agentreplay_runners()),
+        runners=Runners(config.stash[BASE].runners, hooks.runners),
         environ=os.environ,
         redactors=redactors_of(config),
-        words=words_of(item),
-        judges=(judge_of(item),),
+        words=hooks.words,
+        judges=hooks.judges,
         despair=functools.partial(despaired, config),
     )
 
@@ -63,25 +61,6 @@ def despaired(config: pytest.Config, text: str) -> None:
     if (capture := config.pluginmanager.getplugin("capturemanager")) is not None:
         capture.suspend_global_capture(in_=True)
     deadline.despaired(text)
-
-
-def words_of(item: pytest.Item) -> dict[str, Callable[[Any, Any], object]]:
-    """The words that hooks add to the vocabulary of cases. Raises SettingsError for what is none."""
-    found: dict[str, Callable[[Any, Any], object]] = {}
-    for rows in item.ihook.pytest_agentreplay_assertions():
-        if not isinstance(rows, dict) or not all(isinstance(word, str) and callable(rows[word]) for word in rows):
-            raise SettingsError('pytest_agentreplay_assertions gives a dict of functions by word: {"polite": check}')
-        found |= rows
-    return found
-
-
-def judge_of(item: pytest.Item) -> Callable[[Case, str, Evidence], object]:
-    """Asks the hooks about a check in words: the first answer counts."""
-
-    def judge(case: Case, sentence: str, evidence: Evidence) -> object:
-        return next(iter(item.ihook.pytest_agentreplay_judge(case=case, sentence=sentence, evidence=evidence)), None)
-
-    return judge
 
 
 def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,8 +45,6 @@ TRIAL: pytest.StashKey[tuple[str, Trial]] = pytest.StashKey()
 """Of an item that replays its test in one order of answers: the id of the test, and the order."""
 TRIED: pytest.StashKey[str] = pytest.StashKey()
 """Of the plain item of a test that has other orders: its id."""
-
-CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def wanted(item: pytest.Item) -> bool:
@@ -105,24 +102,9 @@ def new_redaction(config: pytest.Config) -> Redaction:
 
 def redactors_of(config: pytest.Config) -> dict[str, Redactor | None]:
     """The functions of the project that find what nobody else may read. Raises SettingsError for what is none."""
-    found: dict[str, Redactor | None] = {}
-    for rows in config.hook.pytest_agentreplay_redactors():
-        if not isinstance(rows, dict) or not all(is_redactor(*row) for row in rows.items()):
-            raise SettingsError(
-                "pytest_agentreplay_redactors gives a dict of functions by category, in lower-case letters, digits "
-                'and hyphens: {"customer-number": find}'
-            )
-        found |= rows
-    return found
+    from pytest_agentreplay import conftests
 
-
-def is_redactor(category: object, redactor: object) -> bool:
-    """Whether a row of the hook's dict can be meant."""
-    return (
-        isinstance(category, str)
-        and CATEGORY_NAME.fullmatch(category) is not None
-        and (redactor is None or callable(redactor))
-    )
+    return conftests.redactors_of(config.hook)
 
 
 def store_of(config: pytest.Config) -> Store:

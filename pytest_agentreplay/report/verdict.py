@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.finding import Finding
 
 Word: TypeAlias = Literal[
-    "reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold", "human"
-]
+    "reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold",
+    "human", "asks live",
+]  # fmt: skip
 """What was found. "cannot say": the run left the frozen one, or a check could not be made; "broken": the case is."""
 Outcome: TypeAlias = Literal["passed", "failed", "expected", "unsaid"]
 """Whether that is what the case expects: as pytest's passed, failed, xfailed and skipped."""
@@ -167,5 +168,16 @@ def summary(told: Iterable[dict[str, Any]]) -> list[str]:
     return [f"{cases} case{'' if cases == 1 else 's'}: {', '.join(counted)}"] if halves else []
 
 
-ORDER = ("reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold")
+ORDER = (
+    "reproduced",
+    "not reproduced",
+    "fixed",
+    "robust",
+    "not fixed",
+    "cannot say",
+    "broken",
+    "no runner",
+    "cold",
+    "asks live",
+)
 """The words as the summary counts them."""

@@ -280,6 +280,17 @@ def private(folder: Path) -> None:
         write_whole(folder / ".gitignore", "*\n")
 
 
+def make_new(folder: Path) -> bool:
+    """Make a folder that is nobody else's; False where there is one already. Raises CannotWrite."""
+    with refusals(folder):
+        os.makedirs(taken(folder.parent), exist_ok=True)
+        try:
+            os.mkdir(taken(folder))  # noqa: PTH102  a text, where the path is long
+        except FileExistsError:
+            return False
+    return True
+
+
 def move_all(moves: Sequence[tuple[Path, Path, str]]) -> None:
     """Put each text at its new path and remove the old file: all of them, or none. Raises CannotWrite."""
     undo: list[tuple[Path, bytes | None]] = []

@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 class Bench:
     """The case in `file` (absolute), in its project. Raises CaseError, SettingsError."""
 
-    def __init__(self, file: Path, environ: Mapping[str, str], *, here: Path, allow_live: bool = False) -> None:
-        """`here` is where people are told of files from."""
-        self.case = cases.read(file)
+    def __init__(
+        self, file: Path, environ: Mapping[str, str], *, here: Path, hooks: Any, allow_live: bool = False
+    ) -> None:
+        """`here` is where people are told of files from, `hooks` what those of the project give (`conftests.Hooks`)."""
+        self.case = cases.read(file, words=hooks.words)
+        self.hooks = hooks
         self.root = root_above(file.parent)
         self.settings = settings_of(self.root, environ)
         self.environ = environ
@@ -60,9 +63,11 @@ class Bench:
         return Court(
             root=self.root,
             settings=self.settings,
-            runners=Runners(self.settings.runners),
+            runners=Runners(self.settings.runners, self.hooks.runners),
             environ=self.environ,
-            redactors={},
+            redactors=self.hooks.redactors,
+            words=self.hooks.words,
+            judges=self.hooks.judges,
             allow_live=self.allow_live,
         )
 
@@ -76,7 +81,7 @@ class Bench:
             folder=Path.cwd(),
             environ=self.environ,
             limit=self.settings.timeout,
-            redaction=redaction_for(self.environ, policy=policies.in_force(self.root)),
+            redaction=redaction_for(self.environ, policy=policies.in_force(self.root), redactors=self.hooks.redactors),
             keeping=self.keeping,
         )
         return court.hearing_outside(self.case, runs)

@@ -14,10 +14,11 @@ from pytest_agentreplay.cases.render import fixture_name
 from pytest_agentreplay.codec.strict_yaml import LARGEST
 from pytest_agentreplay.core.casting import Cast, Casting
 from pytest_agentreplay.core.model import HttpReply
+from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.core.tolerance import Tolerances, parse
 from pytest_agentreplay.dialects import READER, mcp, speaking
 from pytest_agentreplay.dialects.meaning import ByBody, ByMeaning
-from pytest_agentreplay.errors import CaseError, SnapshotError
+from pytest_agentreplay.errors import CaseError, LiveRefused, SnapshotError
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.shown import shown
 
@@ -32,15 +33,15 @@ if TYPE_CHECKING:
 
 
 def serving_of(case: Case, half: Half, *, allow_live: bool = False) -> Serving:
-    """How a half of a case is served. Raises CaseError for what is not served so, or not allowed to be live."""
+    """How a half of a case is served. Raises CaseError for what is not served so, LiveRefused for what may not be."""
     serving = case.serving.get(half, DEFAULT_SERVING[half])
     if serving.tools == "live":
         raise CaseError("tools never go live: serve them strict, position or arguments", file=case.file)
     if "arguments" in {serving.model, serving.other}:
         raise CaseError("only tools are served by arguments: take strict, position or live", file=case.file)
     if "live" in {serving.model, serving.other} and not allow_live:
-        said = "asks the real model, which the command line alone allows: agentreplay replay CASE --live"
-        raise CaseError(said, file=case.file)
+        again = f"agentreplay replay {quoted(case.file)} --live"
+        raise LiveRefused(f"{case.file}: asks the real model, which the command line alone allows: {again}")
     return serving
 
 

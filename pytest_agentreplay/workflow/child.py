@@ -119,7 +119,7 @@ class Output:
         self._thread.start()
 
     def _read(self) -> None:
-        with suppress(OSError, ValueError):
+        with self._pipe, suppress(OSError, ValueError):
             while part := os.read(self._pipe.fileno(), 1 << 16):
                 self._size += len(part)
                 if room := KEPT - self._kept:
@@ -131,8 +131,6 @@ class Output:
         self._thread.join(seconds)
 
     def text(self) -> bytes:
-        """What is kept, and how much is not. The pipe is closed once nobody reads it any more."""
-        if not self._thread.is_alive():
-            self._pipe.close()
+        """What is kept, and how much is not."""
         left = self._size - self._kept
         return b"".join(self._parts) + (f"\n[{left:,} more bytes are left out]\n".encode() if left else b"")

@@ -11,7 +11,7 @@ from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
-from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.errors import CaseError, LiveRefused
 from pytest_agentreplay.workflow import cases
 from pytest_agentreplay.workflow.accept import accepted_rules
 from pytest_agentreplay.workflow.casting import gate_of, serving_of
@@ -49,6 +49,8 @@ class Court(NamedTuple):
     def hear(self, file: Path, half: Half | None) -> Verdict:
         """The verdict on one half of the case in `file`; None for one that is cold, or has no half.
 
+        Nobody says anything of what only the real model could show, where that may not be asked.
+
         Raises CaseError, SnapshotError, RunnerError and SettingsError for what cannot be tried at all.
         """
         case = cases.read(file, words=self.words)
@@ -58,7 +60,11 @@ class Court(NamedTuple):
             raise CaseError(
                 "says neither what went wrong (observed) nor what a fix must show (desired)", file=case.file
             )
-        return self.hearing(case).verdict(half)
+        hearing = self.hearing(case)
+        try:
+            return hearing.verdict(half)
+        except LiveRefused as why:
+            return hearing.asks_live(half, why)
 
     def hearing(self, case: Case, *, key: str = "") -> Hearing:
         """The hearing of a case that is not cold. `key` names the runner of both halves, whatever the case says."""

@@ -48,7 +48,7 @@ class Keeping:
     def _make(self) -> None:
         files.private(self._top)
         number, first = 1, self.folder
-        while files.exists(self.folder):
+        while not files.make_new(self.folder):
             number += 1
             self.folder = first.with_name(f"{first.name}-{number}")
         self._made = True

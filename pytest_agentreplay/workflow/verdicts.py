@@ -129,6 +129,10 @@ class Hearing:
         said = f"passes unexpectedly: all of desired holds ({count(found)}): set expect: fixed"
         return self._said("desired", word, "failed", said, found, now=now, next=(self._mend(),))
 
+    def asks_live(self, half: Half, why: Exception) -> Verdict:
+        """This half can be tried with the real model alone, and nobody has allowed that."""
+        return self._said(half, "asks live", "unsaid", str(why), served=self._serving(half))
+
     def _runs(self, half: Half) -> bool:
         return self._attempt is not None and (self._everywhere or bool(self.case.runners.get(half)))
 

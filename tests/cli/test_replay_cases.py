@@ -204,8 +204,12 @@ def test_the_real_model_on_frozen_tools(docket):
     docket.case(expect="fixed", more=LIVE)
     before = server.hits
     refused = docket.replay("cases/refund", agent="fixed")
-    assert refused.returncode == 4
-    assert "which the command line alone allows: agentreplay replay CASE --live" in refused.stderr
+    assert refused.returncode == 2
+    assert "which the command line alone allows: agentreplay replay cases/refund/case.yaml --live" in refused.stderr
+    skipped = docket.pytest("-rs", agent="fixed", COLUMNS="300")
+    assert skipped.returncode == 0, skipped.stdout
+    assert "asks the real model, which the command line alone allows" in skipped.stdout
+    assert "1 not reproduced, 1 asks live" in skipped.stdout
     assert server.hits == before, "the observed half is strict, and nothing else was allowed"
     server._replies = live
     try:
@@ -223,6 +227,49 @@ def test_the_real_model_on_frozen_tools(docket):
         assert "$.amount" in done.stdout
     finally:
         server._replies = refunds
+
+
+HOOKS = """
+import shop
+
+class Odd(Exception):
+    pass
+
+def pytest_agentreplay_runners():
+    return {"own": shop.run}
+
+def pytest_agentreplay_assertions():
+    return {"shorter_than": lambda wanted, run: len(run.output) < wanted}
+
+def pytest_agentreplay_judge(case, sentence, evidence):
+    return True if sentence == "It is kind" else None
+
+def pytest_agentreplay_redactors():
+    return {"order": lambda text: text.replace("A-17", "")}
+"""
+
+
+def test_hooks_of_conftest_files_and_addopts_of_pytest(docket):
+    edit = lambda text: text.replace("  - tool_called: lookup_order", "  - shorter_than: 20")  # noqa: E731
+    more = STRICT + 'semantic: ["It is kind", "It is brief"]\n'
+    docket.case("one", runner="own", expect="fixed", more=more, edit=edit)
+    docket.case("two", runner="refunds")
+    docket.project.write(cases__one__conftest=HOOKS)
+    docket.project.edit("pytest.ini", "[pytest]", "[pytest]\naddopts = --no-such-flag")
+    try:
+        done = docket.replay("cases/one", "cases/two", "--json", agent="fixed")
+        assert (done.returncode, done.stderr) == (1, ""), done.stdout + done.stderr
+        one, two = json.loads(done.stdout)["cases"]
+        assert [half["word"] for half in one["halves"]] == ["not reproduced", "fixed"]
+        assert one["halves"][1]["human"] == ["It is brief"]
+        assert two["as_expected"] is False
+        docket.project.write(cases__one__conftest="import no_such_module")
+        done = docket.replay("cases/one", agent="fixed")
+        assert done.returncode == 125
+        assert "pytest cannot load the project" in done.stderr
+        assert "No module named 'no_such_module'" in done.stderr
+    finally:
+        docket.project.edit("pytest.ini", "[pytest]\naddopts = --no-such-flag", "[pytest]")
 
 
 def test_a_runner_of_this_process_that_hangs_keeps_nobody(docket):

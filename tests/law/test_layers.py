@@ -33,8 +33,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "workflow": (*PURE, "policies", *WINGS_OF_THE_HALL, "settings", "hookspec"),
     "transcript": (*PURE, "cases", "report"),
     "collect": (*PURE, "workflow", "cases", "report", "settings"),
-    "plugin": (*PURE, "workflow", *WINGS_OF_THE_HALL, "collect", "hookspec", "settings", "transcript"),
-    "cli": (*PURE, "policies", "workflow", *WINGS_OF_THE_HALL, "demo", "settings"),
+    "conftests": (*PURE, "cases"),
+    "plugin": (*PURE, "workflow", *WINGS_OF_THE_HALL, "collect", "conftests", "hookspec", "settings", "transcript"),
+    "cli": (*PURE, "policies", "workflow", *WINGS_OF_THE_HALL, "conftests", "demo", "settings"),
     "__main__": ("cli",),
     "__init__": (*PURE, "boundaries", "cases", "store"),
 }
@@ -52,7 +53,7 @@ JOINERS: dict[str, str] = {
 }
 """Who may import from more than one wing, and why."""
 
-PYTEST_ROOMS = {"plugin", "collect", "transcript", "hookspec"}
+PYTEST_ROOMS = {"plugin", "collect", "conftests", "transcript", "hookspec"}
 HOST_LIBRARIES = {"pytest", "_pytest", "pluggy", "syrupy"}
 """Libraries that are pytest, or load it."""
 

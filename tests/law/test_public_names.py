@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "pytest_agentreplay"
 
 NAMES = [
     "AgentReplayError", "CannotFreeze", "CannotRedirect", "CannotSign", "CannotWrite", "CaseError", "Closed", "Codec", "Difference", "Divergence", "Exchange",
-    "Failure", "Frame", "FrameCall", "FramesReply", "HttpCall", "HttpReply", "Kind", "Leak", "PolicyError", "ReplayDiverged", "Run", "RunView", "RunnerError", "SettingsError",
+    "Failure", "Frame", "FrameCall", "FramesReply", "HttpCall", "HttpReply", "Kind", "Leak", "LiveRefused", "PolicyError", "ReplayDiverged", "Run", "RunView", "RunnerError", "SettingsError",
     "Snapshot", "SnapshotEdited", "SnapshotError", "SnapshotMisplaced", "SnapshotMissing", "SnapshotTooNew", "SnapshotUnreadable",
     "ToolCall", "ToolReply", "TraceError", "TraceIncomplete", "TraceUnknown", "__version__", "agent", "assert_same_run", "first_divergence",
     "load", "secret",

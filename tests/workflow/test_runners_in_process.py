@@ -24,7 +24,7 @@ from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.demo.server import ModelServer
-from pytest_agentreplay.errors import CaseError, RunnerError
+from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
 from pytest_agentreplay.workflow.trying import attempt
 from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, case, lookup_order, script, settings, tried
 
@@ -237,7 +237,7 @@ def test_the_real_model_is_asked_only_where_the_command_line_allows_it(client, t
     run = by_hand()
     with ModelServer(script) as server:
         runner = functools.partial(CLIENTS[client], Shop(server.url, prompt="Be brief."))
-        with pytest.raises(CaseError, match=r"cases/order/case.yaml: .*agentreplay replay CASE --live"):
+        with pytest.raises(LiveRefused, match=r"agentreplay replay cases/order/case.yaml --live"):
             tried(tmp_path, run, runner, half="desired", serving=LIVE)
         assert not server.hits
         evidence = tried(tmp_path, run, runner, half="desired", serving=LIVE, allow_live=True)

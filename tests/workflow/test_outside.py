@@ -1,0 +1,51 @@
+"""A command as it is run, and where what it said is kept: bounded, and nobody else's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
+
+from pytest_agentreplay.workflow import child
+from pytest_agentreplay.workflow.keeping import Keeping
+
+WILD = """
+import subprocess, sys
+far = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+print(far.pid, flush=True)
+for _ in range(64):
+    sys.stdout.write("x" * 65536)
+    sys.stderr.write("y" * 65536)
+sys.stdout.flush()
+"""
+
+
+def test_one_that_floods_and_leaves_a_child_that_holds_its_outputs_is_read_within_bounds(tmp_path, monkeypatch):
+    monkeypatch.setattr(child, "KEPT", 1 << 20)
+    monkeypatch.setattr(child, "PATIENCE", 0.2)
+    words = [sys.executable, "-c", WILD]
+    ended = child.run(words, environ=os.environ, folder=tmp_path, given=b"never read" * 100_000, limit=60)
+    far, _, said = ended.stdout.partition(b"\n")
+    with suppress(OSError):
+        os.kill(int(far), signal.SIGTERM)
+    assert ended.code == 0
+    for output in (said, ended.stderr):
+        assert len(output) < child.KEPT + 100
+        assert b"more bytes are left out" in output
+
+
+def test_what_is_kept_of_several_runs_in_one_second_lies_apart(tmp_path):
+    now = datetime(2026, 11, 22, 10, 0, 0)
+
+    def keep(number):
+        keeping = Keeping(tmp_path, "refund", here=tmp_path, now=now)
+        keeping.keep("result.json", f"{number}")
+        return keeping.folder
+
+    with ThreadPoolExecutor(8) as pool:
+        folders = [*pool.map(keep, range(16))]
+    assert len({*folders}) == 16
+    assert sorted(int((folder / "result.json").read_text()) for folder in folders) == [*range(16)]
