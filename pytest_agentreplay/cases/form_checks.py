@@ -128,12 +128,18 @@ def model() -> type[BaseModel]:
         kind: title = maybe("the class, with or without its module", alias="class")
         text: words = maybe("a part of its message")
 
+    one = Annotated[Annotated[str, Tag("(text)")] | Annotated[int, Tag("(number)")], Discriminator(tag)]
+    own = Annotated[
+        Annotated[str, Tag("(text)")] | Annotated[int, Tag("(number)")] | Annotated[list[one], Tag("(list)")],
+        Discriminator(tag),
+    ]
+
     class Identity(BaseModel):
         """Whose records may be told."""
 
         model_config = checked
         path: by_path
-        is_: str | int | list[str | int] = maybe("the own value, or several", alias="is")
+        is_: own = maybe("the own value, or several", alias="is")
 
     call = Annotated[Annotated[title, Tag("(text)")] | Annotated[Call, Tag("(keys)")], Discriminator(tag)]
     counted = Annotated[Annotated[title, Tag("(text)")] | Annotated[Counted, Tag("(keys)")], Discriminator(tag)]
@@ -168,7 +174,9 @@ def model() -> type[BaseModel]:
         duration: Bounds = maybe("so many seconds")
         error: wrong = maybe("something went wrong: its class, and text in its message")
         exchange: Crossed = maybe("a value of what was asked, or of what came")
-        no_secret_in_output: Literal[True] = maybe("no key, token or password is told")
+        no_secret_in_output: Annotated[bool, Field(json_schema_extra={"const": True})] = maybe(
+            "no key, token or password is told"
+        )
         no_identity_but: identity = maybe(
             "no record of somebody else is told; the path names the field that says whose"
         )

@@ -91,6 +91,8 @@ def model() -> type[BaseModel]:
         Discriminator(form_checks.tag),
     ]
 
+    near = Annotated[Annotated[str, Tag("(text)")] | Annotated[float, Tag("(number)")], Discriminator(form_checks.tag)]
+
     class Serve(BaseModel):
         """How each half is served."""
 
@@ -130,7 +132,7 @@ def model() -> type[BaseModel]:
         semantic: Annotated[list[sentence], most] = Field([], description="what a person, or a judge, has to say")
         serve: Serve = maybe("what a boundary answers, for each half")
         matching: CaseMatching = maybe("when two calls are the same")
-        tolerance: dict[word, str | int | float] = Field(
+        tolerance: dict[word, near] = Field(
             {},
             max_length=MOST_ITEMS,
             description="tool and JSON path: what a live model may say otherwise in its arguments",

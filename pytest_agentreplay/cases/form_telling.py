@@ -53,8 +53,6 @@ def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
             return f"{shown(path[:-1]) or 'a case'} needs {path[-1]}"
         case "literal_error":
             known = str(context.get("expected", "")).replace("'", "")
-            if known in {"True", "False"}:
-                return f"{shown(path)} is {known.lower()}, and nothing else"
             given = wrong["input"] if isinstance(wrong["input"], str | int | float | bool) else "something else"
             return (
                 f"{shown(path)} is {known}, not {given!s:.60}{_meant(given, known.replace(' or ', ', ').split(', '))}"

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 def bundle(options: argparse.Namespace) -> int:
     """`agentreplay bundle CASE -o FILE`, `agentreplay bundle --open FILE --out DIR`."""
+    from pytest_agentreplay.cases.case import FILE
+    from pytest_agentreplay.cases.form import headline
+    from pytest_agentreplay.report.escape import line
     from pytest_agentreplay.store import files
     from pytest_agentreplay.workflow.bundling import open_bundle, packed_case
     from pytest_agentreplay.workflow.laying import lay
@@ -33,6 +36,8 @@ def bundle(options: argparse.Namespace) -> int:
             return complain(error, DAMAGED)
         laid = lay(options.out, contents, force=options.force)
         kept(shown(options.out), laid.kept)
+        if (known := headline(contents[FILE]).id) != options.out.absolute().name:
+            say(f"{shown(options.out)}: its id is {line(known)}, and lint wants the folder to be called so")
         say(f"{shown(options.out)}: {summary(laid.written, laid.same)}\nnext:\n  pytest {quoted(shown(options.out))}")
         return SAME
     if options.case is None or options.out is None:

@@ -23,7 +23,7 @@ BEYOND = (
     "'outptu' is no word",  # packages add words
     "'politeness' is no word",
     "no file of the folder",
-    "no place in a tool's result",
+    "no tool and place",
     "write ignore, unordered, exact",
     "more `..`",
     "the pattern",

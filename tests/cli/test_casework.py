@@ -116,6 +116,10 @@ def test_a_case_of_another_run_is_left_whole(capsys):
     assert capsys.readouterr().err.count("cases/refund: another run is kept there; name another folder") == 2
     assert contents("cases/refund") == before
     assert typed("bundle", "--open", "refund.zip", "--out", "cases/refund", "--force") == 0
+    assert "its id is" not in capsys.readouterr().out
+    assert typed("bundle", "--open", "refund.zip", "--out", "cases/theirs") == 0
+    said = "cases/theirs: its id is refund, and lint wants the folder to be called so\n"
+    assert capsys.readouterr().out.startswith(said)
 
 
 def test_a_snapshot_becomes_a_case_too(capsys):

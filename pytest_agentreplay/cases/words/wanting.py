@@ -26,6 +26,8 @@ def wrong(word: str, wanted: Any) -> Iterator[Complaint]:
         yield from _order(wanted)
     elif word == "no_identity_but" and isinstance(wanted, str):
         yield from _path((), wanted, deep=False)
+    elif word == "no_secret_in_output" and wanted is False:
+        yield (), "is true, and nothing else"
     if not isinstance(wanted, dict):
         return
     if "path" in wanted:
