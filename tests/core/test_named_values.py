@@ -79,6 +79,10 @@ FOUND = [
     "PHPSESSID=%s",
     "GITHUB_PAT=%s",
     "recovery_code: %s",
+    "a=1&text=pwd%%3A+%s%%0Aand+more&b=2",
+    "text=the+API+key%%3A+%s%%2E&b=2",
+    "COOKIE=%s0000\nX=1",
+    "<a href='?cookie=%s0000'>",
 ]
 
 

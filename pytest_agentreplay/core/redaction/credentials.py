@@ -25,7 +25,7 @@ _USERINFO = re.compile(rb"""://(?P<user>[^\s/:@"'<>\\?#]{0,256})(?::(?P<password
 _HEX_KEY = re.compile(rb"[0-9a-f]{32,}\Z")
 _LINE = re.compile(rb"""(?:[^\r\n"'=]|=(?:\\{0,63}"[^\r\n"]*")?){1,8192}""")
 _PAIR = re.compile(rb"""(?P<name>[^=;\s"'\\]+)=\\{0,63}"?(?P<value>[^;"'\s\\]+)""")
-_LONE = re.compile(rb"[^=;,\s\"'\\]{16,}")
+_LONE = re.compile(rb"[^=;,\s\"'\\<>&]{16,}")
 _ATTRIBUTES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite", b"version"))
 
 
@@ -103,11 +103,10 @@ def _cookies(text: bytes, found: re.Match[bytes]) -> tuple[int, int] | None:
 
 def _sessions(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     """What looks like a session among the cookies of a line; one may stand there without a name."""
-    pairs = [*_PAIR.finditer(text, start, end)]
-    for pair in pairs:
+    for pair in _PAIR.finditer(text, start, end):
         value = pair["value"]
         if len(value) >= COOKIE_SHORTEST and pair["name"].lower() not in _ATTRIBUTES and not is_stand_in(value):
             yield *pair.span("value"), "cookie"
-    lone = None if pairs else _LONE.match(text, start, end)
-    if lone is not None and looks_random(lone[0]) and not is_stand_in(lone[0]):
+    lone = _LONE.match(text, start, end)
+    if lone is not None and text[lone.end() : lone.end() + 1] != b"=" and looks_random(lone[0]):
         yield *lone.span(), "cookie"

@@ -24,6 +24,7 @@ _PLAIN = {b"\\" + letter: text for letter, text in _SHORT.items()} | {b"\\" + ma
 _UNITS = re.compile(rb"\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}")
 _ESCAPE = re.compile(_UNITS.pattern + rb"|\\[\\\"/'ntrbf]")
 _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
+_FORM = re.compile(rb"%[0-9A-Fa-f]{2}|\+")
 _ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|amp|lt|gt|quot|apos);")
 CUTS = b"\r\n'\""
 _CUT = re.compile(rb"[\r\n'\"]")
@@ -131,7 +132,10 @@ def spells_letters(data: bytes) -> bool:
 
 
 def percented(text: bytes) -> Iterator[tuple[int, View]]:
-    """The words of a text that have percent signs to undo, each with where it begins, undone once and twice."""
+    """The words of a text that have percent signs to undo, each with where it begins, undone once and twice.
+
+    With a `+` among them it may be a form, where that is a space.
+    """
     if b"%" not in text or _PERCENT.search(text) is None:
         return
     marks = text.translate(_WORDS_ONLY)
@@ -142,7 +146,9 @@ def percented(text: bytes) -> Iterator[tuple[int, View]]:
         begin = marks.rfind(b" ", 0, found.start()) + 1
         end = marks.find(b" ", found.end())
         end = len(text) if end < 0 else end
-        view = View(text[begin:end])
+        top = view = View(text[begin:end])
+        if b"+" in top.text:
+            yield begin, View(_of_form(top.text), top, _FORM, _of_form)
         for _ in range(TWICE):
             if _PERCENT.search(view.text) is None:
                 break
@@ -183,6 +189,10 @@ def widened(view: Text) -> View | None:
     if b"\0" not in view.text or view.text.count(0) * 3 < len(view.text):
         return None
     return View(view.text.replace(b"\0", b""), view, _ZERO, _nothing)
+
+
+def _of_form(text: bytes) -> bytes:
+    return unquote_to_bytes(text.replace(b"+", b" "))
 
 
 def _nothing(_: bytes) -> bytes:
