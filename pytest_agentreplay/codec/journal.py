@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Exchange, Header
 
 _RECORD = re.compile(rb"([0-9]{1,10}) ([0-9a-f]{8}) ")
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 _DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError)
 
 
@@ -94,7 +95,7 @@ def read(data: bytes) -> tuple[Run | None, int]:
 
 
 def _record(value: dict[str, Any]) -> bytes:
-    payload = json.dumps(value, separators=(",", ":")).encode()
+    payload = _compact(value).encode()
     return b"%d %s %s\n" % (len(payload), _sum(payload), payload)
 
 

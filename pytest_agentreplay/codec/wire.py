@@ -6,6 +6,7 @@ Recorder and reader are held to the same: what could not be read again is not wr
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 STATUSES = range(100, 600)
 
@@ -17,8 +18,9 @@ def wrong_status(status: int) -> str:
     return "" if status in STATUSES else f"status {status} is none of {STATUSES.start} to {STATUSES.stop - 1}"
 
 
+@lru_cache(maxsize=1024)
 def wrong_header(name: str, value: str) -> str:
-    """What is wrong with a header, "" for nothing."""
+    """What is wrong with a header, "" for nothing; looked at once for the many messages that have the same."""
     if _BREAKS.search(name) or _BREAKS.search(value):
         return f"the header {name:.40} holds a line break"
     if name.lower() == "content-length" and value.lstrip().startswith("-"):

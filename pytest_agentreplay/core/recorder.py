@@ -67,7 +67,7 @@ class Recorder:
         with self._lock:
             self._count += 1
             begun = self._exchanges[ticket]
-            timing = replace(begun.timing, first=first, end=at)
+            timing = Timing(begun.timing.start, first, at)
             at_once = self._at_once.pop(ticket, -1)
             done = replace(
                 begun,

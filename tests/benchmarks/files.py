@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,12 @@ import world
 from measuring import MS, Row, cpu, middle, say
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
 
 TURNS = 200
 SIZE_MB = 0.7
 LOAD_MS = 15
+MEMORY = 3
 DIFF_LINES, LONGEST = 130, 120
 
 
@@ -129,3 +132,31 @@ def numstat(before, after):
     shown = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
     changed = [line[1:] for line in shown if line[:1] in "+-" and line[:4] not in {"+++ ", "--- "}]
     return len(changed), max(map(len, changed), default=0)
+
+
+def memory(rows):
+    """What reading a file takes beside the file, in its sizes: one large body, and as many tiny calls as may be."""
+    large, tiny = world.text("memory", 30_000_000).encode(), b'{"n": 1}'
+    for what, bodies in (("one body of 30 MB", [large]), ("100,000 tiny calls", [tiny] * 100_000)):
+        exchanges = tuple(
+            Exchange(
+                HttpCall("GET", "https://a.example/"), HttpReply(200, body=Body(body), cuts=(len(body),)), n, n + 1
+            )
+            for n, body in enumerate(bodies)
+        )
+        data = codec.dumps(Run(Header(ours.TEST), exchanges)).encode()
+        tracemalloc.start()
+        kept = codec.loads(data, file="snapshot")
+        stays, peak = (held / len(data) for held in tracemalloc.get_traced_memory())
+        tracemalloc.stop()
+        del kept
+        rows.append(
+            Row(
+                "11 memory, reading a file",
+                f"{what}, {len(data) / 1e6:.0f} MB; beside the file",
+                ours=f"{peak:.1f} times the file; {stays:.1f} stay",
+                bound=f"{MEMORY} times",
+                holds=peak < MEMORY,
+            )
+        )
+        say(f"{what}: {rows[-1].ours}")

@@ -25,6 +25,7 @@ FIGURES = {
     "order": ordering.calls,
     "threads": ordering.threads,
     "lines": ordering.lines,
+    "memory": files.memory,
 }
 
 
