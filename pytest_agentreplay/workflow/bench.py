@@ -66,12 +66,13 @@ class Bench:
         from pytest_agentreplay.workflow.child import words_of
         from pytest_agentreplay.workflow.outside import Command
 
+        policy = policies.for_case(policies.in_force(self.root), self.case)
         runs = Command(
             words_of(command),
             folder=Path.cwd(),
             environ=self.environ,
             limit=limit,
-            redaction=redaction_for(self.environ, policy=policies.in_force(self.root)),
+            redaction=redaction_for(self.environ, policy=policy),
             keeping=self.keeping,
         )
         return court.hearing_outside(self.case, runs)
