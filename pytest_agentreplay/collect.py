@@ -171,7 +171,11 @@ def markers(config: pytest.Config, labels: Iterable[str]) -> Iterator[str]:
     own = {text.partition(":")[0].strip() for text in written(config)}
     for label in labels:
         name = re.sub(r"\W", "_", label)
-        if not name.isidentifier() or name.startswith("_") or (name in known - own and name not in config.stash.setdefault(LABELS, set())):
+        if (
+            not name.isidentifier()
+            or name.startswith("_")
+            or (name in known - own and name not in config.stash.setdefault(LABELS, set()))
+        ):
             name = f"label_{name}"
         if name not in known:
             config.addinivalue_line("markers", f"{name}: a label of cases")
