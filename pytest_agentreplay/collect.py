@@ -16,7 +16,7 @@ import pytest
 
 from pytest_agentreplay.cases import form
 from pytest_agentreplay.errors import AgentReplayError, CaseError
-from pytest_agentreplay.report.escape import line
+from pytest_agentreplay.report.escape import line, printed
 from pytest_agentreplay.workflow import cases
 
 if TYPE_CHECKING:
@@ -89,16 +89,16 @@ class CaseItem(pytest.Item):
         except AgentReplayError as error:
             self.error = error
             self.at(getattr(error, "place", "") if isinstance(error, CaseError) else "")
-            raise pytest.fail.Exception(str(error), pytrace=False) from None
-        self.user_properties.extend((f"agentreplay.{name}", value) for name, value in properties(verdict).items())
+            raise pytest.fail.Exception(printed(str(error)), pytrace=False) from None
+        self.user_properties.extend((f"agentreplay.{name}", line(value)) for name, value in properties(verdict).items())
         match verdict.outcome:
             case "expected" if not self.config.option.runxfail:
-                raise pytest.xfail.Exception(verdict.headline, pytrace=False)
+                raise pytest.xfail.Exception(shown(verdict.headline), pytrace=False)
             case "failed" | "expected":
                 self.at(verdict.place)
                 pytest.fail(self.told(verdict), pytrace=False)
             case "unsaid":
-                raise pytest.skip.Exception(verdict.headline, _use_item_location=True)
+                raise pytest.skip.Exception(shown(verdict.headline), _use_item_location=True)
             case "passed":
                 pass
 
@@ -111,7 +111,6 @@ class CaseItem(pytest.Item):
 
     def told(self, verdict: Verdict) -> str:
         """The verdict for this terminal."""
-        from pytest_agentreplay.report.escape import printed
         from pytest_agentreplay.report.verdict import text
 
         writer = self.config.get_terminal_writer()
@@ -131,8 +130,13 @@ class CaseItem(pytest.Item):
         found = super().repr_failure(excinfo, style)
         said = str(self.error) if self.error is not None else self.verdict.headline if self.verdict is not None else ""
         if said and (crash := getattr(found, "reprcrash", None)) is not None:
-            crash.path, crash.lineno, crash.message = str(self.path), self.line + 1, said
+            crash.path, crash.lineno, crash.message = str(self.path), self.line + 1, printed(said)
         return found
+
+
+def shown(text: str) -> str:
+    """A text of a case as one line for terminals, logs and reports."""
+    return printed(line(text))
 
 
 def half_of(name: str) -> Half | None:
@@ -164,7 +168,11 @@ def markers(config: pytest.Config, labels: Iterable[str]) -> Iterator[str]:
     own = {text.partition(":")[0].strip() for text in written(config)}
     for label in labels:
         name = re.sub(r"\W", "_", label)
-        if not name.isidentifier() or (name in known - own and name not in config.stash.setdefault(LABELS, set())):
+        if (
+            not name.isidentifier()
+            or name.startswith("_")
+            or (name in known - own and name not in config.stash.setdefault(LABELS, set()))
+        ):
             name = f"label_{name}"
         if name not in known:
             config.addinivalue_line("markers", f"{name}: a label of cases")

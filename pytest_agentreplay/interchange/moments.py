@@ -49,7 +49,7 @@ def after(start: int | None, milliseconds: Json) -> int | None:
 
 
 def _known(moment: int) -> int | None:
-    """A moment that a snapshot can hold; None for one before 1970, such as the year 1 of who knows none, or too late."""
+    """A moment that a snapshot can hold; None for one before 1970, as the year 1 of who knows none, or too late."""
     return moment if 0 <= moment < _LATEST * 10**9 else None
 
 

@@ -76,12 +76,13 @@ class Bench:
         from pytest_agentreplay.workflow.child import words_of
         from pytest_agentreplay.workflow.outside import Command
 
+        policy = policies.for_case(policies.in_force(self.root), self.case)
         runs = Command(
             words_of(command),
             folder=Path.cwd(),
             environ=self.environ,
             limit=self.settings.timeout,
-            redaction=redaction_for(self.environ, policy=policies.in_force(self.root), redactors=self.hooks.redactors),
+            redaction=redaction_for(self.environ, policy=policy, redactors=self.hooks.redactors),
             keeping=self.keeping,
         )
         return court.hearing_outside(self.case, runs)

@@ -24,6 +24,7 @@ from pytest_agentreplay.core.canon import NotJson, parse
 from pytest_agentreplay.core.redaction.policy import joined
 from pytest_agentreplay.errors import CaseError, SnapshotError
 from pytest_agentreplay.interchange.archives import packed
+from pytest_agentreplay.interchange.opening import RATIO, SMALL
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.layout import RESERVED
 from pytest_agentreplay.store.shown import shown
@@ -121,14 +122,15 @@ def _members(data: bytes, file: str) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             listed = archive.infolist()
-            if len(listed) > MEMBERS or sum(info.file_size for info in listed) > LARGEST:
-                raise CaseError(f"holds more than {MEMBERS:,} files or {LARGEST:,} bytes", file=file)
+            most = min(LARGEST, max(SMALL, RATIO * len(data)))
+            if len(listed) > MEMBERS or sum(info.file_size for info in listed) > most:
+                raise CaseError(f"holds more than {MEMBERS:,} files or {most:,} bytes", file=file)
             for info in listed:
                 if why := refused(info, {name.lower() for name in contents}):
                     raise CaseError(f"{info.filename!r:.80} {why}; nothing was written", file=file)
                 with archive.open(info) as member:
                     contents[info.filename] = member.read(info.file_size)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, zlib.error, OSError, EOFError) as error:
         raise CaseError(f"is no bundle that can be opened: {error}", file=file) from None
     return contents
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.cases import result
 from pytest_agentreplay.cases.case import FIXTURES, SOURCE_TRACE
 from pytest_agentreplay.cases.evidence import Evidence
-from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.store import files
 from pytest_agentreplay.workflow import child
@@ -104,20 +104,27 @@ class Command:
             raise RunnerError(
                 f"{name} wrote no result: write {result.EXAMPLE} to the file that {PREFIXES[0]}OUTPUT_PATH names{said}"
             )
-        found = self._redaction.hide_tree(result.loaded(written, file=OUTPUT))
+        told = ToolReply(result.loaded(written, file=OUTPUT))
+        stored = self._redaction.outcome(ToolCall("result"), told)
+        assert isinstance(stored, ToolReply)
+        found = self._redaction.hide_tree(stored.value)
         assert isinstance(found, dict)
         return dict(found)
 
+    def _clean(self, said: bytes) -> str:
+        """What a command said, without what may not be kept, and without what may not be shown."""
+        return self._redaction.hide(self._redaction.text(said.decode(errors="replace")))
+
     def _last(self, ended: child.Ended) -> str:
         """The last lines of what the command complained of, and where all of it is kept."""
-        lines = self._redaction.hide(ended.stderr.decode(errors="replace")).strip().splitlines()[-LAST:]
+        lines = self._clean(ended.stderr).strip().splitlines()[-LAST:]
         kept = self._keeping.shown
         return "".join(f"\n  {line.strip()}" for line in lines) + (f"\n  all of it is kept in {kept}" if kept else "")
 
     def _keep(self, ended: child.Ended, written: bytes | None) -> None:
         for name, data in (("stdout.txt", ended.stdout), ("stderr.txt", ended.stderr), (OUTPUT, written)):
             if data is not None:
-                self._keeping.keep(name, self._redaction.hide(data.decode(errors="replace")))
+                self._keeping.keep(name, self._clean(data))
 
 
 def variables(case: Case, output: Path) -> dict[str, str]:

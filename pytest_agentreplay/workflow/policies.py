@@ -22,6 +22,7 @@ from pytest_agentreplay.store.shown import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.settings import Settings
 
 
@@ -58,3 +59,8 @@ def in_force(root: Path) -> Policy:
 def with_policy(settings: Settings, root: Path) -> Settings:
     """The settings of a session with what they and the project say to take off. Raises PolicyError."""
     return settings._replace(policy=joined(of_words(settings.redact), of_project(root)))
+
+
+def for_case(policy: Policy, case: Case) -> Policy:
+    """What holds for a case: where it was imported people come off too, whoever names them today."""
+    return policy if case.source.format == "snapshot" else joined(policy, Policy(pii=True))

@@ -29,6 +29,7 @@ from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.settings.words import order_of
 from pytest_agentreplay.workflow import kit
 from pytest_agentreplay.workflow.casting import gate_of, serving_of
+from pytest_agentreplay.workflow.policies import for_case
 from pytest_agentreplay.workflow.replaying import Replay
 from pytest_agentreplay.workflow.scene import Place
 
@@ -98,6 +99,7 @@ def joined(settings: Settings, case: Case) -> Settings:
         expect="",
         orders=0,
         trial=None,
+        policy=for_case(settings.redacted, case),
     )
 
 

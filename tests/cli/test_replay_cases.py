@@ -54,6 +54,18 @@ def kept(docket):
     return {one.name: {file.name: file.read_text(encoding="utf-8") for file in one.iterdir()} for one in folders}
 
 
+def test_what_is_kept_of_an_imported_case_names_nobody(docket):
+    docket.case(edit=lambda text: text.replace("format: snapshot", "format: replaykit"))
+    person = "jane.doe" + "@" + "corpmail-shop.com"
+    says = f'import os, sys; print("{person}"); open(os.environ["AGENTREPLAY_OUTPUT_PATH"], "w").write('
+    says += f"""'{{"status": "ok", "final_output": "{person}", "tool_calls": [], "errors": ["{person}"]}}')"""
+    docket.project.write(says=says)
+    done = docket.replay("cases/refund", "--runner-cmd", f'"{sys.executable}" says.py')
+    ((_, files),) = kept(docket).items()
+    assert "redacted.invalid" in files["stdout.txt"]
+    assert person not in "".join((done.stdout, done.stderr, *files.values()))
+
+
 def test_a_command_s_result_is_judged_and_kept(docket):
     docket.case()
     done = docket.replay("cases/refund", "--runner-cmd", COMMAND)

@@ -17,7 +17,7 @@ _NAME = r"(?:[A-Za-z_][\w]*\.)*[A-Za-z_]\w*"
 _SAID = re.compile(rf"^({_NAME})(?:: (.*))?$", re.DOTALL)
 _REPR = re.compile(rf"^({_NAME})\((.*)\)$", re.DOTALL)
 _RAISED = re.compile(rf"^({_NAME})(?:: (.*))?$", re.MULTILINE)
-_CLASS = re.compile(r"(?:Error|Exception|Exceeded|Warning|Interrupt|Tripwire\w*|Timeout|Exit)$|^[A-Z]\w*[a-z]\w*$")
+_CLASS = re.compile(r"(?:Error|Exception|Exceeded|Warning|Interrupt|Tripwire\w*|Timeout|Exit)$|^[A-Z](?=\w*$)\w*?[a-z]")
 _STATUS = re.compile(r"\b(?:Error code|status[ _]code)\D{0,3}(\d{3})\b")
 
 
