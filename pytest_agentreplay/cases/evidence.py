@@ -33,7 +33,8 @@ class Evidence:
     the exchanges, None where a runner of another process told only results. `divergence` is where today's run left the
     frozen one, None where it did not. `served` is the policy as `Serving.told`, "" for the frozen run. `input` is what
     the agent was given. `recorded` are the tool calls of the frozen run, where this is of another. `unknown` names the
-    fields that nobody told ("output", "tool_calls"): what they hold says nothing.
+    fields that nobody told ("output", "tool_calls"): what they hold says nothing. `escapes` tell what went past the
+    frozen world, or tried to, a line each: no expectation of a case covers that.
     """
 
     status: Literal["ok", "error"] = "ok"
@@ -47,6 +48,7 @@ class Evidence:
     input: Json = None
     recorded: tuple[ToolCallView, ...] = ()
     unknown: frozenset[str] = frozenset()
+    escapes: tuple[str, ...] = ()
 
 
 def frozen(run: Run, *, asked: bool = True) -> Evidence:

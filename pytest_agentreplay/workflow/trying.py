@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.case import Case, Half, Serving
     from pytest_agentreplay.cases.fixtures import Fixtures
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.core.replayer import Replayer
     from pytest_agentreplay.settings import Settings
@@ -164,6 +164,7 @@ class Attempt(Replay):
             self.casting.finish(self._body)
         self.close()
         own = [one for one in leaves(failure) if not isinstance(one, ReplayDiverged)] if failure is not None else []
+        unseen = self._unseen()
         seen = frozen(self.run(), asked=not meets_tools(self.snapshot.run))
         return replace(
             seen,
@@ -173,7 +174,11 @@ class Attempt(Replay):
             seconds=seconds,
             input=given,
             recorded=frozen(self.snapshot.run).tool_calls,
-            divergence=self._parted(),
+            divergence=self._parted(unseen),
+            escapes=(
+                *(f"refused: {entry.line()}" for entry in self.watch.ledger),
+                *(f"ran for real, and unseen: tool {tool['tool']}" for tool in unseen),
+            ),
             served=f"{self.serving.told} ({self.casting.told})" if self.casting.counts else self.serving.told,
         )
 
@@ -199,14 +204,17 @@ class Attempt(Replay):
         finally:
             lanes.STRAND.reset(token)
 
-    def _parted(self) -> Divergence | None:
-        """Where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
-        if (divergence := self.casting.parted()) is not None:
-            return divergence
+    def _unseen(self) -> list[JsonObject]:
+        """The tools that ran for real, since no boundary has met them."""
         # A tool at which we stand was not run where it did not cross: the agent has answered for it.
         met = self.crossing.met | {one.tool.name for one in self._met}
         found = kit.unfrozen(self.casting.made(), READER, str(self.place.root), met)
-        unseen = [tool for tool in found if isinstance(tool, dict)]
+        return [tool for tool in found if isinstance(tool, dict)]
+
+    def _parted(self, unseen: list[JsonObject]) -> Divergence | None:
+        """Where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
+        if (divergence := self.casting.parted()) is not None:
+            return divergence
         if unseen:
             names = [str(tool["tool"]) for tool in unseen]
             paths = tuple(f"freeze it: {tool['path']} in agentreplay_tools" for tool in unseen)

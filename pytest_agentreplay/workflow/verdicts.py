@@ -7,7 +7,8 @@
 
 A run that left the frozen one shows nothing of it, nor does an agent that died before it asked for anything: then
 nobody can say, and that is a failure. A fixed agent has to leave the frozen run, so `fixed` tries a failure that cannot
-show itself under its own policy once more under that of `desired`.
+show itself under its own policy once more under that of `desired`. An agent that reaches past the frozen world (a
+socket, a child, a tool that nobody froze) fails either half, whatever is expected of it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Hearing:
         if not self._runs("observed"):
             return self._nobody("observed") if fixed else self._reproduced(own, self._frozen)
         now = self._try("observed", "observed")
-        if fixed and now.divergence is not None and self._serving("desired") != self._serving("observed"):
+        again = fixed and now.divergence is not None and not now.escapes
+        if again and self._serving("desired") != self._serving("observed"):
             now = self._try("observed", "desired")
         if now.divergence is not None or self._stillborn(now):
             return self._parted("observed", now)
@@ -107,7 +109,7 @@ class Hearing:
         silent = now.divergence is not None or (
             self._stillborn(now) and not any(check.word in ENDS for check in self.case.checks("desired"))
         )
-        if silent and binds:
+        if silent and (binds or now.escapes):
             return self._parted("desired", now)
         found = self._judged("desired", now)
         if not found.results:
@@ -176,7 +178,8 @@ class Hearing:
             return self._said(half, "cannot say", "failed", said + left(now), now=now)
         finding = self._finding(now.divergence)
         said += f"today's run left the frozen one: {finding.headline}"
-        return self._said(half, "cannot say", "failed", said, now=now, finding=finding, next=self._ways(half))
+        steps = self._ways(half) if not now.escapes else ()
+        return self._said(half, "cannot say", "failed", said, now=now, finding=finding, next=(*steps, self._see()))
 
     def _finding(self, divergence: Divergence) -> findings.Finding:
         """The finding of a test, without the steps of one: a case is neither recorded anew nor accepted."""
@@ -189,8 +192,10 @@ class Hearing:
         return (
             *mended,
             ("the change is meant, and the case is to answer it", serve),
-            ("see the frozen run", f"agentreplay show {quoted(sibling(self.case.file, 'run.snapshot.json'))}"),
         )
+
+    def _see(self) -> tuple[str, str]:
+        return "see the frozen run", f"agentreplay show {quoted(sibling(self.case.file, 'run.snapshot.json'))}"
 
     def _mend(self) -> tuple[str, str]:
         return MEND[0], MEND[1].format(file=self.case.file)
@@ -222,7 +227,7 @@ class Hearing:
             answers=now.served.partition(" (")[2].removesuffix(")") if now is not None else "",
             checks=tuple(Checked(worded(one.check), one.held, one.check.place, one.lines) for one in results),
             human=found.human if found is not None else (),
-            notes=(*(found.notes if found is not None else ()), *ended(now)),
+            notes=(*(found.notes if found is not None else ()), *ended(now), *(now.escapes if now is not None else ())),
             **more,
         )
 

@@ -1,0 +1,141 @@
+"""What a runner must not do while a case is tried: reach the network, start a child, run a tool. No expectation covers it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.workflow.hearing import Court
+from pytest_agentreplay.workflow.runners import Runners
+from pytest_agentreplay.workflow.trying import attempt
+from tests import refunds
+from tests.workflow.shop import CLIENTS, Shop, by_hand, case, settings
+
+pytestmark = pytest.mark.env("main")
+
+DISCARD = ("127.0.0.1", 9)
+NOTHING = Run(Header("nothing"))
+
+
+def ran(runner, root):
+    asked = replace(case(root), input=None)
+    nothing = settings(tools=())
+    return attempt(asked, "observed", NOTHING, runner=runner, settings=nothing, root=Path.cwd(), environ=os.environ)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="half of the probes are Linux's")
+def test_every_way_out_that_python_tells_of_is_refused_and_in_the_evidence(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "safety"))
+    probes = importlib.import_module("probes")
+    for name, value in vars(socket).items():
+        monkeypatch.setitem(vars(socket), name, value)  # a probe reloads it
+    names = [name for name in probes.here() if probes.PROBES[name].heard and not probes.PROBES[name].allowed]
+    with probes.Listener(tmp_path) as listener:
+        place = probes.Place(tmp_path)
+        for name in names:
+            probe = probes.PROBES[name]
+            for context in probe.contexts:
+                evidence = ran(lambda probe=probe, context=context: str(probes.go(probe, context, place)), tmp_path)
+                assert evidence.divergence is not None, (name, context, evidence.output)
+                assert evidence.divergence.kind is Kind.NETWORK, (name, context)
+                assert evidence.escapes, (name, context)
+        assert listener.heard == 0
+    assert not place.touched.exists()
+    assert len(names) > 30
+
+
+CASE = """\
+schemaVersion: "1.0"
+id: order
+title: It answers
+source: {{format: snapshot, fidelity: semantic}}
+input:
+  messages: [{{role: user, content: "Where is my order A-17?"}}]
+runner: shop
+expect: {expect}
+observed: [{{output: {{contains: u-3}}}}]
+desired: [{{output: {{not_contains: u-3}}}}]
+"""
+
+
+def verdicts(root, runner, *, expect="reproduces", tools=None):
+    """What both halves come to, with `runner` as today's agent on the frozen order."""
+    folder = root / "cases/order"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "case.yaml").write_text(CASE.format(expect=expect), encoding="utf-8")
+    (folder / "run.snapshot.json").write_bytes(codec.dumps(by_hand()).encode())
+    given = settings() if tools is None else settings(tools=tools)
+    court = Court(root=root, settings=given, runners=Runners((), [{"shop": runner}]), environ=os.environ, redactors={})
+    return [court.hear(folder / "case.yaml", half) for half in ("observed", "desired")]
+
+
+def answer(messages):
+    return CLIENTS["chat"](Shop("http://127.0.0.1:9"), messages)
+
+
+def calls_home():
+    with suppress(BaseException):
+        socket.create_connection(DISCARD, timeout=1)
+
+
+def at_once(messages):
+    calls_home()
+    return answer(messages)
+
+
+def at_the_end(messages):
+    output = answer(messages)
+    calls_home()
+    return output.replace("u-3", "nobody")
+
+
+def after_another_divergence(messages):
+    """The refusal of the model's call is what the run parted by first."""
+    with suppress(BaseException):
+        CLIENTS["chat"](Shop("http://127.0.0.1:9", model="another"), [*messages, *messages])
+    with suppress(BaseException):
+        CLIENTS["chat"](Shop("http://127.0.0.1:9", rounds=9), [*messages, *messages])
+    calls_home()
+
+
+@pytest.mark.parametrize("expect", ["reproduces", "fixed"])
+@pytest.mark.parametrize("runner", [at_once, at_the_end, after_another_divergence])
+def test_one_that_swallows_the_refusal_fails_both_halves_whatever_is_expected(runner, expect, tmp_path):
+    for half in verdicts(tmp_path, runner, expect=expect):
+        assert (half.word, half.outcome) == ("cannot say", "failed"), half.headline
+        (note,) = (note for note in half.notes if note.startswith("refused: "))
+        assert note.startswith("refused: 1 connect to 127.0.0.1:9 from ")
+        assert [label for label, _ in half.next] == ["see the frozen run"]
+
+
+def test_without_it_they_come_to_what_is_expected(tmp_path):
+    assert [half.outcome for half in verdicts(tmp_path, answer)] == ["passed", "expected"]
+
+
+def test_no_tool_runs_however_a_runner_holds_and_calls_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(refunds, "LEDGER", tmp_path / "ledger.txt")
+    monkeypatch.setattr(refunds.Seen, "replaying", True)
+    tools = tuple((f"{refunds.__name__}.{tool.__qualname__}", "write") for tool in refunds.TOOLS)
+    ways = [way for way in refunds.WAYS if not way.after]
+    for half in ("observed", "desired"):
+        for way in ways:
+            asked = replace(case(tmp_path), input=None)
+            named = settings(tools=tools)
+            evidence = attempt(
+                asked, half, NOTHING, runner=way.agent, settings=named, root=Path.cwd(), environ=os.environ
+            )
+            assert evidence.divergence is not None, (way.name, half)
+    assert len(ways) > 40
+    assert not refunds.LEDGER.exists()
