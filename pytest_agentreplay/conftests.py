@@ -17,7 +17,7 @@ import pytest
 from pytest_agentreplay.errors import RunnerError, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import Case
@@ -92,7 +92,7 @@ def is_redactor(category: object, redactor: object) -> bool:
 def loaded(files: Sequence[Path], work: Callable[[Callable[[Path], Hooks]], T]) -> T:
     """What `work` gives, done once pytest has loaded what it loads for `files`; it gets the hooks above a file.
 
-    Raises RunnerError for a project whose ini file, plugins or conftest files pytest cannot load.
+    Raises SettingsError for a setting of ours that cannot be meant, RunnerError for a project that pytest cannot load.
     """
     said = io.StringIO()
     door = Door(work, sys.stdout, sys.stderr)
@@ -114,6 +114,16 @@ class Door:
         self.error: BaseException | None = None
         self._work = work
         self._out, self._err = out, err
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_cmdline_main(self) -> Generator[None, object, object]:
+        """Take our own complaint about a setting as it was, before pytest words it."""
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            if isinstance(error.__context__, SettingsError):
+                self.error = error.__context__
+            raise
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:

@@ -66,6 +66,14 @@ def missing() -> str:
     return ""
 
 
+def hindrances() -> Iterator[str]:
+    """What of this process and system is in the way of closing the network."""
+    if why := missing():
+        yield why
+    else:
+        yield from (f"a socket is open already, to {there}" for there in ways_out())
+
+
 def close() -> str:
     """Close the network for this process for good, all its threads included. Gives "" or why that cannot be done."""
     global _closed  # noqa: PLW0603  a filter is for the whole process

@@ -46,7 +46,10 @@ def replay(options: argparse.Namespace) -> int:
 
     told: list[dict[str, object]] = []
     files = [cases.file_of(path).absolute() for path in options.file]
-    codes = loaded(files, lambda hooks: [one(file, options, told, hooks) for file in files])
+    try:
+        codes = loaded(files, lambda hooks: [one(file, options, told, hooks) for file in files])
+    except SettingsError as error:
+        return complain(error, USAGE)
     if options.json:
         say_data({"as_expected": all(code in {SAME, COLD} for code in codes), "cases": told})
     elif len(codes) > 1:

@@ -36,7 +36,7 @@ class Closing:
         if not session.items:
             return
         if not found:
-            found = [*outside()]
+            found = [*sandbox.hindrances()]
         if not found and not session.config.option.collectonly and (refused := sandbox.close()):
             found = [refused]
         self.why = several(found)
@@ -69,9 +69,8 @@ def hindrances(items: list[pytest.Item], replay_tools: str) -> Iterator[str]:
     if replay_tools != "frozen":
         yield f"--replay-tools={replay_tools} has tools run"
     for item in items:
-        if "agentreplay_case" in item.keywords:
-            continue  # it is replayed, whatever it is
-        if not wanted(item):
+        case = item.get_closest_marker("agentreplay_case") is not None  # it is replayed, whatever it is
+        if not case and not wanted(item):
             yield f"{item.nodeid} is not replayed"
             continue
         with suppress(SettingsError):  # the test itself fails by it
@@ -79,18 +78,8 @@ def hindrances(items: list[pytest.Item], replay_tools: str) -> Iterator[str]:
             settings = item.config.stash[BASE].for_test(markers)
             if settings.mode != "replay":
                 yield f"{item.nodeid} is not replayed"
-            elif settings.allow_hosts:
-                yield f"{item.nodeid} may reach {', '.join(settings.allow_hosts)}"
-            elif settings.children:
-                yield f"{item.nodeid} has children, which reach their gateway by loopback"
-
-
-def outside() -> Iterator[str]:
-    """What of this process and system keeps the sandbox off."""
-    if missing := sandbox.missing():
-        yield missing
-    else:
-        yield from (f"a socket is open already, to {there}" for there in sandbox.ways_out())
+            elif reaches := settings.reaches():
+                yield f"{item.nodeid} {reaches}"
 
 
 def several(reasons: list[str]) -> str:

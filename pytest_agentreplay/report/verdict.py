@@ -117,7 +117,7 @@ def wrapped(said: str, width: int, first: str, rest: str) -> list[str]:
     ) or [first.rstrip()]
 
 
-def panel(verdicts: Sequence[Verdict], *, title: str, width: int = 80, evidence: str = "") -> str:
+def panel(verdicts: Sequence[Verdict], *, title: str, width: int = 80, network: str = "", evidence: str = "") -> str:
     """Both halves of a case in one look: reproduced or not, how much of the desired holds, who served, what now."""
     width = max(NARROW, width)
     first = verdicts[0]
@@ -130,6 +130,7 @@ def panel(verdicts: Sequence[Verdict], *, title: str, width: int = 80, evidence:
         rows += [row for text in human for row in wrapped(text, width, " " * (LABEL + 4), " " * (LABEL + 4))]
         policies = dict.fromkeys(f"{one.half} {served_by(one)}" for one in verdicts)
         rows += labelled("served", "; ".join(policies), width)
+    rows += labelled("network", network, width) if network else []
     fine = all(one.outcome != "failed" for one in verdicts)
     rows += labelled("as expected", f"{'yes' if fine else 'NO'} (expect: {first.expect})", width)
     rows += labelled("evidence", evidence, width) if evidence else []

@@ -156,6 +156,12 @@ class Settings(NamedTuple):
 
         return dict(allowed_environment(environ, (*self.env, *self.redacted.environment)))
 
+    def reaches(self) -> str:
+        """What a replay needs a network for, in words; "" for nothing."""
+        if self.allow_hosts:
+            return f"may reach {', '.join(self.allow_hosts)}"
+        return "has children, which reach their gateway by loopback" if self.children else ""
+
     def headline(self) -> str:
         """The session's header line: what is frozen, and in capitals what is not."""
         match self.mode:

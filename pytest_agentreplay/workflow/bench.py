@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import settings as knobs
+from pytest_agentreplay.boundaries import sandbox
+from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.report.escape import fenced
 from pytest_agentreplay.report.verdict import FROZEN, Verdict, panel
 from pytest_agentreplay.store.projects import configured, ini_lines, root_above
@@ -18,7 +20,7 @@ from pytest_agentreplay.workflow.redacting import redaction_for
 from pytest_agentreplay.workflow.runners import Runners
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_agentreplay.cases.case import Half
     from pytest_agentreplay.settings import Settings
@@ -39,20 +41,44 @@ class Bench:
         self.environ = environ
         self.allow_live = allow_live
         self.keeping = Keeping(self.root, self.case.id, here=here)
+        self.network = ""
 
     def verdicts(self, *, key: str = "", command: str = "", limit: float | None = None) -> tuple[Verdict, ...]:
         """What each half comes to, run by the runner `key`, by `command`, by the case's own, or by nobody.
 
         Whoever runs it may take `limit` seconds; as the settings say, where that is None.
+
+        Raises SettingsError where the network has to be closed, and cannot be.
         """
         if limit is not None:
             self.settings = self.settings._replace(timeout=limit)
         if self.case.expect == "cold":
             return (cold(self.case),)
+        self.network = self._closed(command)
         court = self._court()
         hearing = self._outside(court, command) if command else court.hearing(self.case, key=key)
         halves: tuple[Half, ...] = ("observed", "desired")
         return tuple(hearing.verdict(half) for half in halves if self.case.checks(half) or half == "observed")
+
+    def _closed(self, command: str) -> str:
+        """Close the network as far as the ini file asks for; gives the level that was reached, in words."""
+        level, why = "open to the command, which variables lead to its gateway" if command else "closed (L1)", ""
+        if self.settings.sandbox != "off":
+            why = next(self._hindrances(command), "") or sandbox.close()
+            if why and self.settings.sandbox == "require":
+                raise SettingsError(f"agentreplay_sandbox = require: {why}")
+        if sandbox.closed():
+            return "closed (L3)"
+        return f"{level}, not L3: {why}" if why else level
+
+    def _hindrances(self, command: str) -> Iterator[str]:
+        if command:
+            yield "a command reaches its gateway by loopback"
+        if self.allow_live:
+            yield "--live asks the real model"
+        if reaches := self.settings.reaches():
+            yield f"{self.case.id} {reaches}"
+        yield from sandbox.hindrances()
 
     def _court(self) -> Court:
         """The project's own runners: those of its ini file, found where pytest would find them."""
@@ -96,18 +122,29 @@ class Bench:
             "cold": verdicts[0].word == "cold",
             "as_expected": all(verdict.outcome != "failed" for verdict in verdicts),
             "evidence": self.keeping.shown,
+            "network": self._told_network(verdicts),
             "halves": [verdict.plain() for verdict in verdicts],
         }
 
     def panel(self, verdicts: Sequence[Verdict], *, width: int) -> str:
         """The verdicts in one look."""
-        return panel(verdicts, title=self.case.title, width=width, evidence=self.keeping.shown)
+        network = self._told_network(verdicts)
+        return panel(verdicts, title=self.case.title, width=width, network=network, evidence=self.keeping.shown)
+
+    def _told_network(self, verdicts: Sequence[Verdict]) -> str:
+        """How closed the network was; nothing where nobody ran."""
+        return self.network if ran(verdicts) else ""
 
     def keep(self, verdicts: Sequence[Verdict]) -> None:
         """Keep what was found beside what the runner told; nothing where nobody ran."""
-        if any(verdict.served != FROZEN for verdict in verdicts) and verdicts[0].word != "cold":
+        if ran(verdicts):
             self.keeping.keep("result.json", json.dumps(self.plain(verdicts), indent=2) + "\n")
             self.keeping.keep("summary.md", f"# {self.case.id}\n\n{fenced(self.panel(verdicts, width=100))}\n")
+
+
+def ran(verdicts: Sequence[Verdict]) -> bool:
+    """Whether anybody was run for these."""
+    return any(verdict.served != FROZEN for verdict in verdicts) and verdicts[0].word != "cold"
 
 
 def settings_of(root: Path, environ: Mapping[str, str]) -> Settings:

@@ -86,7 +86,8 @@ class Court(NamedTuple):
                 if "live" in {served.model, served.other}:
                     raise CaseError("only a runner of this process is served live: take --runner", file=case.file)
                 gate = gate_of(case, served, asked_from_outside(snapshot.run), self.matching(case))
-                serving = Serving(snapshot, case.folder / RUN, self.root, gate=gate)
+                hosts = self.settings.allow_hosts
+                serving = Serving(snapshot, case.folder / RUN, self.root, gate=gate, allow_hosts=hosts)
                 tried[served.told] = command.run(case, gate, serving, served.told)
             return tried[served.told]
 

@@ -22,6 +22,7 @@ from pytest_agentreplay.workflow.policies import in_force
 from pytest_agentreplay.workflow.redacting import redaction_for
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
     from typing import Self
 
@@ -41,8 +42,11 @@ class Serving:
         *,
         port: int = 0,
         gate: Replayer | None = None,
+        allow_hosts: Iterable[str] = (),
     ) -> None:
         """`root` is the project of `file`; `port` 0 takes a free one. `gate` answers where it is given.
+
+        `allow_hosts` are those that a process may reach past us by its proxy.
 
         Raises OSError for a port that is taken.
         """
@@ -54,7 +58,7 @@ class Serving:
         redaction.recall(tags_in(snapshot.run.header.kit))
         self._crossing = Crossing(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
-        self._gateway = Gateway(self._crossing, recording=False, recorded=calls, port=port)
+        self._gateway = Gateway(self._crossing, recording=False, recorded=calls, allow_hosts=allow_hosts, port=port)
         self.env = self._gateway.env
         self.url = self._gateway.url
 

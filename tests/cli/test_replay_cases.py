@@ -2,12 +2,14 @@
 
 import json
 import os
+import platform
 import re
 import sys
 import time
 
 import pytest
 
+from pytest_agentreplay.boundaries.sandbox import MACHINES
 from pytest_agentreplay.demo.script import Ask
 from tests.conftest import refunds
 from tests.docket import STRICT, opened
@@ -310,6 +312,78 @@ def test_what_cannot_be_meant_is_usage(docket):
         done = docket.replay(*words)
         assert said in done.stderr, words
         assert done.returncode == 2, (words, done.stderr)
+
+
+@pytest.fixture
+def ini(docket):
+    file = docket.root / "pytest.ini"
+    before = file.read_text(encoding="utf-8")
+    yield lambda lines: file.write_text(before + lines, encoding="utf-8")
+    file.write_text(before, encoding="utf-8")
+
+
+def test_a_setting_that_cannot_be_meant_is_usage_in_a_line(docket, ini):
+    docket.case()
+    ini("agentreplay_sandbx = require\n")
+    done = docket.replay("cases/refund")
+    assert (done.returncode, done.stdout) == (2, "")
+    said = "pytest.ini: agentreplay_sandbx is not a setting: did you mean agentreplay_sandbox?\n"
+    assert done.stderr.startswith("agentreplay: ")
+    assert done.stderr.endswith(said)
+    assert done.stderr.count("\n") == 1
+
+
+RAW = """
+import ctypes
+import shop
+
+def run(messages):
+    assert ctypes.CDLL(None).socket(2, 1, 0) < 0, "C opens a socket"
+    return shop.run(messages)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() not in MACHINES, reason="no filter for this system")
+def test_the_kernel_closes_the_network_of_a_runner_where_the_ini_file_asks_for_it(docket, ini):
+    docket.case()
+    docket.project.write(raw=RAW)
+    ini("    raw = raw:run\nagentreplay_sandbox = require\n")
+    done = docket.replay("cases/refund", "--runner", "raw")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"network +closed \(L3\)\n", done.stdout)
+    done = docket.replay("cases/refund", "--runner-cmd", COMMAND)
+    said = "agentreplay: agentreplay_sandbox = require: a command reaches its gateway by loopback\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+ELSEWHERE = """
+import json, os, urllib.request
+
+told = [os.environ["OPENAI_API_KEY"] == GIVEN, os.environ["SHOP_TOKEN"] == GIVEN]
+try:
+    urllib.request.urlopen("http://shop.invalid/", timeout=5)
+except OSError:
+    pass
+result = {"status": "ok", "final_output": told}
+open(os.environ["AGENTREPLAY_OUTPUT_PATH"], "w").write(json.dumps(result))
+"""
+
+
+def test_a_command_that_asks_its_proxy_for_another_host_fails_and_has_no_model_key(docket):
+    docket.case()
+    key = "sk-proj-" + "0a1B2c3D4e5F6g7H8" * 3
+    docket.project.write(elsewhere=ELSEWHERE.replace("GIVEN", repr(key)))
+    done = docket.replay(
+        "cases/refund", "--runner-cmd", f'"{sys.executable}" elsewhere.py', "--json", OPENAI_API_KEY=key, SHOP_TOKEN=key
+    )
+    (case,) = json.loads(done.stdout)["cases"]
+    assert [half["outcome"] for half in case["halves"]] == ["failed", "failed"]
+    for half in case["halves"]:
+        assert "[AR-NET]" in half["headline"]
+        assert "a child asked for shop.invalid, which the gateway does not serve" in half["notes"]
+    assert case["network"].startswith("open to the command")
+    ((_, files),) = kept(docket).items()
+    assert json.loads(files["runner-output.json"])["final_output"] == [False, True]
 
 
 def test_a_damaged_case_and_a_cold_one(docket):

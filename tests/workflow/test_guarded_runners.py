@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.cases.evidence import Evidence
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.workflow.cases import read
 from pytest_agentreplay.workflow.hearing import Court
 from pytest_agentreplay.workflow.runners import Runners
 from pytest_agentreplay.workflow.trying import attempt
@@ -122,6 +124,24 @@ def test_one_that_swallows_the_refusal_fails_both_halves_whatever_is_expected(ru
 
 def test_without_it_they_come_to_what_is_expected(tmp_path):
     assert [half.outcome for half in verdicts(tmp_path, answer)] == ["passed", "expected"]
+
+
+def test_a_command_may_ask_its_proxy_for_the_hosts_that_the_project_allows(tmp_path):
+    verdicts(tmp_path, answer)
+
+    class Command:
+        def run(self, case, gate, serving, served):
+            del case, gate, served
+            with serving:
+                told.append(serving.env)
+            return Evidence(served="strict")
+
+    told = []
+    given = settings(allow_hosts=("db.example.com",))
+    court = Court(root=tmp_path, settings=given, runners=Runners(()), environ=os.environ, redactors={})
+    court.hearing_outside(read(tmp_path / "cases/order/case.yaml"), Command()).verdict("observed")
+    assert told[0]["NO_PROXY"] == "127.0.0.1,localhost,::1,db.example.com"
+    assert told[0]["HTTPS_PROXY"].startswith("http://agentreplay:")
 
 
 def test_no_tool_runs_however_a_runner_holds_and_calls_it(tmp_path, monkeypatch):
