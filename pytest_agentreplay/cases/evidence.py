@@ -6,7 +6,7 @@ unless it was an assertion, which is the test's and not the agent's; the output 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.cases import turn
@@ -34,7 +34,8 @@ class Evidence:
     frozen one, None where it did not. `served` is the policy as `Serving.told`, "" for the frozen run. `input` is what
     the agent was given. `recorded` are the tool calls of the frozen run, where this is of another. `unknown` names the
     fields that nobody told ("output", "tool_calls"): what they hold says nothing. `escapes` tell what went past the
-    frozen world, or tried to, a line each: no expectation of a case covers that.
+    frozen world, or tried to, a line each: no expectation of a case covers that. `network` is how closed it was to an
+    agent of this process ("L1", "L3"), `unheard` the libraries in C that it has loaded by hand, with its lines.
     """
 
     status: Literal["ok", "error"] = "ok"
@@ -49,6 +50,8 @@ class Evidence:
     recorded: tuple[ToolCallView, ...] = ()
     unknown: frozenset[str] = frozenset()
     escapes: tuple[str, ...] = ()
+    network: str = ""
+    unheard: Mapping[str, str] = field(default_factory=dict)
 
 
 def frozen(run: Run, *, asked: bool = True) -> Evidence:

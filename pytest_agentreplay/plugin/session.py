@@ -73,6 +73,7 @@ class SessionLines:
         told = getattr(report, "agentreplay", None)
         if (case := getattr(report, "agentreplay_case", None)) is not None:
             self.cases[report.nodeid] = case
+            self.levels |= {case["network"]} - {""}
         if report.when == "call":
             self.passed[report.nodeid] = report.passed
         elif report.when == "teardown":
@@ -215,7 +216,13 @@ class SessionLines:
         if not self.told and not self.cases and not self.facts and not self.nothing_verified:
             return
         from pytest_agentreplay.report.escape import line, printed
-        from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer, secrets_lines
+        from pytest_agentreplay.report.session import (
+            NOTHING_VERIFIED,
+            afterwards,
+            footer,
+            secrets_lines,
+            unheard_lines,
+        )
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
         if self.levels and config.stash[BASE].on_ci:
@@ -241,6 +248,7 @@ class SessionLines:
         if self.cases and config.get_verbosity() >= -1:
             from pytest_agentreplay.report.verdict import summary
 
+            lines += unheard_lines(self.cases.values()) if config.get_verbosity() >= 0 else []
             lines += summary(self.cases.values())
         if not lines:
             return

@@ -116,7 +116,7 @@ def guessed_lines(everything: list[Told]) -> list[str]:
     ]
 
 
-def unheard_lines(replayed: list[Told]) -> list[str]:
+def unheard_lines(replayed: Iterable[Told]) -> list[str]:
     """Libraries in C that agents have loaded by hand, where no kernel keeps them from the network."""
     loaded = {library: line for one in replayed for library, line in (one.get("unheard") or {}).items()}
     return [

@@ -48,7 +48,8 @@ class Verdict:
 
     `headline` is complete by itself. `place` (line:column) is where people should look in `file`. `served` is the
     policy, or FROZEN, `answers` how many answers came how. `human` are the checks in words that nobody has made.
-    `finding` tells where the run parted.
+    `finding` tells where the run parted, `network` how closed it was to an agent of this process, `unheard` where that
+    has loaded libraries in C by hand.
     """
 
     case: str
@@ -64,6 +65,8 @@ class Verdict:
     checks: tuple[Checked, ...] = ()
     human: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    network: str = ""
+    unheard: dict[str, str] = field(default_factory=dict)
     finding: Finding | None = None
     next: tuple[tuple[str, str], ...] = field(default=())
 
@@ -131,6 +134,9 @@ def panel(verdicts: Sequence[Verdict], *, title: str, width: int = 80, network: 
         policies = dict.fromkeys(f"{one.half} {served_by(one)}" for one in verdicts)
         rows += labelled("served", "; ".join(policies), width)
     rows += labelled("network", network, width) if network else []
+    unheard = {library: place for one in verdicts for library, place in one.unheard.items()}
+    for library, place in unheard.items():
+        rows += labelled("unheard", f"{place} loads {library} with ctypes: what it does is not refused", width)
     fine = all(one.outcome != "failed" for one in verdicts)
     rows += labelled("as expected", f"{'yes' if fine else 'NO'} (expect: {first.expect})", width)
     rows += labelled("evidence", evidence, width) if evidence else []

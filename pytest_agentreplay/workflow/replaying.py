@@ -94,6 +94,14 @@ class Replay(Scene):
             root=str(self.place.root),
         )
 
+    def level(self) -> str:
+        """How closed the network is."""
+        return "L3" if sandbox.closed() else "L1"
+
+    def unheard(self) -> dict[str, str]:
+        """The libraries in C that the agent has loaded by hand, with its lines, where nobody refuses what they do."""
+        return {} if sandbox.closed() else dict(self.watch.loaded)
+
     def media(self, near: Near) -> None:
         """Serve a call whose pictures, sounds or files alone are others, where `near` takes them for the recorded."""
         self.replayer.media(near)
@@ -134,8 +142,7 @@ class Replay(Scene):
         self.told["turns"] = sum(1 for turn in turns(made, READER) if turn.number)
         self.told["exchanges"] = len(self.replayer.replayed())
         self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
-        self.told["network"] = "L3" if sandbox.closed() else "L1"
-        self.told["unheard"] = {} if sandbox.closed() else dict(self.watch.loaded)
+        self.told["network"], self.told["unheard"] = self.level(), {**self.unheard()}
         self.told["ran_on"] = self.clock.ran_on
         self.told["clock"] = self._virtual()
         if not self._whole:

@@ -174,6 +174,8 @@ class Attempt(Replay):
             seconds=seconds,
             input=given,
             recorded=frozen(self.snapshot.run).tool_calls,
+            network=self.level(),
+            unheard=self.unheard(),
             divergence=self._parted(unseen),
             escapes=(
                 *(f"refused: {entry.line()}" for entry in self.watch.ledger),

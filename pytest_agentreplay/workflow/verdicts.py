@@ -225,6 +225,8 @@ class Hearing:
             place=next(iter(places), "") or self.case.places.get((half,), ""),
             served=served or (policy(now) if now is not None else FROZEN),
             answers=now.served.partition(" (")[2].removesuffix(")") if now is not None else "",
+            network=now.network if now is not None else "",
+            unheard=dict(now.unheard) if now is not None else {},
             checks=tuple(Checked(worded(one.check), one.held, one.check.place, one.lines) for one in results),
             human=found.human if found is not None else (),
             notes=(*(found.notes if found is not None else ()), *ended(now), *(now.escapes if now is not None else ())),

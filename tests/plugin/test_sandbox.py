@@ -1,12 +1,17 @@
 """The sandbox of a session: closed where every selected test replays, in each worker; told where it is not, and why."""
 
+import importlib
 import os
 import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.model import Header, Run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="seccomp is Linux's")
 
@@ -44,6 +49,35 @@ def test_refund(agentreplay, number):
     ask = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
     done = subprocess.run([sys.executable, "-c", ask, agent.os.environ["OPEN_PORT"]], capture_output=True, text=True)
     assert ("PermissionError" in done.stderr) is agent.os.environ.get("L3", "") .startswith("closed"), done.stderr
+"""
+
+
+PROBING = """
+import sys
+from pathlib import Path
+
+sys.path.insert(0, {safety!r})
+import probes
+
+def run(messages):
+    probes.ctypes.CDLL(None)
+    place = probes.Place(Path({folder!r}))
+    for name, probe in probes.PROBES.items():
+        if not probe.heard and not probe.needs and name != "a connection from before":
+            for context in probe.contexts:
+                print(name, context, repr(probes.go(probe, context, place)))
+    print("tried")
+"""
+
+CASE = """
+schemaVersion: "1.0"
+id: probing
+title: It tries all
+source: {format: snapshot, fidelity: bytes}
+input: {messages: [{role: user, content: Go.}]}
+runner: probing
+observed: [{status: ok}]
+desired: [{status: error}]
 """
 
 
@@ -86,6 +120,41 @@ def level(project):
     return [
         one.get("value") for one in suite.iterfind("properties/property") if one.get("name") == "agentreplay.network"
     ]
+
+
+def put(project, ini):
+    """The case in its project, which has these lines in its ini file."""
+    folder = project.root / "cases/probing"
+    folder.mkdir(parents=True)
+    (folder / "case.yaml").write_text(CASE, encoding="utf-8")
+    (folder / "run.snapshot.json").write_text(codec.dumps(Run(Header("nothing"))), encoding="utf-8")
+    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n" + ini, encoding="utf-8")
+
+
+@pytest.mark.env("main")
+@pytest.mark.parametrize("how", ["off", "require"])
+def test_no_runner_of_a_case_gets_out_where_the_kernel_keeps_it(project, monkeypatch, how):
+    safety = Path(__file__).parents[1] / "safety"
+    monkeypatch.syspath_prepend(str(safety))
+    probes = importlib.import_module("probes")
+    project.write(probing=PROBING.format(safety=str(safety), folder=str(project.root)))
+    put(project, "agentreplay_runners = probing = probing:run\nagentreplay_allow_subprocess = python\n")
+    with probes.Listener(project.root) as listener:
+        done = project.run("cases", f"--agentreplay-sandbox={how}", "--junitxml=junit.xml", "-rP")
+        heard = listener.heard
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tried" in done.stdout
+    assert (heard == 0) is (how == "require"), done.stdout
+    assert ("unheard   probing.py:" in done.stdout) is (how == "off")
+    assert level(project) == ["L1" if how == "off" else "L3"]
+
+
+def test_a_case_that_may_reach_a_host_keeps_the_sandbox_off(project):
+    put(project, "agentreplay_allow_hosts = db:5432\n")
+    done = project.run("cases", "--agentreplay-sandbox=require")
+    assert done.returncode == 4, done.stdout + done.stderr
+    said = "--agentreplay-sandbox=require: cases/probing/case.yaml::observed may reach db:5432; "
+    assert said in " ".join((done.stdout + done.stderr).split())
 
 
 def test_without_the_sandbox_an_allowed_child_gets_out(recorded):
