@@ -90,6 +90,7 @@ class Gateway:
         self._port = port
         self._token = secrets.token_hex(8)
         self.strays: list[str] = []  # what the children of other tests have asked this gateway for
+        self.refused: list[str] = []  # what children wanted of the world beyond the recording
         self._children: list[Child] = []
         self._lock = threading.Lock()
         self._server: Server | None = None
@@ -176,6 +177,8 @@ class Gateway:
         if self.recording:
             self.crossing.cannot_keep(CannotFreeze(divergence.summary, path="$", kind="request"))
         else:
+            if divergence.kind is Kind.NETWORK:
+                self.refused.append(divergence.summary)
             divergence = self.crossing.latch(divergence, "")
         return divergence.summary
 

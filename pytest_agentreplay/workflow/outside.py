@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.cases import result
 from pytest_agentreplay.cases.case import FIXTURES, SOURCE_TRACE
 from pytest_agentreplay.cases.evidence import Evidence
-from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.store import files
@@ -72,12 +71,11 @@ class Command:
             written = self._written(output)
         self._keep(ended, written)
         asked = bool(gate.made()) or gate.parted() is not None
-        parted = gate.finish() if asked else None
         more: dict[str, Any] = {
             "run": Run(Header(case.id), gate.made()) if asked else None,
             "seconds": ended.seconds,
-            "divergence": parted,
-            "escapes": (parted.summary,) if parted is not None and parted.kind is Kind.NETWORK else (),
+            "divergence": gate.finish() if asked else None,
+            "escapes": serving.refused,
             "served": served + (f" ({gate.told})" if gate.counts else "") if asked else ALONE,
         }
         try:

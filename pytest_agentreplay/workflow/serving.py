@@ -70,6 +70,11 @@ class Serving:
         self._gateway.close()
 
     @property
+    def refused(self) -> tuple[str, ...]:
+        """What was asked of the world beyond the recording, each once."""
+        return (*dict.fromkeys(self._gateway.refused),)
+
+    @property
     def served(self) -> int:
         """How many calls were answered."""
         return len(self._replayer.replayed())

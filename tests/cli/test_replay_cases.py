@@ -360,16 +360,17 @@ ELSEWHERE = """
 import json, os, urllib.request
 
 told = [os.environ["OPENAI_API_KEY"] == GIVEN, os.environ["SHOP_TOKEN"] == GIVEN]
-try:
-    urllib.request.urlopen("http://shop.invalid/", timeout=5)
-except OSError:
-    pass
+for there in (os.environ["OPENAI_BASE_URL"] + "/nothing-recorded", "http://shop.invalid/", "http://shop.invalid/"):
+    try:
+        urllib.request.urlopen(there, timeout=5)
+    except OSError:
+        pass
 result = {"status": "ok", "final_output": told}
 open(os.environ["AGENTREPLAY_OUTPUT_PATH"], "w").write(json.dumps(result))
 """
 
 
-def test_a_command_that_asks_its_proxy_for_another_host_fails_and_has_no_model_key(docket):
+def test_a_command_that_asks_its_proxy_for_another_host_fails_both_halves_and_has_no_model_key(docket):
     docket.case()
     key = "sk-proj-" + "0a1B2c3D4e5F6g7H8" * 3
     docket.project.write(elsewhere=ELSEWHERE.replace("GIVEN", repr(key)))
@@ -379,8 +380,8 @@ def test_a_command_that_asks_its_proxy_for_another_host_fails_and_has_no_model_k
     (case,) = json.loads(done.stdout)["cases"]
     assert [half["outcome"] for half in case["halves"]] == ["failed", "failed"]
     for half in case["halves"]:
-        assert "[AR-NET]" in half["headline"]
-        assert "a child asked for shop.invalid, which the gateway does not serve" in half["notes"]
+        assert "[AR-NET]" not in half["headline"], "the first divergence is told first"
+        assert half["notes"].count("a child asked for shop.invalid, which the gateway does not serve") == 1
     assert case["network"].startswith("open to the command")
     ((_, files),) = kept(docket).items()
     assert json.loads(files["runner-output.json"])["final_output"] == [False, True]

@@ -49,7 +49,8 @@ BRINGS = re.compile(r"^<!-- brings: (\S+) -->$", re.MULTILINE)
 CHECKOUT = ("pyproject.toml", "conftest.py", "cases", "docs/examples", "tests/envs")
 """What of the repository is in the copy of it."""
 PLUGINS = ("pytest_agentreplay.plugin", "syrupy", "anyio.pytest_plugin")
-FOREIGN = {".", "cat", "cd", "cp", "git", "grep", "head", "pip", "python", "python3", "rm", "sed"}
+SHELL = {".", "cat", "cd", "cp", "env", "grep", "head", "ip", "rm", "sed", "unshare"}
+FOREIGN = SHELL | {"git", "pip", "python", "python3"}
 LIVE = ("--snapshot-record", "--replay=off", "AGENTREPLAY=record")
 
 
