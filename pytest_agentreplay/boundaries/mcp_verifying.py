@@ -76,7 +76,7 @@ class Live:
             if recorded is not None:
                 told = self._crossing.scrub.reveal(ToolReply(recorded | {"id": json_rpc.message(data)["id"]}))
                 return json.dumps(told.value if isinstance(told, ToolReply) else None, ensure_ascii=False).encode()
-        elif json_rpc.message(data).get("method") in HANDSHAKE:
+        elif string(json_rpc.message(data).get("method")) in HANDSHAKE:
             self._handshake.append(message)
         return None
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import SAME, USAGE, complain, say
-from pytest_agentreplay.errors import CannotWrite
+from pytest_agentreplay.cli.saying import SAME, say
 from pytest_agentreplay.interchange.exporting import TARGETS
 from pytest_agentreplay.report.escape import line
 from pytest_agentreplay.store.shown import shown
@@ -22,10 +21,7 @@ def export(options: argparse.Namespace) -> int:
     """`agentreplay export CASE --to TARGET [-o FILE] [--force]`."""
     out = exporting.exported(options.case, options.to)
     where = options.out if options.out is not None else Path()
-    try:
-        written = exporting.write(exporting.place(out, where), force=options.force)
-    except CannotWrite as error:
-        return complain(line(str(error)), USAGE)
+    written = exporting.write(exporting.place(out, where), force=options.force)
     for file, changed in written:
         say(line(f"{shown(file)}: {'written' if changed else 'unchanged'}"))
     for loss in out.losses:

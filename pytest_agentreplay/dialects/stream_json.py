@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.json_rpc import message
-from pytest_agentreplay.dialects.loose import obj
+from pytest_agentreplay.dialects.loose import obj, string
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -24,13 +24,13 @@ _QUESTIONS = frozenset({"control_request", "control_cancel_request"})
 
 def client_ids(line: JsonObject) -> tuple[str, ...]:
     """The paths of ids that the SDK made up for a line of its own."""
-    return CLIENT_IDS if line.get("type") in _QUESTIONS else ()
+    return CLIENT_IDS if string(line.get("type")) in _QUESTIONS else ()
 
 
 def subject(data: bytes, *, by_agent: bool) -> Hashable | None:
     """Which question a line is about; None for what is said without being asked."""
     line = message(data)
-    if line.get("type") in _QUESTIONS and isinstance(line.get("request_id"), str):
+    if string(line.get("type")) in _QUESTIONS and isinstance(line.get("request_id"), str):
         return ("agent" if by_agent else "child"), str(line["request_id"])
     answered = obj(line.get("response")).get("request_id") if line.get("type") == "control_response" else None
     return (("child" if by_agent else "agent"), str(answered)) if answered is not None else None
@@ -39,7 +39,7 @@ def subject(data: bytes, *, by_agent: bool) -> Hashable | None:
 def asked(data: bytes) -> str:
     """The id of a question of the SDK, "" for any other line."""
     line = message(data)
-    found = line.get("request_id") if line.get("type") in _QUESTIONS else None
+    found = line.get("request_id") if string(line.get("type")) in _QUESTIONS else None
     return found if isinstance(found, str) else ""
 
 

@@ -30,7 +30,14 @@ def collected(path: Path, parent: pytest.Collector) -> CaseFile | None:
 
 
 def ours(path: Path, root: Path) -> bool:
-    """Whether a case.yaml is one of ours: it lies below a folder `cases`, or its first lines name our form."""
+    """Whether a case.yaml is one of ours: it lies below a folder `cases`, or its first lines name our form.
+
+    One that is still being written is nobody's, whatever `norecursedirs` says of its folder.
+    """
+    from pytest_agentreplay.store.files import temporary
+
+    if temporary(path.parent.name):
+        return False
     within = path.relative_to(root) if path.is_relative_to(root) else path
     return FOLDER in within.parts[:-1] or cases.names_our_form(path)
 

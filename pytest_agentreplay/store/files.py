@@ -17,7 +17,7 @@ import secrets
 import stat
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -59,6 +59,14 @@ def read(path: Path, largest: int | None = None) -> bytes:
         return read_bounded(handle, path, largest or LARGEST)
 
 
+def read_if_there(path: Path, largest: int | None = None) -> bytes | None:
+    """`read`, None where nothing stands. What cannot be read is not nothing. Raises SnapshotUnreadable."""
+    try:
+        return read(path, largest)
+    except SnapshotMissing:
+        return None
+
+
 def head(path: Path, size: int) -> bytes:
     """The first bytes of a plain file. Raises like `read`."""
     with plain(path) as handle:
@@ -78,7 +86,7 @@ def plain(path: Path) -> Iterator[int]:
             yield handle
         finally:
             os.close(handle)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise SnapshotMissing("there is no such file", file=shown(path)) from None
     except OSError as error:
         raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=shown(path)) from None
@@ -99,6 +107,12 @@ def read_bounded(handle: int, path: Path, largest: int) -> bytes:
 
 def write_whole(path: Path, text: str | bytes) -> None:
     """Put `text` (UTF-8) at `path`, making its folders. Raises CannotWrite; then what stood there is untouched."""
+    put(path, text)
+    sync_folder(path)
+
+
+def put(path: Path, text: str | bytes) -> None:
+    """`write_whole` without waiting for the folder: a power cut may bring back what stood there."""
     with refusals(path), locked(path) as token:
         write_beside(path, text, token)
 
@@ -115,6 +129,7 @@ def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> N
                 "Another run records the same test; let one of them record it again."
             )
         write_beside(path, text, token)
+    sync_folder(path)
 
 
 def remove_if_unchanged(path: Path, expected: str) -> None:
@@ -144,7 +159,6 @@ def write_beside(path: Path, text: str | bytes, token: str) -> None:
     except BaseException:
         remove(temporary)
         raise
-    sync_folder(path)
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
@@ -174,22 +188,22 @@ def locked(path: Path) -> Iterator[str]:
     """Hold the lock of `path`, making its folders; gives how the names of its temporary files begin.
 
     The system lets go of it when the process ends, so that nobody waits for a dead one. Whoever holds it also clears
-    away what a killed writer of this file has left. Raises CannotWrite where another one holds it for long.
+    away what a killed writer of this file has left, and what others left long ago. Raises CannotWrite where another one
+    holds it for long.
     """
     os.makedirs(taken(path.parent), exist_ok=True)
     token = f"{TEMPORARY}{hashlib.sha256(path.name.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
     lock = path.parent / f"{token}.lock"
     handle, sure = held_lock(path, lock)
     try:
-        if sure:
-            for name in names_in(path.parent):
-                if name.startswith(f"{token}-"):
-                    remove(path.parent / name)
+        sweep(path.parent, f"{token}-" if sure else "")
         yield token
     finally:
-        if os.name == "posix":
-            remove(lock)  # while it is ours
-        shut(handle)
+        try:
+            if os.name == "posix":
+                remove(lock)  # while it is ours
+        finally:
+            shut(handle)
         if os.name != "posix":
             remove(lock)  # Windows removes no open file, and so none that another process waits for
 
@@ -231,11 +245,20 @@ def stands(path: Path, handle: int) -> bool:
     return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what killed processes have left in `folder`: our temporary files of more than an hour ago."""
+def sweep(folder: Path, ours: str = "") -> None:
+    """Remove what killed processes have left in `folder`: our temporary files of more than an hour ago.
+
+    Those whose names begin with `ours` go whatever their age: nobody writes them any more.
+    """
     for name in names_in(folder):
-        if name.startswith(TEMPORARY) and name.endswith((".tmp", ".lock")) and older_than(folder / name, STALE):
+        mine = bool(ours) and name.startswith(ours)
+        if mine or (temporary(name) and name.endswith((".tmp", ".lock")) and older_than(folder / name, STALE)):
             remove(folder / name)
+
+
+def temporary(name: str) -> bool:
+    """Whether a file or folder of this name is being written, or was left by a process that was killed."""
+    return name.startswith(TEMPORARY)
 
 
 class Appending:
@@ -311,44 +334,55 @@ def move_all(moves: Sequence[tuple[Path, Path, str]]) -> None:
         raise
 
 
-def make_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Make `folder` with these files (by name from there): all of it, or nothing. Raises CannotWrite.
+def make_folder(folder: Path, contents: Mapping[str, bytes]) -> bool:
+    """Make `folder` with these files (by name from there): all of it, or nothing. False where one is there already.
 
-    It is made beside its place and renamed, so that whatever happens there is no half of it.
+    It is made beside its place and renamed, so that whatever happens there is no half of it. Raises CannotWrite.
     """
-    beside = folder.parent / f"{TEMPORARY}{secrets.token_hex(8)}"
-    made = [beside / name for name in contents]
-    with refusals(folder):
+    with refusals(folder), locked(folder) as token:
+        if exists(folder):
+            return False
+        beside = folder.parent / f"{token}-{secrets.token_hex(4)}.tmp"
         try:
-            for path, data in zip(made, contents.values(), strict=True):
-                os.makedirs(taken(path.parent), exist_ok=True)
-                write_new(path, data)
-            for path in {one.parent: one for one in made}.values():
-                sync_folder(path)
-            os.replace(taken(beside), taken(folder))
+            for name, data in contents.items():
+                os.makedirs(taken((beside / name).parent), exist_ok=True)
+                write_new(beside / name, data)
+            for inside in {(beside / name).parent for name in contents}:
+                sync(inside)
+            insist(lambda: os.replace(taken(beside), taken(folder)))
         except BaseException:
-            for path in made:
-                remove(path)
-                prune(path, folder.parent)
+            remove(beside)
             raise
-        sync_folder(folder)
+    sync_folder(folder)
+    return True
 
 
 def write_all_whole(contents: Mapping[Path, bytes]) -> None:
-    """Put every file in its place, or leave all as they were. Raises CannotWrite, or SnapshotUnreadable for a link."""
+    """Put every file in its place, or leave all as they were; they are put there in this order.
+
+    Raises CannotWrite, or SnapshotUnreadable for a link. On a disk that takes nothing more not even the old ones can be
+    put back: then each file is the old one or the new one, whole.
+    """
     before: dict[Path, bytes | None] = {}
     try:
         for path, data in contents.items():
-            was = read(path, LARGEST) if exists(path) else None
-            write_whole(path, data)
-            before[path] = was
-    except (CannotWrite, SnapshotError):
+            before[path] = read_if_there(path)
+            put(path, data)
+    except BaseException:
         for path, was in before.items():
-            if was is None:
-                remove(path)
-            else:
-                write_whole(path, was)
+            put_back(path, was)
         raise
+    for path in {path.parent: path for path in contents}.values():
+        sync_folder(path)
+
+
+def put_back(path: Path, was: bytes | None) -> None:
+    """Bring back what stood at `path`, None for nothing, where the disk still allows it."""
+    if was is None:
+        remove(path)
+    else:
+        with suppress(CannotWrite):
+            put(path, was)
 
 
 def refuse_links(path: Path, top: Path) -> None:
@@ -451,21 +485,29 @@ def growing(path: Path) -> bool | None:
 
 def sync_folder(path: Path) -> None:
     """Make the rename to `path` last, where a folder can be synced at all. Raises CannotWrite: it is written then."""
+    try:
+        sync(path.parent)
+    except OSError as error:
+        said = (error.strerror or str(error)).lower()
+        raise CannotWrite(
+            f"{shown(path)}: is written, but the disk did not confirm it: {said}.\n"
+            "A power cut may bring back what stood there before: check the disk, and record again."
+        ) from None
+
+
+def sync(folder: Path) -> None:
+    """Flush the names in `folder` to the disk, where a folder can be synced at all. Raises OSError."""
     if os.name != "posix":
         return
     try:
-        handle = os.open(taken(path.parent), os.O_RDONLY)
+        handle = os.open(taken(folder), os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             shut(handle)
     except OSError as error:
         if error.errno in UNCONFIRMED:
-            said = (error.strerror or str(error)).lower()
-            raise CannotWrite(
-                f"{shown(path)}: is written, but the disk did not confirm it: {said}.\n"
-                "A power cut may bring back what stood there before: check the disk, and record again."
-            ) from None
+            raise
 
 
 def shut(handle: int) -> None:
@@ -476,28 +518,45 @@ def shut(handle: int) -> None:
         pass
 
 
-def names_in(folder: Path) -> list[str]:
-    """What lies in `folder`, sorted; nothing where it is not there or cannot be read."""
+def names_in(folder: Path, *, strict: bool = False) -> list[str]:
+    """What lies in `folder`, sorted; nothing where it is not there.
+
+    One that cannot be read holds nothing either, or, where it is `strict`, raises SnapshotUnreadable.
+    """
     try:
         return sorted(os.listdir(taken(folder)))
-    except OSError:
+    except OSError as error:
+        unread(folder, error, strict=strict)
         return []
 
 
-def below(folder: Path, ending: str) -> list[Path]:
-    """The files at any depth below `folder` whose names end in `ending`, sorted. Links to folders are not followed."""
+def below(folder: Path, ending: str, *, strict: bool = False) -> list[Path]:
+    """The files at any depth below `folder` whose names end in `ending`, sorted; none that is still being written.
+
+    Links to folders are not followed. What cannot be read is left out, or, where it is `strict`, raises
+    SnapshotUnreadable.
+    """
     found = []
-    for name in names_in(folder):
+    for name in names_in(folder, strict=strict):
         file = folder / name
+        if temporary(name):
+            continue
         try:
             mode = os.lstat(taken(file)).st_mode
-        except OSError:  # gone meanwhile
+        except OSError as error:
+            unread(file, error, strict=strict)
             continue
         if stat.S_ISDIR(mode):
-            found += below(file, ending)
+            found += below(file, ending, strict=strict)
         elif name.endswith(ending):
             found.append(file)
     return found
+
+
+def unread(path: Path, error: OSError, *, strict: bool) -> None:
+    """Raise SnapshotUnreadable where one is `strict`, unless nothing stands at `path`, any more or at all."""
+    if strict and not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=shown(path)) from None
 
 
 def older_than(path: Path, seconds: float) -> bool:
@@ -509,8 +568,13 @@ def older_than(path: Path, seconds: float) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a file of ours if it is there and can be removed; one that stays is swept later."""
+    """Remove a file of ours, or a folder with all that is in it, if it can be; what stays is swept later."""
     try:
-        insist(lambda: os.unlink(taken(path)))
+        if stat.S_ISDIR(os.lstat(taken(path)).st_mode):
+            for name in names_in(path):
+                remove(path / name)
+            os.rmdir(taken(path))
+        else:
+            insist(lambda: os.unlink(taken(path)))
     except OSError:
         pass

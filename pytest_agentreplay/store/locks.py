@@ -76,7 +76,9 @@ def snapshots(folder: Path) -> Iterator[Path]:
     """The files named as snapshots below `folder`, folder by folder. Links to folders are not followed."""
     for here, folders, names in os.walk(folder):
         folders[:] = sorted(
-            name for name in folders if name not in _FOREIGN and not files.exists(Path(here, name, "pyvenv.cfg"))
+            name
+            for name in folders
+            if name not in _FOREIGN and not files.temporary(name) and not files.exists(Path(here, name, "pyvenv.cfg"))
         )
         yield from (Path(here, name) for name in sorted(names) if name.endswith(layout.SUFFIX))
 

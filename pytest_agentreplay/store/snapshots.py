@@ -80,7 +80,6 @@ class Store:
     def save(self, path: Path, text: str) -> str:
         """Write a snapshot, unless the file has changed since `load`; gives its sha256. Raises CannotWrite."""
         self._refuse(path, layout.test_folder(path, self.directory), text)
-        files.sweep(path.parent)
         if path in self._read:
             files.write_if_unchanged(path, text, self._read[path])
         else:

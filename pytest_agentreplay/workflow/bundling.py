@@ -62,7 +62,7 @@ class Packed:
 def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Packed:
     """The bundle of the case in `folder`. Raises CaseError for what is no case, SnapshotError for a broken run."""
     folder = folder.parent if folder.name == FILE else folder
-    there = [path.relative_to(folder).as_posix() for path in files.below(folder, "")]
+    there = [path.relative_to(folder).as_posix() for path in files.below(folder, "", strict=True)]
     names = [name for name in there if known(name)]
     if FILE not in names:
         raise CaseError(f"there is no {FILE} in it", file=shown(folder))

@@ -77,10 +77,10 @@ def tolerances_of(case: Case) -> Tolerances | None:
 def fixtures_of(case: Case) -> Fixtures:
     """The fixtures in the folder of a case. Raises CaseError."""
     folder = case.folder / FIXTURES
-    found = [folder / name for name in sorted(files.names_in(folder)) if name.endswith(SUFFIX)]
-    if len(found) > MOST_FILES:
-        raise CaseError(f"more than {MOST_FILES:,} fixtures are not read", file=case.file)
     try:
+        found = [folder / name for name in files.names_in(folder, strict=True) if name.endswith(SUFFIX)]
+        if len(found) > MOST_FILES:
+            raise CaseError(f"more than {MOST_FILES:,} fixtures are not read", file=case.file)
         for file in found:
             files.refuse_links(file, case.folder.parent)
         return reading.read({shown(file): files.head(file, LARGEST + 1) for file in found})

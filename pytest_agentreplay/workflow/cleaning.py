@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import SOURCE_TRACE
 from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, secret_header
+from pytest_agentreplay.core.redaction.views import DEEPEST
+from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange.archives import packed
-from pytest_agentreplay.interchange.opening import text_of, unpacked
+from pytest_agentreplay.interchange.opening import rows_of, text_of, unpacked
 from pytest_agentreplay.workflow.reviewing import in_text
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ NUMBER = re.compile(
 )
 """A time or an id that is all digits: a card or a telephone for all that a rule can see."""
 NUMBER_BYTES = re.compile(NUMBER.pattern.encode(), re.IGNORECASE)
+OPAQUE = "[[redacted:opaque:"
+"""Stands for what redaction cannot see into."""
 BARE = re.compile(r"(?m)^(?P<before>[ \t]*(?:- +)*(?:[^\s\"'#:]+: +)?)(?P<text>\[\[redacted:[^\n]*)$")
 
 
@@ -52,14 +56,26 @@ def cleaned(data: bytes, file: str, redaction: Redaction) -> tuple[bytes, bool]:
     """
     data, held = unpacked(data, file=file)
     if held is None:
-        return _member(data, redaction)
-    members = {name: _member(member, redaction) for name, member in held.items()}
+        return _member(data, redaction, file)
+    members = {name: _member(member, redaction, f"{file}: {name}") for name, member in held.items()}
     return packed({name: data for name, (data, _) in members.items()}), all(fine for _, fine in members.values())
 
 
-def _member(data: bytes, redaction: Redaction) -> tuple[bytes, bool]:
+def _member(data: bytes, redaction: Redaction, file: str) -> tuple[bytes, bool]:
     text = text_of(data)
-    return (data, not redaction.findings(data)) if text is None else (clean(text, redaction).encode(), True)
+    if text is None:
+        return data, not redaction.findings(data)
+    kept = clean(text, redaction)
+    if OPAQUE in kept and text[:1] in "{[" and torn(text, kept):
+        msg = f"holds JSON in strings of JSON, more than {DEEPEST} times; redaction sees no deeper: unpack it first"
+        raise TraceError(msg, file=file)
+    return kept.encode(), True
+
+
+def torn(before: str, after: str) -> bool:
+    """Whether a text is JSON no more, or holds fewer rows of it."""
+    (rows, _), (left, _) = rows_of(before), rows_of(after)
+    return len(left or ()) != len(rows or ())
 
 
 def clean(text: str, redaction: Redaction) -> str:

@@ -71,11 +71,11 @@ def place(out: Exported, where: Path) -> list[tuple[Path, str]]:
 
 def write(placed: list[tuple[Path, str]], *, force: bool) -> list[tuple[Path, bool]]:
     """Write the files; gives for each whether it changed. Raises CannotWrite for one that holds something else."""
-    known = {file: files.exists(file) and files.read(file) == text.encode() for file, text in placed}
-    for file, same in known.items():
-        if files.exists(file) and not same and not force:
-            raise CannotWrite(f"{shown(file)}: holds something else; --force writes over it, -o FILE elsewhere")
+    known = {}
     for file, text in placed:
-        if not known[file]:
-            files.write_whole(file, text)
+        there = files.read_if_there(file)
+        known[file] = there == text.encode()
+        if there is not None and not known[file] and not force:
+            raise CannotWrite(f"{shown(file)}: holds something else; --force writes over it, -o FILE elsewhere")
+    files.write_all_whole({file: text.encode() for file, text in placed if not known[file]})
     return [(file, not same) for file, same in known.items()]

@@ -34,14 +34,16 @@ def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> 
 
     Raises SettingsError where another run is kept there, CannotWrite, SnapshotUnreadable.
     """
-    if not files.exists(folder):
-        files.make_folder(folder, contents)
+    if not files.exists(folder) and files.make_folder(folder, contents):
         return Laid(tuple(contents))
+    for inside in {(folder / name).parent for name in contents}:
+        files.sweep(inside)
     states = {name: state(folder / name, data) for name, data in contents.items()}
     if states.get(RUN) == "other" and not force:
         said = "another run is kept there; name another folder with --out, or write over it with --force"
         raise SettingsError(f"{shown(folder)}: {said}")
     wanted = [name for name, found in states.items() if found == "absent" or (force and found == "other")]
+    wanted.sort(key=lambda name: name == FILE)  # where no case.yaml is yet, no half of a case is taken for one
     files.write_all_whole({folder / name: contents[name] for name in wanted})
     return Laid(
         tuple(wanted),
@@ -52,9 +54,9 @@ def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> 
 
 def state(file: Path, data: bytes) -> str:
     """What stands at `file`: nothing ("absent"), these bytes ("same"), or others ("other")."""
-    if not files.exists(file):
+    there = files.read_if_there(file, largest=max(len(data) + 1, files.LARGEST))
+    if there is None:
         return "absent"
-    there = files.read(file, largest=max(len(data) + 1, files.LARGEST))
     return "same" if there.replace(b"\r\n", b"\n") == data.replace(b"\r\n", b"\n") else "other"
 
 

@@ -398,3 +398,20 @@ def test_of_many_fixtures_the_number_is_told():
 
     files = ("case.yaml", *(f"fixtures/look-{number}.yaml" for number in range(MANY + 1)), "notes.md")
     assert summary(files, ()) == "wrote case.yaml, notes.md, 21 files in fixtures/"
+
+
+@pytest.mark.parametrize("ending", ["", '\n{"run_id": "other", "status": "ok", "events": []}\n'], ids=["JSON", "lines"])
+def test_json_that_is_nested_in_strings_deeper_than_redaction_sees_is_refused_by_what_it_is(capsys, ending):
+    inner = '{"a": 1}'
+    for _ in range(10):
+        inner = json.dumps({"a": inner})
+    called = {"type": "tool_call", "tool_name": "t", "tool_args": {"q": inner}}
+    events = [{"type": "input_message", "content": "hi"}, called, {"type": "tool_result", "output": inner}]
+    Path("t.json").write_text(
+        json.dumps({"run_id": "r", "status": "error", "events": events}) + ending, encoding="utf-8"
+    )
+    assert typed("scaffold", "t.json", "--out", "cases/x") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("agentreplay: t.json: holds JSON in strings of JSON, more than 8 times")
+    assert len(said.splitlines()) == 1
+    assert not Path("cases").exists()

@@ -97,3 +97,13 @@ def test_lines_of_a_child_process_are_tied_by_their_request_ids():
     assert about != stream_json.subject(asked, by_agent=False)
     assert stream_json.renamed(answer, {"req_1_ab": "req_1_cd"})["response"]["request_id"] == "req_1_cd"
     assert stream_json.subject(b'{"type": "user", "message": {}}', by_agent=True) is None
+
+
+@pytest.mark.parametrize("kind", [[], {}, ["control_request"], None, 1])
+def test_a_line_whose_type_is_no_text_is_about_nothing(kind):
+    line = {"type": kind, "request_id": "req_1_ab", "response": {"request_id": "req_1_ab"}}
+    said = json.dumps(line).encode()
+    assert stream_json.subject(said, by_agent=True) is None
+    assert stream_json.asked(said) == ""
+    assert stream_json.client_ids(line) == ()
+    assert stream_json.renamed(line, {"req_1_ab": "req_1_cd"}) == line
