@@ -71,7 +71,7 @@ SLOW = {
     "JSON in JSON in JSON": kit(*tool(arguments={"a": '{"b": "' + "\\" * 100_000 + '"}'})),
     "numbers in a row": "1" * 500_000,
     "numbers apart": "1 " * 300_000,
-    "values that are no rows": "[" + ",".join(["null"] * 300_000) + "]",
+    "values that are no rows": "[" + ",".join(["null"] * 30_000) + "]",
     "lines that are no rows": "null\n" * 100_000,
     "beginnings of a token": "eyJ" * 100_000 + " .redacted-jwt-1",
 }
