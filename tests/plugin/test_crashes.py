@@ -208,7 +208,7 @@ def test_ctrl_c_while_the_model_answers(recorded, stream):
     assert "it was cut short" in done.stdout
 
 
-FROM_RENAME = {"write": -3, "sync": -2, "rename": 0, "folder": 1, "unlock": 4, "clear": 9}
+FROM_RENAME = {"write": -3, "sync": -2, "rename": 0, "unlock": 2, "folder": 4, "clear": 10}
 """Where the calls to the disk that matter stand in a recording, counted from that which puts the snapshot in its place."""
 
 
