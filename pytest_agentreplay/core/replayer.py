@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import explain
+from pytest_agentreplay.core.divergence import Divergence
 from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
@@ -27,7 +28,7 @@ from pytest_agentreplay.core.precedence import Precedence, above
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from pytest_agentreplay.core.divergence import Difference, Divergence
+    from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.gate import Verdict
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.matching.beside import Near
@@ -94,9 +95,9 @@ class Replayer:
             if self.divergence is not None:
                 self._look_beside(call, moment, self.divergence)
                 return Refuse(self.divergence)
-            found = self._find(call, moment)
-            if found is None:
-                return Refuse(self._miss(call, moment))
+            found = self._find(call, moment) or self._fallback(call, moment)
+            if isinstance(found, Divergence):
+                return Refuse(found)
             free = self.any_order or (self.loose and only_reads(call, moment))
             if self._precedence.early(found) and not free:
                 left = {x.start for x in self._precedence.binding(found) if not self._precedence.answered(x)}
@@ -203,6 +204,10 @@ class Replayer:
         # What led to the lane that parted, or began in it, does what it does because of that.
         led = found is not None and (found.lane in {first.lane, *above(first.lane)} or first.lane in above(found.lane))
         self._beside[moment.lane] = None if led else found
+
+    def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
+        """What is done about a call that is none of the recorded ones: it is refused."""
+        return self._miss(call, moment)
 
     def _miss(self, call: Call, moment: Moment) -> Divergence:
         lane, agent, matching = moment.lane, moment.agent, self._matching

@@ -154,7 +154,7 @@ def test_two_calls_of_one_lane_never_change_places(numbers, data):
 
 
 def adopter(run):
-    return Adopter(run, READER, Matching(READER, RULES))
+    return Adopter(run, Matching(READER, RULES), READER)
 
 
 def test_changed_requests_get_the_replies_of_their_places():
@@ -165,7 +165,7 @@ def test_changed_requests_get_the_replies_of_their_places():
     assert [answer.exchange.start for answer in answers] == [x.start for x in run.exchanges]
     assert gate.finish() is None
     new, changed = gate.adopted()
-    assert changed == 1
+    assert [(aligned.recorded, aligned.now) for aligned in changed] == [(run.exchanges[0], chat("A"))]
     assert new.exchanges[0].call == chat("A")
     assert new.exchanges[0].outcome == run.exchanges[0].outcome
 
