@@ -20,6 +20,8 @@ from pytest_agentreplay.core.align.evidence import compare, features
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.explain import ambiguous
 from pytest_agentreplay.core.explain.standing import Standing, line
+from pytest_agentreplay.core.matching.address import is_this_host, split
+from pytest_agentreplay.core.matching.authorities import authority
 from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.precedence import above
 from pytest_agentreplay.core.replayer import Replayer
@@ -103,7 +105,7 @@ class Adopter(Replayer):
             return self._miss(call, moment)
         due = self._due(call, moment.lane)
         if not due:
-            return self._miss(call, moment)
+            return self._at_another_service(call) or self._miss(call, moment)
         held = features(call)
         found, parts = self._chosen(held, due, moment.lane)
         if found is None:
@@ -111,6 +113,7 @@ class Adopter(Replayer):
         if (like := self._contradiction(held, found)) is not None:
             return ambiguous.contradicted(self.run, self._reader, served, call, due=found, like=like)
         self._lanes.setdefault(moment.lane, found.lane)
+        self._services.bind(authority(call), authority(found.call))
         self._aligned[found.start] = Aligned(found, call, parts)
         return found
 
@@ -118,8 +121,9 @@ class Adopter(Replayer):
         """The recorded calls at the endpoint of `call` that may come now: of its own lane, or of those nobody has."""
         due: dict[str, list[Exchange]] = {}
         stopped: set[str] = set()
+        services = self._services.options(authority(call))
         for x in self._endpoints.get(endpoint(call), ()):
-            if x.start in self.served or x.lane in stopped:
+            if x.start in self.served or x.lane in stopped or authority(x.call) not in services:
                 continue
             mine = due.get(x.lane)
             after = mine is not None and mine[0].finish is not None and mine[0].finish < x.start
@@ -188,6 +192,5 @@ def endpoint(call: Call) -> str:
         return call.name if call.boundary == "tool" else f"{call.boundary} {call.name}"
     if isinstance(call, FrameCall) and call.connection is not None:
         return f"{call.method} {call.connection}"
-    scheme, _, rest = call.url.partition("://")
-    host, slash, path = rest.partition("?")[0].partition("/")
-    return f"{call.method} {scheme}://{host.rpartition('@')[2].partition(':')[0]}{slash}{path}"
+    url = split(call.url)
+    return f"{call.method} {url.scheme}://{'localhost' if is_this_host(url.host) else url.host}{url.path}"

@@ -21,6 +21,7 @@ from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
+from pytest_agentreplay.core.matching.authorities import Authorities, authority
 from pytest_agentreplay.core.matching.veiled import Veiled
 from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.precedence import Precedence, above
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.gate import Verdict
     from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.matching.authorities import Authority
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
@@ -67,7 +69,8 @@ class Replayer:
         self._tickets = 0
         self._connections: dict[int, tuple[Exchange, ...]] | None = None
         self._top = tuple(x for x in run.exchanges if x.parent is None)
-        self._exact = queued([(matching.fingerprint(x.call), x) for x in self._top])
+        self._services = Authorities(x.call for x in self._top)
+        self._exact = queued([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._top])
         self._keyed: Queues | None = None
         self._alike: Lookalikes | None = None
         self._veiled: Veiled | None = None
@@ -81,7 +84,8 @@ class Replayer:
 
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
-        return self._matching.fingerprint(call) in self._exact
+        exact = self._matching.fingerprint(call)
+        return any((service, exact) in self._exact for service in self._services.options(authority(call)))
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
         """The exchanges of the connection that `opening` opened, those inside other exchanges too."""
@@ -104,6 +108,8 @@ class Replayer:
                 done = {x.start for x in self._top} - left - {found.start}
                 return Refuse(explain.order(self.run, self._reader, done, call, found))
             self.served[found.start] = call
+            if watched := self._matching.watched(found.call, call):
+                self.drift.append((found, watched))
             self._tickets += 1
             if self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall):
                 # A task gives way to others while it waits: it has no answer yet when these ask.
@@ -177,23 +183,26 @@ class Replayer:
             return tuple(replace(x, call=self.served[x.start]) for x in self._top if x.start in self.served)
 
     def _find(self, call: Call, moment: Moment) -> Exchange | None:
+        now = authority(call)
+        services = self._services.options(now)
         exact = self._matching.fingerprint(call)
-        if self._keyed is None:
-            if (found := self._take(self._exact, exact, moment)) is not None:
-                return found
-            self._index_keys()
+        found = self._take_at(self._exact, services, exact, moment) if self._keyed is None else None
+        if found is None:
+            found = self._find_by_key(call, services, exact, moment)
+        if found is not None:
+            self._services.bind(now, authority(found.call))
+        return found
+
+    def _find_by_key(
+        self, call: Call, services: tuple[Authority, ...], exact: Hashable, moment: Moment
+    ) -> Exchange | None:
+        keyed = self._keyed or self._index_keys()
         key = self._matching.key(call, self._live_ids)
-        found = self._take(self._exact, exact, moment)
-        if found is None and self._keyed is not None:
-            found = (
-                self._take(self._keyed, key, moment)
-                or self._lookalike(call, moment.lane)
-                or self._behind_veil(call, moment.lane)
-            )
-            if found is not None:
-                drift = self._matching.drift(found.call, call)
-                if drift:
-                    self.drift.append((found, drift))
+        found = self._take_at(self._exact, services, exact, moment) or self._take_at(keyed, services, key, moment)
+        if found is None:
+            found = self._lookalike(call, moment.lane) or self._behind_veil(call, moment.lane)
+            if found is not None and authority(found.call) not in services:
+                return None
         return found
 
     def _look_beside(self, call: Call, moment: Moment, first: Divergence) -> None:
@@ -207,7 +216,17 @@ class Replayer:
 
     def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
         """What is done about a call that is none of the recorded ones: it is refused."""
-        return self._miss(call, moment)
+        return self._at_another_service(call) or self._miss(call, moment)
+
+    def _at_another_service(self, call: Call) -> Divergence | None:
+        """Why a call is refused that is recorded at another local service than the one that it goes to."""
+        now, key = authority(call), self._matching.key(call, self._matching.ids())
+        for service in self._services.recorded if now is not None else ():
+            x = self._first(self._keyed or {}, (service, key))
+            if x is not None:
+                meant, instead = self._services.standing_for(now) or now, self._services.now(service)
+                return explain.elsewhere(self.run, self._reader, self.served, call, x, meant=meant, instead=instead)
+        return None
 
     def _miss(self, call: Call, moment: Moment) -> Divergence:
         lane, agent, matching = moment.lane, moment.agent, self._matching
@@ -227,11 +246,26 @@ class Replayer:
             self._veiled = Veiled(((x, self._matching.text(x.call)) for x in self._top), self._matching.personal)
         return self._veiled.find(self._matching.text(call), lane, self.served.keys()) if self._veiled else None
 
-    def _index_keys(self) -> None:
+    def _index_keys(self) -> Queues:
         """Bodies are restored and parsed only now that a call's bytes were not met as they were."""
-        self._keyed = queued([(self._matching.key(x.call, self._recorded_ids), x) for x in self._top])
+        named = [((authority(x.call), self._matching.key(x.call, self._recorded_ids)), x) for x in self._top]
+        self._keyed = queued(named)
         for call in self.served.values():
             self._matching.key(call, self._live_ids)
+        return self._keyed
+
+    def _take_at(
+        self, queues: Queues, services: tuple[Authority, ...], identity: Hashable, moment: Moment
+    ) -> Exchange | None:
+        """As `_take`, at the recorded services that may be meant; of several, the one due in this lane first."""
+        if len(services) == 1:
+            return self._take(queues, (services[0], identity), moment)
+        found = (self._take(queues, (service, identity), moment) for service in services)
+        return min(
+            (x for x in found if x is not None),
+            key=lambda x: (self._precedence.early(x), x.lane != moment.lane, x.start),
+            default=None,
+        )
 
     def _take(self, queues: Queues, identity: Hashable, moment: Moment) -> Exchange | None:
         """The first unserved exchange of the lane, else of any; of each the agent's own first, unless it is early."""

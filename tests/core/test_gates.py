@@ -190,8 +190,8 @@ def test_a_call_more_or_less_has_no_old_reply():
     ("call", "is_put_to"),
     [
         (tool(1), "look"),
-        (HttpCall("POST", "http://127.0.0.1:8123/v1/chat?x=1"), "POST http://127.0.0.1/v1/chat"),
-        (HttpCall("GET", "https://u:p@api.test"), "GET https://api.test"),
+        (HttpCall("POST", "http://127.0.0.1:8123/v1/chat?x=1"), "POST http://localhost/v1/chat"),
+        (HttpCall("GET", "https://u:p@api.test"), "GET https://api.test/"),
     ],
 )
 def test_an_endpoint_is_named_without_port_query_or_credentials(call, is_put_to):
