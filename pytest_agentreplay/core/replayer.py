@@ -23,6 +23,7 @@ from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
 from pytest_agentreplay.core.matching.authorities import Authorities, authority
 from pytest_agentreplay.core.matching.veiled import Veiled
+from pytest_agentreplay.core.matching.wiring import Tokens
 from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.precedence import Precedence, above
 
@@ -71,6 +72,7 @@ class Replayer:
         self._top = tuple(x for x in run.exchanges if x.parent is None)
         self._services = Authorities(x.call for x in self._top)
         self._exact = queued([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._top])
+        self._tokens = Tokens()
         self._keyed: Queues | None = None
         self._alike: Lookalikes | None = None
         self._veiled: Veiled | None = None
@@ -108,6 +110,7 @@ class Replayer:
                 done = {x.start for x in self._top} - left - {found.start}
                 return Refuse(explain.order(self.run, self._reader, done, call, found))
             self.served[found.start] = call
+            self._tokens.served(found.outcome)
             if watched := self._matching.watched(found.call, call):
                 self.drift.append((found, watched))
             self._tickets += 1
@@ -198,12 +201,22 @@ class Replayer:
     ) -> Exchange | None:
         keyed = self._keyed or self._index_keys()
         key = self._matching.key(call, self._live_ids)
-        found = self._take_at(self._exact, services, exact, moment) or self._take_at(keyed, services, key, moment)
+        found = self._take_at(self._exact, services, exact, moment)
+        if found is None and (found := self._take_at(keyed, services, key, moment)) is not None:
+            found = self._wired(found, keyed, (authority(found.call), key), call)
         if found is None:
             found = self._lookalike(call, moment.lane) or self._behind_veil(call, moment.lane)
             if found is not None and authority(found.call) not in services:
                 return None
         return found
+
+    def _wired(self, found: Exchange, keyed: Queues, name: Hashable, call: Call) -> Exchange | None:
+        """`found`, or the first of its queue, that sends the tokens of the same replies as `call` does."""
+        now = self._matching.text(call)
+        for x in (found, *reversed(keyed[name])):
+            if x.start not in self.served and not self._tokens.swapped(self._matching.text(x.call), now):
+                return x
+        return None
 
     def _look_beside(self, call: Call, moment: Moment, first: Divergence) -> None:
         """Keep whether another lane has parted, too: its next call tells that, whatever it does then is refused."""

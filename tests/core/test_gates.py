@@ -153,6 +153,30 @@ def test_two_calls_of_one_lane_never_change_places(numbers, data):
     assert verdict.divergence.kind in {Kind.ORDER, Kind.MISSING}
 
 
+@pytest.mark.parametrize("held", [chat, lambda text: ToolCall("pay", {"with": text})])
+def test_a_token_of_one_reply_is_not_taken_for_that_of_another(held):
+    ada, eve, own = (f"[[redacted:key:{number}]]" for number in (2, 3, 1))
+
+    def run(first, second, key=own):
+        steps = [ToolCall("login", {"key": key}), ToolCall("logout"), held(f"pay {first}"), held(f"pay {second}")]
+        gate = Recorder()
+        for number, call in enumerate(steps):
+            ticket = gate.ask(call, at("main", number)).ticket
+            reply = ToolReply([ada, eve]) if number == 0 else ToolReply(number)
+            gate.settle(ticket, reply, at=number, first=None, suspended=False)
+        return steps, Run(Header("t::x"), gate.exchanges())
+
+    def refused(steps, recorded=(ada, eve)):
+        gate = replayer(run(*recorded)[1])
+        return [isinstance(gate.ask(call, at()), Refuse) for call in steps]
+
+    assert not any(refused(run(ada, eve)[0]))
+    assert not any(refused(run(ada, eve, key="[[redacted:key:9]]")[0])), "the key of another machine"
+    assert any(refused(run(eve, ada)[0]))
+    assert any(refused(run(eve, eve)[0]))
+    assert any(refused(run(eve, eve)[0], recorded=(ada, ada))), "renamed alike throughout"
+
+
 def adopter(run):
     return Adopter(run, Matching(READER, RULES), READER)
 
