@@ -23,6 +23,7 @@ from pytest_agentreplay.plugin.keys import (
     TRIAL,
     TRIED,
     UNDO,
+    UNFIT,
     afterwards_of,
     wanted,
 )
@@ -63,7 +64,10 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         from pytest_agentreplay.plugin import scenes
 
         if not scenes.is_skipped(item):
-            scenes.begin(item)  # whatever its fixtures do, in whatever order, belongs to the test
+            try:
+                scenes.begin(item)  # whatever its fixtures do, in whatever order, belongs to the test
+            except pytest.fail.Exception as unfit:
+                item.stash[UNFIT] = unfit
     try:
         return (yield)
     except BaseException as raised:  # some runners make another exception of a refusal
@@ -73,6 +77,18 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
             drop_skipped(item, raised)
             raise
         raise error from None
+
+
+class Unfit:
+    """Fails a test that cannot be recorded or replayed: inside of all wrappers, whose teardown relies on their set-up."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Raise what the hook above has kept."""
+        if UNFIT in item.stash:
+            error = item.stash[UNFIT]
+            del item.stash[UNFIT]
+            raise error
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
