@@ -106,17 +106,20 @@ class Matching:
     def counted(self, call: Call) -> Call:
         """The call with nothing of its body or arguments but what counts."""
         if isinstance(call, ToolCall):
-            left = {**cast("JsonObject", self._left(call.tree, self._table("tool"), ""))}
-            facts: JsonObject = {name: fact for name, fact in call.facts.items() if name != SELF}
-            if SELF in call.facts and SELF in left:
-                facts[SELF] = left.pop(SELF)
-            return replace(call, arguments=left, facts=facts)
+            return self._counted_tool(call)
         held, table = content(call.headers, call.body), self._table(self._reader.read_call(call).dialect)
         left = self._left(held.tree, table, split(call.url).host)
         if held.kind != "json" or left is held.tree:
             return call
         headers = tuple(pair for pair in call.headers if pair[0].lower() != "content-encoding")
         return replace(call, headers=headers, body=Body(canonical(left).encode("utf-8", "surrogatepass")))
+
+    def _counted_tool(self, call: ToolCall) -> ToolCall:
+        arguments = {**cast("JsonObject", self._left(call.tree, self._table("tool"), ""))}
+        facts: JsonObject = {name: fact for name, fact in call.facts.items() if name != SELF}
+        if SELF in call.facts and SELF in arguments:
+            facts[SELF] = arguments.pop(SELF)
+        return replace(call, arguments=arguments, facts=facts)
 
     def key_beside(self, call: Call) -> str:
         """The key of a call without its pictures, sounds and files, of each of which its type stays; "" without any."""
@@ -192,7 +195,7 @@ class Matching:
     ) -> tuple[str, set[str]]:
         """The canonical text of a call, and the ids in it that the client made itself."""
         if isinstance(call, ToolCall):
-            facts: JsonObject = {name: fact for name, fact in call.facts.items() if name != SELF}
+            facts: Json = {name: fact for name, fact in call.facts.items() if name != SELF}
             put_to = canonical([call.boundary, call.name, facts])
             return f"{put_to}\n{canonical(self._left(call.tree, self._table('tool'), ''))}", set()
         reading = self._reader.read_call(call)
