@@ -196,13 +196,13 @@ def shop():
         django.setup()
     from django.db import connection, models
 
-    class Shelf(models.Model):
+    class Shelf(models.Model):  # noqa: DJ008
         name = models.CharField(max_length=9)
 
         class Meta:
             app_label = "shop"
 
-    class Book(models.Model):
+    class Book(models.Model):  # noqa: DJ008
         name = models.CharField(max_length=9)
         price = models.DecimalField(max_digits=5, decimal_places=2)
         shelf = models.ForeignKey(Shelf, on_delete=models.CASCADE, related_name="books")

@@ -1,8 +1,11 @@
 """Arguments and receivers of tools, recorded in one process and replayed in another: what differs in content diverges."""
 
 import re
+from dataclasses import replace
 
 import pytest
+
+from pytest_agentreplay import codec
 
 VALUES = '''
 import array, collections, dataclasses, enum, functools, io, itertools, logging, os, pathlib, re, threading, types
@@ -429,3 +432,47 @@ def test_what_cannot_be_compared_is_reported_with_the_line_to_paste(project):
     project.edit("test_gaps.py", "    agentreplay.tool(refund)\n", f"    agentreplay.tool(refund)\n    {lines[0]}\n")
     done = project.record("-q", "test_gaps.py", "-k", "lock", COLUMNS="200")
     assert "uncompared" not in done.stdout
+
+
+# Snapshots of older releases
+
+
+OLDER = """
+import os
+NOW = 2 if os.environ.get("CHANGED") else 1
+
+class Order:
+    def __init__(self, amount):
+        self.amount = amount
+
+class Shop:
+    def __init__(self, name):
+        self.name = name
+    def refund(self, order, note):
+        return "refunded"
+
+def test_refund(agentreplay):
+    agentreplay.tool(Shop.refund)
+    note = "other" if os.environ.get("CHANGED") == "note" else "n"
+    assert Shop(f"shop-{NOW}").refund(Order(NOW), note) == "refunded"
+"""
+
+
+def test_a_snapshot_without_content_replays_and_is_reported(project):
+    project.write(test_older=OLDER)
+    assert project.record("test_older.py").returncode == 0
+    (file,) = [file for file in project.files if "test_older" in str(file)]
+    run = codec.loads(file.read_bytes(), file=str(file)).run
+    (made,) = run.exchanges
+    kit = {name: part for name, part in run.header.kit.items() if name != "arguments"}
+    arguments = {**made.call.arguments, "order": {"$opaque": "test_older.Order"}}
+    older = replace(made, call=replace(made.call, arguments=arguments, facts={}))
+    file.write_text(
+        codec.dumps(replace(run, header=replace(run.header, kit=kit), exchanges=(older,))), encoding="utf-8"
+    )
+    for changed in ("", "1"):
+        done = project.offline("test_older.py", CHANGED=changed)
+        assert done.returncode == 0, done.stdout
+        assert "older     1 call in 1 test recorded without content, by an older release" in done.stdout
+    done = project.offline("-rf", "test_older.py", CHANGED="note")
+    assert "[AR-ARGS]" in done.stdout, done.stdout
