@@ -11,7 +11,6 @@ from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pytest_agentreplay.core.orders import Trial
     from pytest_agentreplay.core.redaction import Redaction
@@ -30,7 +29,6 @@ OPEN: pytest.StashKey[Scene | None] = pytest.StashKey()
 FINDING: pytest.StashKey[Finding] = pytest.StashKey()
 SUITE: pytest.StashKey[Suite] = pytest.StashKey()
 AFTERWARDS: pytest.StashKey[Afterwards] = pytest.StashKey()
-TMP: pytest.StashKey[Path] = pytest.StashKey()
 PROVING: pytest.StashKey[bool] = pytest.StashKey()
 HIDING: pytest.StashKey[list[Redaction]] = pytest.StashKey()
 """Of an item: the redactions of its run and of the proof of that, which know what is not to be shown."""

@@ -73,6 +73,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines += clock_lines(one)
     for one in everything:
         lines += stray_lines(one)
+        lines += late_lines(one) if verbosity >= -1 else []
     lines += guessed_lines(everything) if verbosity >= 0 else []
     lines += unheard_lines(replayed) if verbosity >= 0 else []
     calm = [one for one in recorded if verbosity < 0 and went_well(one)]
@@ -108,6 +109,16 @@ def stray_lines(one: Told) -> list[str]:
     return [
         f"refused   at the gateway of {one['test']}: {strays[0]}{more}, by the child of another test",
         "          it has outlived the test that started it: wait for the child before the test returns",
+    ]
+
+
+def late_lines(told: Told) -> list[str]:
+    """A test that asked for the fixture by `request.getfixturevalue`: what it did before nobody has intercepted."""
+    if not told.get("late"):
+        return []
+    return [
+        f"late      {told['test']} asked for agentreplay while it ran: its calls before that run for real",
+        "          name the fixture among its arguments, or mark it: @pytest.mark.agentreplay",
     ]
 
 

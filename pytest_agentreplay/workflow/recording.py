@@ -134,6 +134,11 @@ class Recording(Scene):
             self._keep_journal(False)
         return self.stragglers()
 
+    def discard(self) -> None:
+        """Close it, and keep nothing."""
+        self.close()
+        self.journal.close(keep=False)
+
     def withdraw(self) -> None:
         """Undo what `end` has written: the test is run again, and this try counts for nothing."""
         match self.told["verdict"]:
