@@ -21,6 +21,7 @@ from pytest_agentreplay.boundaries.locales import locale_here
 from pytest_agentreplay.boundaries.pacing import Pacing
 from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.codec.v1 import bodies_of
+from pytest_agentreplay.core.freeze.fitting import BY_CONTENT
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.numbering import thinned
 from pytest_agentreplay.core.precedence import late_lanes, untangled
@@ -212,6 +213,7 @@ class Recording(Scene):
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
+        self.told["uncompared"] = uncompared = kit.uncompared(self.crossing.uncompared)
         order = order_of(exchanges, self.child_lanes(), self.order.collisions)
         self.told["racy"] = order.get("racy", 0)
         details: JsonObject = kit.surroundings(self.place.root) | {
@@ -230,6 +232,8 @@ class Recording(Scene):
             "annotations": self.annotations,
             "gaps": list(gaps),
             "unfrozen": missed,
+            "arguments": BY_CONTENT,
+            "uncompared": list(uncompared),
         }
         kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
