@@ -6,21 +6,25 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.boundaries import sandbox
+from pytest_agentreplay.boundaries import in_process, sandbox
+from pytest_agentreplay.boundaries.crossing import describe
 from pytest_agentreplay.boundaries.discrete import Discrete
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.serving import Serving
+from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.model import Header, HttpCall, Run
 from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import Schedule
+from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.report import findings
+from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import kit
 from pytest_agentreplay.workflow.accept import accepted_rules
 from pytest_agentreplay.workflow.scene import Ended, Scene
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.divergence import Divergence, Kind
+    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
     from pytest_agentreplay.core.verifier import Verifier
@@ -162,6 +166,37 @@ class Replay(Scene):
         if isinstance(self.order, Discrete):
             return {"why": self.order.why, "tight": len(self.order.tight)}
         return {"why": "tools are verified, which takes real time"}
+
+    def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
+        """As for any run; a snapshot that holds requests to the application under test says so, and nothing else."""
+        if inside := self._recorded_inside(divergence):
+            divergence = replace(
+                divergence,
+                kind=Kind.REQUEST,
+                summary=f"the snapshot holds {inside}, which stays inside this process and is no longer recorded",
+                recorded=None,
+                now=None,
+                differences=(),
+                detail=(),
+                hints=(f"if the test calls nothing else: git rm {quoted(shown(self.place.snapshot))}",),
+                cause="an earlier version took a test client or a mock for the network and froze what it calls; "
+                "that runs now, and the calls that it makes itself are recorded: record the test again",
+            )
+        return super().parted(divergence, facts)
+
+    def _recorded_inside(self, divergence: Divergence) -> str:
+        """The first recorded request that was passed through now and never made over the network; "" for none."""
+        if not (passed := self.crossing.passed):
+            return ""
+        made = {in_process.target(x.call.url) for x in self.replayer.made() if isinstance(x.call, HttpCall)}
+        if isinstance(divergence.now, HttpCall):
+            made.add(in_process.target(divergence.now.url))
+        inside = (
+            describe(x.call)
+            for x in self.replayer.run.exchanges
+            if isinstance(x.call, HttpCall) and in_process.target(x.call.url) in passed - made
+        )
+        return next(inside, "")
 
     def snapshot_facts(self, kind: Kind | None = None) -> JsonObject:
         """What a report says about the snapshot: its file, when it was recorded, what has changed around it since."""
