@@ -272,9 +272,14 @@ def test_an_edited_prompt_diverges(shop):
 OLD = """
 import socket
 
-import httpx2
-from starlette.responses import PlainTextResponse
-from starlette.testclient import TestClient
+import fastapi, httpx2
+from fastapi.testclient import TestClient
+
+app = fastapi.FastAPI()
+
+@app.get("/plain")
+def plain():
+    return "plain"
 
 class Network(httpx2.MockTransport):
     def __init__(self):
@@ -290,7 +295,7 @@ def test_old(agentreplay):
 def test_a_snapshot_of_a_test_client_is_reported_as_such(shop):
     shop.write(old__test_old=OLD)
     assert "1 created, all replay" in shop.record("old", "-q").stdout
-    shop.edit("old/test_old.py", "httpx2.Client(transport=Network())", 'TestClient(PlainTextResponse("plain"))')
+    shop.edit("old/test_old.py", "httpx2.Client(transport=Network())", "TestClient(app)")
     said = " ".join(shop.offline("old").stdout.split())
     assert "the snapshot holds GET testserver/plain, which stays inside this process and is no longer recorded" in said
     assert "pytest --snapshot-record old/test_old.py::test_old" in said
