@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from pytest_agentreplay.core.model import Header, HttpCall, Run
 from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import Schedule
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
@@ -135,6 +136,7 @@ class Replay(Scene):
         if (late := self.stragglers()) is not None:
             return late
         self._whole = ended.failure is None and not (ended.interrupted or ended.skipped)
+        self._recurs(ended)
         return self._expected(ended)
 
     def end(self) -> Finding | None:
@@ -225,6 +227,17 @@ class Replay(Scene):
             return False
         return self.snapshot.run.header.outcome == self.outcome(ended)
 
+    def _recurs(self, ended: Ended) -> None:
+        """Say of a failure that is the recorded one that it is: a recorded outage looks like one of today."""
+        if self.settings.expect == "reproduces" or ended.failure is None or ended.interrupted:
+            return
+        if without_ports(self.snapshot.run.header.outcome) == without_ports(self.outcome(ended)):
+            self.told["recurs"] = date = self.snapshot.run.header.recorded[:10]
+            again = f"pytest --snapshot-record {selecting(self.place.test)}"
+            ended.failure.add_note(
+                f"agentreplay: the test fails as recorded on {date}; nothing went live\n  to record again:   {again}"
+            )
+
     def outcome(self, ended: Ended) -> JsonObject:
         """How the test has ended, as a header keeps it."""
         return self.redaction.header(replace(self.snapshot.run.header, outcome=ended.outcome())).outcome
@@ -240,6 +253,14 @@ class Replay(Scene):
         found = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())
         self.told["code"] = found.code
         return found
+
+
+def without_ports(outcome: JsonObject) -> JsonObject:
+    """How a test ended, without the ports of this machine: they are not compared in requests either."""
+    return outcome | {"message": _PORT.sub(r"\1", str(outcome.get("message", "")))}
+
+
+_PORT = re.compile(r"(localhost|127\.0\.0\.1|\[::1\]):[0-9]+")
 
 
 def schedule_of(run: Run, completion: Sequence[int] | None = None) -> Schedule:
