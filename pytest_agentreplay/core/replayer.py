@@ -13,12 +13,13 @@ import threading
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.divergence import Divergence
 from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
+from pytest_agentreplay.core.freeze.fitting import BY_CONTENT, fitted, has_changes
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
 from pytest_agentreplay.core.matching.authorities import Authorities, authority
@@ -77,6 +78,11 @@ class Replayer:
         self._alike: Lookalikes | None = None
         self._veiled: Veiled | None = None
         self._recorded_ids, self._live_ids = matching.ids(), matching.ids()
+        self.without_content: list[Exchange] = []
+        """The exchanges served whose arguments an older release had recorded by class alone."""
+        self._older = run.header.kit.get("arguments") != BY_CONTENT
+        self._tools: Queues | None = None
+        self._changing: frozenset[str] = frozenset()
         self._precedence = Precedence(self._top, run.header.kit.get("lanes"))
         self._beside: dict[str, Divergence | None] = {}
 
@@ -186,6 +192,13 @@ class Replayer:
             return tuple(replace(x, call=self.served[x.start]) for x in self._top if x.start in self.served)
 
     def _find(self, call: Call, moment: Moment) -> Exchange | None:
+        if isinstance(call, ToolCall) and self._is_changing(call):
+            # In order of start: a call may equal a later one that was made on another object.
+            found = self._fitting(call, moment.lane)
+            if found is not None:
+                if self._keyed is not None:
+                    self._matching.key(call, self._live_ids)
+                return found
         now = authority(call)
         services = self._services.options(now)
         exact = self._matching.fingerprint(call)
@@ -205,10 +218,19 @@ class Replayer:
         if found is None and (found := self._take_at(keyed, services, key, moment)) is not None:
             found = self._wired(found, keyed, (authority(found.call), key), call)
         if found is None:
-            found = self._lookalike(call, moment.lane) or self._behind_veil(call, moment.lane)
-            if found is not None and authority(found.call) not in services:
+            found = (
+                self._lookalike(call, moment.lane)
+                or self._behind_veil(call, moment.lane)
+                or self._recorded_without_content(call, moment.lane)
+            )
+            elsewhere = found is not None and authority(found.call) not in services
+            if elsewhere or (found is not None and self._swapped(found, call)):
                 return None
         return found
+
+    def _swapped(self, found: Exchange, call: Call) -> bool:
+        """Whether `call` sends the token of another reply than `found` did."""
+        return self._tokens.swapped(self._matching.text(found.call), self._matching.text(call))
 
     def _wired(self, found: Exchange, keyed: Queues, name: Hashable, call: Call) -> Exchange | None:
         """`found`, or the first of its queue, that sends the tokens of the same replies as `call` does."""
@@ -258,6 +280,41 @@ class Replayer:
         if self._veiled is None:
             self._veiled = Veiled(((x, self._matching.text(x.call)) for x in self._top), self._matching.personal)
         return self._veiled.find(self._matching.text(call), lane, self.served.keys()) if self._veiled else None
+
+    def _fitting(self, call: ToolCall, lane: str) -> Exchange | None:
+        """The first exchange of a tool that differs in nothing but what its recording, or `call`, does not compare."""
+        tools = self._of_tools
+        for name in ((lane, call.name), call.name):
+            self._first(tools, name)  # drops what was served
+            for x in reversed(tools.get(name, [])):
+                if x.start not in self.served and self._fits(cast("ToolCall", x.call), call):
+                    return x
+        return None
+
+    def _fits(self, recorded: ToolCall, call: ToolCall) -> bool:
+        same = fitted(recorded, call, older=self._older)
+        return self._matching.key_alone(same) == self._matching.key_alone(recorded)
+
+    def _recorded_without_content(self, call: Call, lane: str) -> Exchange | None:
+        """The first exchange that an older release recorded by the classes of its arguments."""
+        if not self._older or not isinstance(call, ToolCall):
+            return None
+        found = self._fitting(call, lane)
+        if found is not None and "clock" in self.run.header.kit:  # a trace of another tool has no such entry
+            self.without_content.append(found)
+        return found
+
+    @property
+    def _of_tools(self) -> Queues:
+        if self._tools is None:
+            made = [(x.call, x) for x in self._top if isinstance(x.call, ToolCall)]
+            self._tools = queued([(call.name, x) for call, x in made])
+            self._changing = frozenset(call.name for call, _ in made if has_changes(call))
+        return self._tools
+
+    def _is_changing(self, call: ToolCall) -> bool:
+        """Whether something of the calls of a tool is not compared, since the tool changes it."""
+        return bool(self._of_tools) and (call.name in self._changing or has_changes(call))
 
     def _index_keys(self) -> Queues:
         """Bodies are restored and parsed only now that a call's bytes were not met as they were."""

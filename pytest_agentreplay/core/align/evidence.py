@@ -108,7 +108,7 @@ def _favours(first: float | None, second: float | None) -> int:
 
 def _leaves(call: Call) -> Iterator[Part]:
     if isinstance(call, ToolCall):
-        yield from _scalars(call.arguments)
+        yield from _scalars(call.tree)
         return
     held = content(call.headers, call.body)
     yield from split(call.url).query
