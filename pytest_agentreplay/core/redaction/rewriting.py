@@ -6,14 +6,15 @@ coding, chunk cuts, header values, leaves and keys of JSON trees. What does not 
 
 from __future__ import annotations
 
+import json
 import operator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, cast
+from itertools import accumulate
+from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.content_codecs import UNMARKED
 from pytest_agentreplay.core.model import Body, Failure, FramesReply, ToolCall, ToolReply
-from pytest_agentreplay.core.redaction.deltas import STREAM_TYPES, is_stream
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.event_frames import find_framed, is_framed
 from pytest_agentreplay.core.redaction.headers import DIGESTS
@@ -23,19 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, Outcome, WireCall
+    from pytest_agentreplay.core.redaction.channels import Finder, Pieces, Records
     from pytest_agentreplay.core.redaction.spans import Span
-
-    Finder: TypeAlias = Callable[[bytes, bool], list[Span]]
-
-_LINES = (("content-type", STREAM_TYPES[1]),)
-"""Frames stand one a line, and carry text in fragments as the lines of such a stream do."""
 
 SHORTEST_NUMBER = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """`find(data, stream)` gives the spans to replace, `applied(spans)` is told those that were.
+    """`find(data, pieces)` gives the spans to replace, `applied(spans)` is told those that were.
 
     `opaque(data)` gives what stands for a body that cannot be read.
 
@@ -48,13 +45,15 @@ class Rewriting:
     sign: str = ""
     named: Callable[[str, Json], Json] | None = None
     """`named(name, value)` gives what stands for a member's value because of its name; the same, if nothing does."""
+    joined: Callable[[bytes, Records | None], list[Span]] | None = None
+    """`joined(data, records)` gives what only the joined text of several strings shows, in records or in one value."""
     placed: Callable[[Json], Json] | None = None
     """Gives a tree without the values that a policy names by their paths."""
 
     def call(self, call: Call) -> Call:
         """A call with its arguments, or its URL, header values and body rewritten."""
         if isinstance(call, ToolCall):
-            arguments = cast("JsonObject", self.tree(call.arguments))
+            arguments = cast("JsonObject", self.tree(self._scattered(call.arguments)))
             facts = cast("JsonObject", self.tree(call.facts)) if call.facts else call.facts
             if arguments is not call.arguments or facts is not call.facts:
                 call = replace(call, arguments=arguments, facts=facts)
@@ -77,14 +76,16 @@ class Rewriting:
             return self.failure(outcome)
         failure = outcome.failure and self.failure(outcome.failure)
         if isinstance(outcome, ToolReply):
-            value = self.tree(outcome.value)
-            items = outcome.items and cast("tuple[Json, ...]", tuple(self._same_or_new(outcome.items)))
+            value = self._scattered(outcome.value)
+            items = outcome.items and self._joined(outcome.items)
+            items = items and cast("tuple[Json, ...]", tuple(self._same_or_new(items)))
+            value = self.tree(value)
             if value is outcome.value and items == outcome.items and failure is outcome.failure:
                 return outcome
             return replace(outcome, value=value, items=items, failure=failure)
         kept = self.values(outcome.headers)
         if isinstance(outcome, FramesReply):
-            body, sizes, _ = self.body(outcome.body, outcome.cuts or (), _LINES)
+            body, sizes, _ = self.body(outcome.body, outcome.sizes, (), frames_in(outcome))
             cuts = None if outcome.cuts is None else sizes
             closed = outcome.closed and replace(outcome.closed, reason=self.text(outcome.closed.reason))
             changed = replace(outcome, headers=kept, body=body, cuts=cuts, closed=closed, failure=failure)
@@ -105,7 +106,7 @@ class Rewriting:
     def text(self, text: str) -> str:
         """One text rewritten."""
         data = as_bytes(text)
-        spans = self.find(data, False)
+        spans = self.find(data, "none")
         return as_text(self._put(data, spans)) if spans else text
 
     def tree(self, tree: Json) -> Json:
@@ -115,9 +116,31 @@ class Rewriting:
         if self.named is not None:
             tree = self._members(tree, self.named)
         texts = list(leaves(tree))
-        if not texts or not self.find(as_bytes("\n".join(texts)), False):
+        if not texts or not self.find(as_bytes("\n".join(texts)), "none"):
             return tree
         return self._leaf(tree)
+
+    def _joined(self, items: tuple[Json, ...]) -> tuple[Json, ...]:
+        """The items of a generator without what only their joined text shows."""
+        if self.joined is None or len(items) < 2:
+            return items
+        lines = [as_bytes(json.dumps(item, ensure_ascii=False)) for item in items]
+        ends = list(accumulate(len(line) + 1 for line in lines))
+        records = [(end - len(line) - 1, end - 1) for end, line in zip(ends, lines, strict=True)]
+        data = b"\n".join(lines)
+        spans = self.joined(data, records)
+        if not spans:
+            return items
+        new = self._put(data, spans).split(b"\n")
+        return tuple(json.loads(as_text(line)) for line in new)
+
+    def _scattered(self, tree: Json) -> Json:
+        """A tree without what only the joined items of a list show."""
+        if self.joined is None or not has_lists(tree):
+            return tree
+        data = as_bytes(json.dumps(tree, ensure_ascii=False))
+        spans = self.joined(data, None)
+        return cast("Json", json.loads(as_text(self._put(data, spans)))) if spans else tree
 
     def _members(self, tree: Json, named: Callable[[str, Json], Json]) -> Json:
         """The tree with what its names give away replaced; the same if nothing is."""
@@ -153,35 +176,34 @@ class Rewriting:
     def values(self, headers: Headers) -> Headers:
         """Headers with their values rewritten."""
         signed = [value for _, value in headers if self.sign in value]
-        if not signed or not self.find(as_bytes("\n".join(signed)), False):
+        if not signed or not self.find(as_bytes("\n".join(signed)), "none"):
             return headers
         return tuple((name, self.text(value)) for name, value in headers)
 
-    def body(self, body: Body, cuts: tuple[int, ...], headers: Headers) -> tuple[Body, tuple[int, ...], Headers]:
+    def body(
+        self, body: Body, cuts: tuple[int, ...], headers: Headers, pieces: Pieces = "any"
+    ) -> tuple[Body, tuple[int, ...], Headers]:
         """A body with its cuts and headers, rewritten under its content coding."""
         if not len(body):
             return body, cuts, headers
         data = body.data
         named = {name.lower(): value for name, value in headers}
         coding = named.get("content-encoding", "")
-        stream = is_stream(named.get("content-type", ""))
         if content_coding.is_coded(coding):
-            changed = self._coded(data, cuts, coding, stream=stream)
+            changed = self._coded(data, cuts, coding)
         elif is_framed(named.get("content-type", "")):
             spans, found = find_framed(data, self.find)
             self.applied(found)
             changed = (splice(data, spans), recut(cuts, spans), True) if spans else None
         else:
-            spans = self.find(data, stream)
+            spans = self.find(data, pieces)
             changed = (self._put(data, spans), recut(cuts, spans), True) if spans else None
         if changed is None:
             return body, cuts, headers
         text, cuts, keeps_coding = changed
         return Body(text), cuts, refit(headers, len(text) - len(data), keeps_coding=keeps_coding)
 
-    def _coded(
-        self, data: bytes, cuts: tuple[int, ...], coding: str, *, stream: bool
-    ) -> tuple[bytes, tuple[int, ...], bool] | None:
+    def _coded(self, data: bytes, cuts: tuple[int, ...], coding: str) -> tuple[bytes, tuple[int, ...], bool] | None:
         """The rewritten coded body, its cuts, and whether the coding still holds; None when nothing changes."""
         try:
             decoded = content_coding.decode(coding, data, cuts)
@@ -190,13 +212,19 @@ class Rewriting:
                 return None
             text = self.opaque(data)
             return text, whole(cuts, text), False
-        spans = self.find(decoded.text, stream)
+        spans = self.find(decoded.text, "any")
         # What broke off, and may have been no coded body at all, is kept as far as it was read.
         if not spans and (decoded.complete or coding.strip().lower() not in UNMARKED):
             return None
         text, sizes = self._put(decoded.text, spans), recut(decoded.cuts, spans)
         changed, cuts = content_coding.encode(coding, text, sizes, complete=decoded.complete)
         return None if changed == data else (changed, cuts, True)
+
+
+def frames_in(reply: FramesReply) -> list[tuple[int, int]]:
+    """Where each frame of a connection begins and ends, without its line end."""
+    ends = list(accumulate(reply.sizes))
+    return [(end - size, end - 1) for end, size in zip(ends, reply.sizes, strict=True)]
 
 
 def whole(cuts: tuple[int, ...], text: bytes) -> tuple[int, ...]:
@@ -216,6 +244,13 @@ def refit(headers: Headers, grown: int, *, keeps_coding: bool) -> Headers:
         else:
             kept.append((name, value))
     return tuple(kept)
+
+
+def has_lists(tree: Json) -> bool:
+    """Whether a list of more than one item stands in a tree, so that text may stand there in pieces."""
+    if isinstance(tree, list):
+        return len(tree) > 1 or any(map(has_lists, tree))
+    return isinstance(tree, dict) and any(map(has_lists, tree.values()))
 
 
 def leaves(tree: Json) -> Iterator[str]:

@@ -126,6 +126,12 @@ def below(data: bytes) -> Iterator[View]:
         raise TooDeep(*_deepest(view))
 
 
+def unescaped_view(data: bytes) -> View:
+    """A text under one layer of backslashes."""
+    top = View(data)
+    return View(unescaped(data), top, _ESCAPE, _unit) if b"\\" in data else top
+
+
 def spells_letters(data: bytes) -> bool:
     """Whether letters or slashes may be escaped, so that a word must be looked for below; or quotes far too often."""
     return b"\\u" in data or b"\\x" in data or b"\\/" in data or b"\\" * 32 in data
