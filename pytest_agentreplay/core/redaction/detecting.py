@@ -14,7 +14,7 @@ from pytest_agentreplay.core.redaction.encodings import as_text
 from pytest_agentreplay.core.redaction.json_paths import find_paths
 from pytest_agentreplay.core.redaction.named import find_named
 from pytest_agentreplay.core.redaction.nearby import find_nearby
-from pytest_agentreplay.core.redaction.packed import Packed, unpacked
+from pytest_agentreplay.core.redaction.packed import Packed, Unreadable, unpacked
 from pytest_agentreplay.core.redaction.pii import find_pii, find_strict
 from pytest_agentreplay.core.redaction.spoken import find_spoken
 from pytest_agentreplay.core.redaction.vendors import find_vendors
@@ -51,7 +51,7 @@ class Found(NamedTuple):
 class Reading(NamedTuple):
     """One reading of a text. `back` gives the bytes that spell a part of it; `shaped` says that keys are looked for."""
 
-    view: View | Packed
+    view: View | Packed | Unreadable
     back: Callable[[int, int], tuple[int, int]]
     shaped: bool
 
@@ -85,6 +85,10 @@ class Detector:
         try:
             for reading in readings(data, deep=own is not None):
                 text = reading.view.text
+                if isinstance(reading.view, Unreadable):
+                    start, end = reading.back(0, 0)
+                    yield [Found(start, end, "opaque", as_text(data[start:end]), by_rule=False)]
+                    continue
                 ours = self._placeholders.inside(text) if self._placeholders.may_be_in(text) else []
                 known = [Found(a, z, x.category, x.value, by_rule=False) for a, z, x in self._known.find(reading.view)]
                 if known:

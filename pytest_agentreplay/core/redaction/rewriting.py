@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, cast
 from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.content_codecs import UNMARKED
 from pytest_agentreplay.core.model import Body, Failure, FramesReply, ToolCall, ToolReply
+from pytest_agentreplay.core.redaction import archives
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.event_frames import find_framed, is_framed
 from pytest_agentreplay.core.redaction.headers import DIGESTS
-from pytest_agentreplay.core.redaction.spans import recut, splice
+from pytest_agentreplay.core.redaction.spans import disjoint, recut, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -196,12 +197,20 @@ class Rewriting:
             self.applied(found)
             changed = (splice(data, spans), recut(cuts, spans), True) if spans else None
         else:
-            spans = self.find(data, pieces)
+            spans = self._spans(data, pieces)
             changed = (self._put(data, spans), recut(cuts, spans), True) if spans else None
         if changed is None:
             return body, cuts, headers
         text, cuts, keeps_coding = changed
         return Body(text), cuts, refit(headers, len(text) - len(data), keeps_coding=keeps_coding)
+
+    def _spans(self, data: bytes, pieces: Pieces) -> list[Span]:
+        """What stands to be replaced in a body, and in the archives that it is or carries."""
+        spans = self.find(data, pieces)
+        places = archives.archives_in(data, () if isinstance(pieces, str) else pieces)
+        if self.opaque is None or not places:
+            return spans
+        return disjoint(archives.found_in(data, places, lambda text: self.find(text, "any"), self.opaque), spans)
 
     def _coded(self, data: bytes, cuts: tuple[int, ...], coding: str) -> tuple[bytes, tuple[int, ...], bool] | None:
         """The rewritten coded body, its cuts, and whether the coding still holds; None when nothing changes."""
@@ -212,7 +221,7 @@ class Rewriting:
                 return None
             text = self.opaque(data)
             return text, whole(cuts, text), False
-        spans = self.find(decoded.text, "any")
+        spans = self._spans(decoded.text, "any")
         # What broke off, and may have been no coded body at all, is kept as far as it was read.
         if not spans and (decoded.complete or coding.strip().lower() not in UNMARKED):
             return None
