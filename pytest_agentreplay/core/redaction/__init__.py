@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply, WireCall
 from pytest_agentreplay.core.redaction import headers as header_rules
+from pytest_agentreplay.core.redaction.arranged import find_arranged
 from pytest_agentreplay.core.redaction.channels import gathered, inner_stream, shape_of
-from pytest_agentreplay.core.redaction.detecting import REACH, Detector, certain, united
+from pytest_agentreplay.core.redaction.detecting import REACH, Detector, by_rule, certain, united
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.fields import strength
 from pytest_agentreplay.core.redaction.joining import borders, find_joined
@@ -319,14 +320,18 @@ class Redaction:
         return disjoint(crossing, find(data, [(start, end) for start, end, _ in crossing]))
 
     def _joined(self, data: bytes, records: Records | None, *, find: Callable[..., list[Span]]) -> list[Span]:
-        """What only the joined text of several strings shows."""
-        tree = None
+        """What only the joined text of several strings shows, or one member of another."""
+        tree: Any = None
+        members: list[Span] = []
         if records is None:
             records, tree = shape_of(data)
+            found = list(by_rule(data, find_arranged))
+            self._learns(found)
+            members = [self._span(data, hit) for hit in united([found])]
         if records is not None:
             joined = find_joined(data, records, find)
-            return disjoint(joined.crossing, joined.inside)
-        return [] if tree is None else self._between(data, tree)
+            return disjoint(joined.crossing, joined.inside, members)
+        return disjoint([] if tree is None else self._between(data, tree), members)
 
     def _between(self, data: bytes, tree: Json) -> list[Span]:
         """Known values and keys of vendors that stand in several strings of one JSON value, at the same path."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from pytest_agentreplay.core.redaction.arranged import find_arranged
 from pytest_agentreplay.core.redaction.credentials import find_credentials, find_private_keys
 from pytest_agentreplay.core.redaction.encodings import as_text
 from pytest_agentreplay.core.redaction.json_paths import find_paths
@@ -115,6 +116,7 @@ class Detector:
         yield from find_vendors(text)
         yield from find_credentials(text)
         yield from find_named(text, self._policy.names)
+        yield from find_arranged(text)
         yield from find_spoken(text)
         yield from find_nearby(text)
 

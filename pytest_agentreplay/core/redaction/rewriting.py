@@ -136,8 +136,8 @@ class Rewriting:
         return tuple(json.loads(as_text(line)) for line in new)
 
     def _scattered(self, tree: Json) -> Json:
-        """A tree without what only the joined items of a list show."""
-        if self.joined is None or not has_lists(tree):
+        """A tree without what only several of its strings together show."""
+        if self.joined is None or not is_composite(tree):
             return tree
         data = as_bytes(json.dumps(tree, ensure_ascii=False))
         spans = self.joined(data, None)
@@ -255,11 +255,15 @@ def refit(headers: Headers, grown: int, *, keeps_coding: bool) -> Headers:
     return tuple(kept)
 
 
-def has_lists(tree: Json) -> bool:
-    """Whether a list of more than one item stands in a tree, so that text may stand there in pieces."""
-    if isinstance(tree, list):
-        return len(tree) > 1 or any(map(has_lists, tree))
-    return isinstance(tree, dict) and any(map(has_lists, tree.values()))
+def is_composite(tree: Json) -> bool:
+    """Whether strings of a tree may tell of one another: items of one list, or members of one object."""
+    match tree:
+        case list():
+            return len(tree) > 1 or any(map(is_composite, tree))
+        case dict():
+            return len(tree) > 1 or any(map(is_composite, tree.values()))
+        case _:
+            return False
 
 
 def leaves(tree: Json) -> Iterator[str]:

@@ -98,7 +98,7 @@ def starts() -> re.Pattern[bytes]:
 
 
 ESCAPED = 10
-"""So far into a run an escape before it may reach: `\\u0022`, `%3D`, the number of a colour; beyond, signs alone part."""
+"""So far into a run an escape before it may reach: `\\u0022`, `%3D`, the number of a colour."""
 BOT = re.compile(rb"/bot[A-Za-z0-9_~.]")
 SIGN = re.compile(rb"[.~:+/=@$](?=[A-Za-z0-9_~.])")
 
