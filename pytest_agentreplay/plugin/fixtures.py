@@ -1,38 +1,264 @@
-"""Fixtures that are wider than a test, as a test that opted in needs them first."""
+"""Fixtures that are wider than a test: each has a session and a snapshot of its own.
+
+Which fixtures these are does not depend on the test that needs one first: a fixture is intercepted when any collected
+test that opted in needs it, deselected tests included, and always when it has a snapshot.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.plugin.keys import BASE, OPEN, PROVING, afterwards_of
+from pytest_agentreplay.core.fixture_ids import MARK
+from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
+from pytest_agentreplay.plugin import fixture_names
+from pytest_agentreplay.plugin.keys import BASE, OPEN, PROVING, nodeid_of, redactors_of, store_of, wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
-WIDE = (
-    "It was asked for outside of the recording, by a fixture that is wider than the test: a recording is one test's.\n"
-    "Let the test call the model, or its function-scoped fixture; or let the host pass: agentreplay_allow_hosts."
-)
+    from pytest_agentreplay.core.redaction import Redaction
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.workflow.scene import Scene
+
+
+class Fixtures:
+    """The wide fixtures of one process: those that are set up, and what those that are torn down have to report."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Nothing is set up yet."""
+        self.config = config
+        self.since = time.time_ns()
+        self.items: list[pytest.Item] = []
+        self.up: dict[int, Scene] = {}
+        self._told: list[dict[str, Any]] = []
+        self._stack: list[Scene] = []
+        self._stamps: list[Any] = []
+        self._needed: set[int] | None = None
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Know each test, one that will be deselected too."""
+        self.items.append(item)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Close what an interrupt left open."""
+        for scene in [*self.up.values()]:
+            self.leave(scene)
+            self.sealed(scene)
+        self.up.clear()
+
+    def needed(self, fixturedef: pytest.FixtureDef[Any]) -> bool:
+        """Whether a collected test that opted in needs the fixture."""
+        if self._needed is None:
+            opted_in = filter(wanted, self.items)
+            self._needed = {id(each) for item in opted_in for each in fixture_names.wide(item)}
+        return id(fixturedef) in self._needed
+
+    def intercepts(self, fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> bool:
+        """Whether the fixture is intercepted, whichever test needs it first."""
+        if not fixture_names.runs_code(fixturedef):
+            return False
+        if wanted(item) or self.needed(fixturedef):
+            return True
+        file = fixture_names.node_of(fixturedef, item).partition("::")[0]
+        folder = self.config.rootpath / os.path.dirname(file) / self.config.stash[BASE].directory  # noqa: PTH120
+        if not os.path.isdir(folder):  # noqa: PTH112  a suite without snapshots loads nothing
+            return False
+        fixture = fixture_names.id_of(fixturedef, item)
+        return os.path.lexists(store_of(self.config).path_of(self.config.rootpath / file, fixture))
+
+    def session_of(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Scene | None:
+        """The session of the fixture, opened and paused; None where its node is in mode off."""
+        from pytest_agentreplay.boundaries.places import todays_places
+        from pytest_agentreplay.plugin import scenes
+        from pytest_agentreplay.plugin.session import suite_of
+        from pytest_agentreplay.workflow import fixtures
+        from pytest_agentreplay.workflow.scene import Place
+
+        item, root = request._pyfuncitem, self.config.rootpath
+        fixture = fixture_names.id_of(fixturedef, item)
+        markers = [dict(mark.kwargs) for mark in request.node.iter_markers("agentreplay")]
+        settings = self.config.stash[BASE].for_test(markers, proving=item.stash.get(PROVING, False))
+        settings = settings._replace(expect="", orders=0, trial=None)
+        if settings.adopt and self.config.option.agentreplay_adopt_only not in {None, fixture}:
+            settings = settings._replace(adopt="")
+        if settings.mode == "off":
+            return None
+        store = store_of(self.config)
+        marks = todays_places(root) if settings.places else {}
+        path = store.path_of(root / fixture.partition("::")[0], fixture)
+        place = Place(fixture, path, root, marks, os.environ, redactors_of(self.config))
+        suite = functools.partial(suite_of, item.session)
+        facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": fixturedef.scope}
+        scene = fixtures.begin(place, settings, store, suite, facts=facts, since=self.since)
+        if not wanted(item) and not self.needed(fixturedef):
+            scene.told["idle"] = True  # nobody who opted in needs it: prune may take its snapshot
+        scenes.meet_what_others_bring(self.config)
+        scene.open()
+        scene.pause()
+        return scene
+
+    def enter(self, scene: Scene) -> None:
+        """Intercept for `scene` from now on, and for nothing else."""
+        from pytest_agentreplay.boundaries.lanes import STRAND
+
+        if (outer := self.current()) is not None:
+            outer.pause()
+        self._stamps.append(STRAND.set(None))  # a fixture may be asked for by the body of a test
+        self._stack.append(scene)
+        scene.resume()
+
+    def leave(self, scene: Scene) -> None:
+        """Intercept again for what was intercepted before `enter`."""
+        from pytest_agentreplay.boundaries.lanes import STRAND
+
+        scene.pause()
+        if scene in self._stack:
+            self._stack.remove(scene)
+            STRAND.reset(self._stamps.pop())
+            if (outer := self.current()) is not None:
+                outer.resume()
+
+    def current(self) -> Scene | None:
+        """What is intercepted now: the innermost fixture, else the test."""
+        return self._stack[-1] if self._stack else self.config.stash.get(OPEN, None)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A block in which nothing is intercepted."""
+        outer = self.current()
+        if outer is not None:
+            outer.pause()
+        try:
+            yield
+        finally:
+            if outer is not None:
+                outer.resume()
+
+    def sealed(self, scene: Scene) -> tuple[Finding | None, AgentReplayError | None]:
+        """End the session of a fixture, and keep what it has to report."""
+        finding, broken = None, None
+        try:
+            finding = scene.end()
+        except AgentReplayError as error:
+            broken = error
+        if not scene.told.pop("silent", False):
+            self._told.append(cast("dict[str, Any]", scene.redaction.hide_tree(dict(scene.told))))
+        return finding, broken
+
+    def report(self) -> list[dict[str, Any]]:
+        """What there is to report since the last time, as plain data."""
+        told, self._told = self._told, []
+        return told
+
+    def uses(self, item: pytest.Item) -> dict[str, Any]:
+        """Which recordings the test has built on: by id of a fixture, when its recording began."""
+        scenes = [self.up[id(each)] for each in fixture_names.wide(item) if id(each) in self.up]
+        return {scene.place.test: scene.told["instance"] for scene in scenes if "instance" in scene.told}
+
+    def redactions(self) -> list[Redaction]:
+        """What the fixtures that are set up know as secrets."""
+        return [scene.redaction for scene in self.up.values()]
+
+    def sharing(self, fixturedef: pytest.FixtureDef[Any], fixture: str) -> list[str]:
+        """The collected tests that share the fixture."""
+        sharing = [item for item in self.items if fixturedef in fixture_names.wide(item)]
+        return [nodeid_of(item) for item in sharing if fixture_names.id_of(fixturedef, item) == fixture]
+
+
+FIXTURES: pytest.StashKey[Fixtures] = pytest.StashKey()
 
 
 def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
-    """Set up a wider fixture outside of the recording. pytest keeps a refusal for the tests that share the fixture."""
-    config, item = request.config, request._pyfuncitem
-    base = config.stash[BASE]
-    recording = base.mode == "record" and not item.stash.get(PROVING, False)
-    scene = config.stash.get(OPEN, None)
-    if scene is not None:
-        scene.pause()
-    try:
-        with afterwards_of(config).bystander("outside" if recording else "refused", allow=base.allow_hosts):
+    """Set up a wider fixture in a session of its own. A divergence fails each test that shares it."""
+    item = request._pyfuncitem
+    fixtures = request.config.stash[FIXTURES]
+    if not fixtures.intercepts(fixturedef, item):
+        with fixtures.paused():
             return (yield)
-    except ReplayDiverged as refused:
-        error = pytest.fail.Exception(f"{refused}\n{WIDE}", pytrace=False)
-        fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, None))  # type: ignore[arg-type]
-        raise error from None
+    try:
+        scene = fixtures.session_of(fixturedef, request)
+    except AgentReplayError as error:
+        from pytest_agentreplay.plugin.scenes import unfit
+
+        raise kept(fixturedef, request, unfit(item, error)) from None
+    if scene is None:
+        with fixtures.paused():
+            return (yield)
+    fixtures.up[id(fixturedef)] = scene
+    fixturedef.addfinalizer(functools.partial(tear_down, fixturedef, request, scene))
+    result, failure = None, None
+    fixtures.enter(scene)
+    try:
+        result = yield
+    except BaseException as raised:  # raised again below
+        failure = raised
     finally:
-        if scene is not None:
-            scene.resume()
+        fixtures.leave(scene)
+        fixturedef.addfinalizer(functools.partial(fixtures.enter, scene))
+    refused = ended(fixturedef, request, scene, failure)
+    if refused is not None:
+        raise refused from None
+    if failure is not None:
+        raise failure
+    return result
+
+
+def ended(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, scene: Scene, failure: BaseException | None
+) -> BaseException | None:
+    """End the set-up that `failure` has ended; return what it fails with instead, if anything."""
+    from pytest_agentreplay.plugin.scenes import INTERRUPTS
+    from pytest_agentreplay.workflow.scene import Ended
+
+    skipped = isinstance(failure, pytest.skip.Exception)
+    interrupted = isinstance(failure, INTERRUPTS)
+    finding = scene.end_body(Ended(None if skipped else failure, interrupted=interrupted, skipped=skipped))
+    if interrupted:
+        return None
+    if finding is not None:
+        return kept(fixturedef, request, failed(fixturedef, request, finding, failure))
+    if isinstance(failure, ReplayDiverged):
+        return kept(fixturedef, request, pytest.fail.Exception(str(failure), pytrace=False))
+    return None
+
+
+def tear_down(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, scene: Scene) -> None:
+    """The finalizers of the fixture have run: seal its session. Raises what the test that is torn down fails with."""
+    from pytest_agentreplay.plugin.scenes import unfit
+
+    fixtures = request.config.stash[FIXTURES]
+    fixtures.leave(scene)
+    if fixtures.up.pop(id(fixturedef), None) is None:
+        return
+    finding, broken = fixtures.sealed(scene)
+    if broken is not None:
+        raise unfit(request._pyfuncitem, broken)
+    if finding is not None:
+        raise failed(fixturedef, request, finding)
+
+
+def failed(
+    fixturedef: pytest.FixtureDef[Any],
+    request: pytest.FixtureRequest,
+    finding: Finding,
+    failure: BaseException | None = None,
+) -> BaseException:
+    """The exception for a finding about the fixture."""
+    from pytest_agentreplay.plugin import scenes
+    from pytest_agentreplay.workflow.fixtures import used_by
+
+    sharing = request.config.stash[FIXTURES].sharing(fixturedef, finding.test)
+    return scenes.failed(request._pyfuncitem, used_by(finding, sharing), failure)
+
+
+def kept(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, error: BaseException) -> BaseException:
+    """Have pytest raise `error` for every test that shares the fixture, this one included."""
+    fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, None))  # type: ignore[arg-type]
+    return error

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay.errors import AgentReplayError
-from pytest_agentreplay.plugin import names
+from pytest_agentreplay.plugin import fixtures, names
+from pytest_agentreplay.plugin.fixtures import FIXTURES, Fixtures
 from pytest_agentreplay.plugin.keys import (
+    BASE,
     BODY,
     FINDING,
     HIDING,
@@ -73,6 +75,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     except BaseException as raised:  # some runners make another exception of a refusal
         from pytest_agentreplay.plugin.scenes import drop_skipped, refused_in_setup
 
+        if (finding := getattr(raised, "finding", None)) is not None:
+            item.stash[FINDING] = finding  # of a fixture that it shares
         if (error := refused_in_setup(item, raised)) is None:
             drop_skipped(item, raised)
             raise
@@ -80,7 +84,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 class Unfit:
-    """Fails a test that cannot be recorded or replayed: inside of all wrappers, whose teardown relies on their set-up."""
+    """Fails a test that cannot be recorded or replayed, inside of all wrappers: some must run for their teardown."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -98,10 +102,8 @@ def pytest_fixture_setup(
     """Keep a wider fixture out of the recording of the test that needs it first; tell a run of its `tmp_path`."""
     item = request._pyfuncitem
     if fixturedef.scope != "function":
-        if not wanted(item):
+        if item.config.stash[BASE].mode == "off":
             return (yield)
-        from pytest_agentreplay.plugin import fixtures
-
         return (yield from fixtures.set_up(fixturedef, request))
     value = yield
     if fixturedef.argname == "tmp_path" and (scene := item.stash.get(SCENE, None)) is not None:
@@ -181,6 +183,8 @@ def conclude(item: pytest.Item, scene: Scene, result: Any, failure: BaseExceptio
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
     """Close the scene when all fixtures are down; a recording is sealed here."""
     finding, broken, leaving = None, None, False
+    if (scene := item.stash.get(SCENE, None)) is not None and (uses := item.config.stash[FIXTURES].uses(item)):
+        scene.told["uses"] = uses
     try:
         result = yield
     except BaseException as raised:
@@ -228,19 +232,27 @@ def pytest_runtest_makereport(
         from pytest_agentreplay.plugin import cases
 
         return cases.told(item, (yield))
+    shared = item.config.stash[FIXTURES]
     if not wanted(item) and SCENE not in item.stash:  # a test may ask for the fixture while it runs
-        return (yield)
+        return with_fixtures(shared, call, (yield))
     from pytest_agentreplay.plugin import hiding
 
     if call.excinfo is not None:
         hiding.leave_out_our_frames(call.excinfo.value)
     if (scene := item.stash.get(SCENE, None)) is not None:
         known = item.stash.setdefault(HIDING, [])
-        known += [scene.redaction] if scene.redaction not in known else []
+        known += [each for each in (scene.redaction, *shared.redactions()) if each not in known]
     hide = hiding.hide_of(item)
     item.config.stash[LINES].hiding = item.nodeid, hide
     report = told_of(item, call, (yield))
     hiding.hide_report(report, hide)
+    return with_fixtures(shared, call, report)
+
+
+def with_fixtures(shared: Fixtures, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+    """The report, with what the wider fixtures have to tell that were torn down with the test."""
+    if call.when == "teardown" and (told := shared.report()):
+        report.__dict__["agentreplay_fixtures"] = told
     return report
 
 

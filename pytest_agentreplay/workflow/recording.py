@@ -77,6 +77,7 @@ class Recording(Scene):
         if settings.clock == "virtual":
             self.crossing.order = self.order = pacing = Pacing(recorder, self.crossing)
             self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
+        self.details: JsonObject = {}  # what else the header says
         self._locale = locale_here(place.environ)
         self._ended: Ended | None = None
         self._body = 0
@@ -214,23 +215,27 @@ class Recording(Scene):
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
         order = order_of(exchanges, self.child_lanes(), self.order.collisions)
         self.told["racy"] = order.get("racy", 0)
-        details: JsonObject = kit.surroundings(self.place.root) | {
-            "models": kit.models(exchanges, READER),
-            "body": now(self._body),
-            "order": order,
-            "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
-            "zone": zone_here(self.header.clock),
-            "locale": self._locale,
-            "generators": [*sorted(GENERATORS)],
-            "fixtures": dict(self.fixtures),
-            "trace": dict(self.crossing.trace),
-            "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
-            "redactions": self.redaction.record | redacted_by(self.settings.redacted),
-            "environment": self.settings.environment(self.place.environ),
-            "annotations": self.annotations,
-            "gaps": list(gaps),
-            "unfrozen": missed,
-        }
+        details: JsonObject = (
+            kit.surroundings(self.place.root)
+            | {
+                "models": kit.models(exchanges, READER),
+                "body": now(self._body),
+                "order": order,
+                "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
+                "zone": zone_here(self.header.clock),
+                "locale": self._locale,
+                "generators": [*sorted(GENERATORS)],
+                "fixtures": dict(self.fixtures),
+                "trace": dict(self.crossing.trace),
+                "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
+                "redactions": self.redaction.record | redacted_by(self.settings.redacted),
+                "environment": self.settings.environment(self.place.environ),
+                "annotations": self.annotations,
+                "gaps": list(gaps),
+                "unfrozen": missed,
+            }
+            | self.details
+        )
         kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
 
