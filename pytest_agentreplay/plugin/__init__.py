@@ -20,7 +20,6 @@ import pytest
 from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import names
-from pytest_agentreplay.plugin.fixtures import FIXTURES, Fixtures
 from pytest_agentreplay.plugin.keys import BASE, SCENE, nodeid_of
 from pytest_agentreplay.plugin.running import (
     Unfit,
@@ -113,8 +112,6 @@ def pytest_configure(config: pytest.Config) -> None:
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(Unfit(), "agentreplay-unfit")
-    config.stash[FIXTURES] = Fixtures(config)
-    config.pluginmanager.register(config.stash[FIXTURES], "agentreplay-fixtures")
     config.stash[LINES] = SessionLines()
     config.pluginmanager.register(config.stash[LINES], "agentreplay-session")
     if config.stash[BASE].mode == "record":
@@ -214,7 +211,8 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Have JUnit's file say how closed the network was; it is written next."""
+    """Have JUnit's file say how closed the network was; it is written next. What is torn down from now on is late."""
+    session.config.stash[LINES].finishing = True
     session.config.stash[LINES].into_junit(session.config)
 
 

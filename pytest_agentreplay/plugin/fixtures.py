@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,10 +16,11 @@ import pytest
 from pytest_agentreplay.core.fixture_ids import MARK
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
 from pytest_agentreplay.plugin import fixture_names
-from pytest_agentreplay.plugin.keys import BASE, OPEN, PROVING, nodeid_of, redactors_of, store_of, wanted
+from pytest_agentreplay.plugin.keys import BASE, FIXTURES, OPEN, PROVING, nodeid_of, redactors_of, store_of, wanted
+from pytest_agentreplay.plugin.session import LINES, suite_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.report.findings import Finding
@@ -33,30 +33,24 @@ class Fixtures:
     def __init__(self, config: pytest.Config) -> None:
         """Nothing is set up yet."""
         self.config = config
-        self.since = time.time_ns()
-        self.items: list[pytest.Item] = []
+        self.session = config.stash[LINES]
         self.up: dict[int, Scene] = {}
+        self._open: list[Scene] = []
         self._told: list[dict[str, Any]] = []
         self._stack: list[Scene] = []
         self._stamps: list[Any] = []
         self._needed: set[int] | None = None
 
-    def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Know each test, one that will be deselected too."""
-        self.items.append(item)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
+    def close(self) -> None:
         """Close what an interrupt left open."""
-        for scene in [*self.up.values()]:
+        for scene in [*self._open]:
             self.leave(scene)
             self.sealed(scene)
-        self.up.clear()
 
     def needed(self, fixturedef: pytest.FixtureDef[Any]) -> bool:
         """Whether a collected test that opted in needs the fixture."""
         if self._needed is None:
-            opted_in = filter(wanted, self.items)
+            opted_in = filter(wanted, self.session.items)
             self._needed = {id(each) for item in opted_in for each in fixture_names.wide(item)}
         return id(fixturedef) in self._needed
 
@@ -77,7 +71,6 @@ class Fixtures:
         """The session of the fixture, opened and paused; None where its node is in mode off."""
         from pytest_agentreplay.boundaries.places import todays_places
         from pytest_agentreplay.plugin import scenes
-        from pytest_agentreplay.plugin.session import suite_of
         from pytest_agentreplay.workflow import fixtures
         from pytest_agentreplay.workflow.scene import Place
 
@@ -96,12 +89,14 @@ class Fixtures:
         place = Place(fixture, path, root, marks, os.environ, redactors_of(self.config))
         suite = functools.partial(suite_of, item.session)
         facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": fixturedef.scope}
-        scene = fixtures.begin(place, settings, store, suite, facts=facts, since=self.since)
+        scene = fixtures.begin(place, settings, store, suite, facts=facts, since=self.session.begun)
         if not wanted(item) and not self.needed(fixturedef):
             scene.told["idle"] = True  # nobody who opted in needs it: prune may take its snapshot
         scenes.meet_what_others_bring(self.config)
         scene.open()
         scene.pause()
+        self._open.append(scene)
+        self.up[id(fixturedef)] = scene
         return scene
 
     def enter(self, scene: Scene) -> None:
@@ -144,6 +139,10 @@ class Fixtures:
     def sealed(self, scene: Scene) -> tuple[Finding | None, AgentReplayError | None]:
         """End the session of a fixture, and keep what it has to report."""
         finding, broken = None, None
+        if scene not in self._open:
+            return None, None
+        self._open.remove(scene)
+        self.up = {key: each for key, each in self.up.items() if each is not scene}
         try:
             finding = scene.end()
         except AgentReplayError as error:
@@ -168,17 +167,22 @@ class Fixtures:
 
     def sharing(self, fixturedef: pytest.FixtureDef[Any], fixture: str) -> list[str]:
         """The collected tests that share the fixture."""
-        sharing = [item for item in self.items if fixturedef in fixture_names.wide(item)]
+        sharing = [item for item in self.session.items if fixturedef in fixture_names.wide(item)]
         return [nodeid_of(item) for item in sharing if fixture_names.id_of(fixturedef, item) == fixture]
 
 
-FIXTURES: pytest.StashKey[Fixtures] = pytest.StashKey()
+def fixtures_of(config: pytest.Config) -> Fixtures:
+    """The wide fixtures of this process."""
+    if FIXTURES not in config.stash:
+        config.stash[FIXTURES] = Fixtures(config)
+    made: Fixtures = config.stash[FIXTURES]
+    return made
 
 
 def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
     """Set up a wider fixture in a session of its own. A divergence fails each test that shares it."""
     item = request._pyfuncitem
-    fixtures = request.config.stash[FIXTURES]
+    fixtures = fixtures_of(request.config)
     if not fixtures.intercepts(fixturedef, item):
         with fixtures.paused():
             return (yield)
@@ -191,7 +195,6 @@ def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -
     if scene is None:
         with fixtures.paused():
             return (yield)
-    fixtures.up[id(fixturedef)] = scene
     fixturedef.addfinalizer(functools.partial(tear_down, fixturedef, request, scene))
     result, failure = None, None
     fixtures.enter(scene)
@@ -201,6 +204,7 @@ def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -
         failure = raised
     finally:
         fixtures.leave(scene)
+        hold_refusals(fixturedef, scene)
         fixturedef.addfinalizer(functools.partial(fixtures.enter, scene))
     refused = ended(fixturedef, request, scene, failure)
     if refused is not None:
@@ -208,6 +212,21 @@ def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -
     if failure is not None:
         raise failure
     return result
+
+
+def hold_refusals(fixturedef: pytest.FixtureDef[Any], scene: Scene) -> None:
+    """Let the finalizers of the fixture end at a refusal without a word: the finding reports it, once."""
+
+    def run(finalizer: Callable[[], object]) -> None:
+        try:
+            finalizer()
+        except ReplayDiverged:
+            if scene.crossing.refused is None:
+                raise
+
+    # Private, pytest 8.4 to 9.2: nothing else stands around a finalizer, and `finish` makes a group of what it raises.
+    finalizers: list[Any] = fixturedef._finalizers
+    finalizers[:] = [functools.partial(run, finalizer) for finalizer in finalizers]
 
 
 def ended(
@@ -233,11 +252,11 @@ def tear_down(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
     """The finalizers of the fixture have run: seal its session. Raises what the test that is torn down fails with."""
     from pytest_agentreplay.plugin.scenes import unfit
 
-    fixtures = request.config.stash[FIXTURES]
+    fixtures = fixtures_of(request.config)
     fixtures.leave(scene)
-    if fixtures.up.pop(id(fixturedef), None) is None:
-        return
     finding, broken = fixtures.sealed(scene)
+    if fixtures.session.finishing:
+        return  # there is no test to fail any more: the end of the session reports it
     if broken is not None:
         raise unfit(request._pyfuncitem, broken)
     if finding is not None:
@@ -254,7 +273,7 @@ def failed(
     from pytest_agentreplay.plugin import scenes
     from pytest_agentreplay.workflow.fixtures import used_by
 
-    sharing = request.config.stash[FIXTURES].sharing(fixturedef, finding.test)
+    sharing = fixtures_of(request.config).sharing(fixturedef, finding.test)
     return scenes.failed(request._pyfuncitem, used_by(finding, sharing), failure)
 
 

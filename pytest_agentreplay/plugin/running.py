@@ -5,17 +5,19 @@ The door (`plugin/__init__.py`) has these names too: pytest finds its hooks ther
 
 from __future__ import annotations
 
+import itertools
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_agentreplay.errors import AgentReplayError
-from pytest_agentreplay.plugin import fixtures, names
-from pytest_agentreplay.plugin.fixtures import FIXTURES, Fixtures
+from pytest_agentreplay.plugin import names
 from pytest_agentreplay.plugin.keys import (
     BASE,
     BODY,
     FINDING,
+    FIXTURES,
     HIDING,
     INNER,
     OPEN,
@@ -34,6 +36,7 @@ from pytest_agentreplay.plugin.session import LINES
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from pytest_agentreplay.plugin.fixtures import Fixtures
     from pytest_agentreplay.workflow.scene import Scene
 
 
@@ -65,7 +68,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     if wanted(item) and names.asks_for_ours(item):
         from pytest_agentreplay.plugin import scenes
 
-        if not scenes.is_skipped(item):
+        if not item.config.option.setupplan and not scenes.is_skipped(item):
             try:
                 scenes.begin(item)  # whatever its fixtures do, in whatever order, belongs to the test
             except pytest.fail.Exception as unfit:
@@ -102,13 +105,27 @@ def pytest_fixture_setup(
     """Keep a wider fixture out of the recording of the test that needs it first; tell a run of its `tmp_path`."""
     item = request._pyfuncitem
     if fixturedef.scope != "function":
-        if item.config.stash[BASE].mode == "off":
+        if not may_be_shared(item):
             return (yield)
+        from pytest_agentreplay.plugin import fixtures
+
         return (yield from fixtures.set_up(fixturedef, request))
     value = yield
     if fixturedef.argname == "tmp_path" and (scene := item.stash.get(SCENE, None)) is not None:
         scene.place_tmp(value)
     return value
+
+
+def may_be_shared(item: pytest.Item) -> bool:
+    """Whether a wider fixture that the test needs may be shared with one that opted in, or have a snapshot."""
+    config = item.config
+    base = config.stash[BASE]
+    if base.mode == "off" or config.option.setupplan:
+        return False
+    if FIXTURES in config.stash or any(map(wanted, config.stash[LINES].items)):
+        return True
+    folders = itertools.takewhile(lambda folder: folder != config.rootpath.parent, item.path.parents)
+    return any(os.path.isdir(folder / base.directory) for folder in folders)  # noqa: PTH112  the door loads nothing
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -183,8 +200,8 @@ def conclude(item: pytest.Item, scene: Scene, result: Any, failure: BaseExceptio
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
     """Close the scene when all fixtures are down; a recording is sealed here."""
     finding, broken, leaving = None, None, False
-    if (scene := item.stash.get(SCENE, None)) is not None and (uses := item.config.stash[FIXTURES].uses(item)):
-        scene.told["uses"] = uses
+    if (scene := item.stash.get(SCENE, None)) is not None and FIXTURES in item.config.stash:
+        scene.told["uses"] = item.config.stash[FIXTURES].uses(item)
     try:
         result = yield
     except BaseException as raised:
@@ -232,7 +249,7 @@ def pytest_runtest_makereport(
         from pytest_agentreplay.plugin import cases
 
         return cases.told(item, (yield))
-    shared = item.config.stash[FIXTURES]
+    shared = item.config.stash.get(FIXTURES, None)
     if not wanted(item) and SCENE not in item.stash:  # a test may ask for the fixture while it runs
         return with_fixtures(shared, call, (yield))
     from pytest_agentreplay.plugin import hiding
@@ -241,7 +258,8 @@ def pytest_runtest_makereport(
         hiding.leave_out_our_frames(call.excinfo.value)
     if (scene := item.stash.get(SCENE, None)) is not None:
         known = item.stash.setdefault(HIDING, [])
-        known += [each for each in (scene.redaction, *shared.redactions()) if each not in known]
+        redactions = [scene.redaction, *(shared.redactions() if shared is not None else ())]
+        known += [each for each in redactions if each not in known]
     hide = hiding.hide_of(item)
     item.config.stash[LINES].hiding = item.nodeid, hide
     report = told_of(item, call, (yield))
@@ -249,9 +267,9 @@ def pytest_runtest_makereport(
     return with_fixtures(shared, call, report)
 
 
-def with_fixtures(shared: Fixtures, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+def with_fixtures(shared: Fixtures | None, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
     """The report, with what the wider fixtures have to tell that were torn down with the test."""
-    if call.when == "teardown" and (told := shared.report()):
+    if shared is not None and call.when == "teardown" and (told := shared.report()):
         report.__dict__["agentreplay_fixtures"] = told
     return report
 

@@ -5,14 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_agentreplay.plugin.fixture_names import id_of, wide
-from pytest_agentreplay.plugin.fixtures import FIXTURES
-from pytest_agentreplay.plugin.keys import AFTERWARDS, BASE, OPEN, SUITE, nodeid_of, redaction_of, store_of, wanted
+from pytest_agentreplay.plugin.keys import (
+    AFTERWARDS,
+    BASE,
+    FIXTURES,
+    OPEN,
+    SUITE,
+    nodeid_of,
+    redaction_of,
+    store_of,
+    wanted,
+)
 
 if TYPE_CHECKING:
     import warnings
@@ -44,6 +53,9 @@ class SessionLines:
         self.crashed: list[str] = []
         self.tries: dict[str, int] = {}
         self.run_again: set[str] = set()
+        self.items: list[pytest.Item] = []
+        self.begun = time.time_ns()
+        self.finishing = False
         self.seen: dict[str, list[str]] = {"items": [], "folders": [], "passed": [], "skipped": [], "failed": []}
 
         self.passed: dict[str, bool] = {}
@@ -57,6 +69,7 @@ class SessionLines:
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know each test, one that will be deselected too."""
+        self.items.append(item)
         self.seen["items"].append(item.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -123,8 +136,10 @@ class SessionLines:
         config = session.config
         if (scene := config.stash.get(OPEN, None)) is not None:
             self.cut_short(scene)
-        if told := config.stash[FIXTURES].report():
-            self.elsewhere.append({"fixtures": told})
+        if FIXTURES in config.stash:
+            config.stash[FIXTURES].close()
+            if told := config.stash[FIXTURES].report():
+                self.elsewhere.append({"fixtures": told})
         if AFTERWARDS in config.stash:
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
         if looked := self.look(session):
@@ -198,6 +213,7 @@ class SessionLines:
         folders = {*self.seen["folders"], *filter(os.path.isdir, beside)}
         if not folders or not wish or base.mode == "off":
             return {}
+        from pytest_agentreplay.plugin.fixture_names import id_of, wide
         from pytest_agentreplay.workflow import unused
 
         words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
@@ -273,6 +289,7 @@ LINES: pytest.StashKey[SessionLines] = pytest.StashKey()
 def suite_of(session: pytest.Session) -> Suite:
     """What the session knows of the project's tests, for those that were renamed."""
     if SUITE not in session.config.stash:
+        from pytest_agentreplay.plugin.fixture_names import id_of, wide
         from pytest_agentreplay.workflow.renaming import Suite
 
         opted_in = [*filter(wanted, session.items)]

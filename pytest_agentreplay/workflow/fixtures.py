@@ -38,8 +38,8 @@ def begin(
 ) -> Scene:
     """Return the session of a fixture, not yet open.
 
-    `facts` are name and scope of the fixture, for the header of its snapshot; `since` is when this session of
-    pytest began, in nanoseconds since the epoch. Raises SnapshotError, while recording, for a snapshot that cannot be read.
+    `facts` are name and scope of the fixture, for the header of its snapshot; `since` is when the session of pytest
+    began, in nanoseconds since the epoch. Raises SnapshotError, while recording, for a snapshot that cannot be read.
     """
     # Of the state that a project may have seeded, so that its fixtures draw the same numbers in every run of it.
     settings = settings._replace(seed=seed_here(place.test) if settings.seed is None else settings.seed)
