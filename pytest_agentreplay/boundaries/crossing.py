@@ -126,6 +126,7 @@ class Passage:
     `suspended` is a replayed call during which others ran.
     `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
+    `settled`, when the boundary sets it, is called once the real call is over.
     """
 
     __slots__ = (
@@ -141,6 +142,7 @@ class Passage:
         "handed",
         "outcome",
         "partial",
+        "settled",
         "suspended",
         "ticket",
         "unfinished",
@@ -161,6 +163,7 @@ class Passage:
         self.partial: Callable[[], Outcome] | None = None
         self.compare: Callable[[Outcome, str, Outcome | None], None] | None = None
         self.handed: Callable[[], object] | None = None
+        self.settled: Callable[[], object] | None = None
         self.at = 0
         self.at_home = False
 
@@ -186,6 +189,8 @@ class Passage:
         crossing = self._crossing
         crossing.passages.discard(self)
         at = crossing.now()
+        if self.settled is not None:
+            self.settled()
         stored = crossing.scrub.outcome(self._call, outcome)
         crossing.gate.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
         crossing.moved(self._strand, at)
@@ -318,6 +323,8 @@ class Crossing:
         self.passages: set[Passage] = set()
         self.problems: list[Exception] = []
         self.codecs: list[Codec] = []  # those that the test has registered
+        # What of the recorded calls is compared by class alone: tool, path and class -> why.
+        self.uncompared: dict[tuple[str, str, str], str] = {}
         self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
         self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()

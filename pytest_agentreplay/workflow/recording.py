@@ -21,6 +21,7 @@ from pytest_agentreplay.boundaries.locales import locale_here
 from pytest_agentreplay.boundaries.pacing import Pacing
 from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.codec.v1 import bodies_of
+from pytest_agentreplay.core.freeze.fitting import BY_CONTENT
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.numbering import thinned
 from pytest_agentreplay.core.precedence import late_lanes, untangled
@@ -213,29 +214,29 @@ class Recording(Scene):
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
+        self.told["uncompared"] = uncompared = kit.uncompared(self.crossing.uncompared)
         order = order_of(exchanges, self.child_lanes(), self.order.collisions)
         self.told["racy"] = order.get("racy", 0)
-        details: JsonObject = (
-            kit.surroundings(self.place.root)
-            | {
-                "models": kit.models(exchanges, READER),
-                "body": now(self._body),
-                "order": order,
-                "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
-                "zone": zone_here(self.header.clock),
-                "locale": self._locale,
-                "generators": [*sorted(GENERATORS)],
-                "fixtures": dict(self.fixtures),
-                "trace": dict(self.crossing.trace),
-                "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
-                "redactions": self.redaction.record | redacted_by(self.settings.redacted),
-                "environment": self.settings.environment(self.place.environ),
-                "annotations": self.annotations,
-                "gaps": list(gaps),
-                "unfrozen": missed,
-            }
-            | self.details
-        )
+        details: JsonObject = kit.surroundings(self.place.root) | {
+            "models": kit.models(exchanges, READER),
+            "body": now(self._body),
+            "order": order,
+            "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
+            "zone": zone_here(self.header.clock),
+            "locale": self._locale,
+            "generators": [*sorted(GENERATORS)],
+            "fixtures": dict(self.fixtures),
+            "trace": dict(self.crossing.trace),
+            "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
+            "redactions": self.redaction.record | redacted_by(self.settings.redacted),
+            "environment": self.settings.environment(self.place.environ),
+            "annotations": self.annotations,
+            "gaps": list(gaps),
+            "unfrozen": missed,
+            "arguments": BY_CONTENT,
+            "uncompared": list(uncompared),
+        }
+        details |= self.details
         kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
 

@@ -141,6 +141,8 @@ class Replay(Scene):
             self.told["verified"] = self.verifier.verified
         self.told["turns"] = sum(1 for turn in turns(made, READER) if turn.number)
         self.told["exchanges"] = len(self.replayer.replayed())
+        if older := len({x.start for x in self.replayer.without_content}):
+            self.told["without_content"] = older
         self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
         self.told["network"], self.told["unheard"] = self.level(), {**self.unheard()}
         self.told["ran_on"] = self.clock.ran_on
