@@ -1,7 +1,7 @@
 """Ids of fixtures that are wider than a test, in the place of test ids: "tests/conftest.py::@answers[gpt]".
 
 The part before "::@" is the node whose tests share the fixture: a test file or class, or for session and package scope
-the file that defines it (`conftest.py` of the folder).
+the file that defines it (`conftest.py` of the folder). "tests/__init__.py::@setup_module" is the set-up of a package.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def scope_of(nodeid: str) -> str:
     """What to give pytest, so that every test which shares the fixture is run."""
     node = nodeid.partition(MARK)[0]
     folder, slash, name = node.rpartition("/")
-    if name == "conftest.py":
+    if name in {"conftest.py", "__init__.py"}:
         return folder if slash else "."
     return node
 

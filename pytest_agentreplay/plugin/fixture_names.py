@@ -56,6 +56,11 @@ def id_of(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
     return stored_id(f"{fixture}[{parameters}]", redaction_of(config), lambda: new_redaction(config), nth)
 
 
+def id_of_package(node: pytest.Package) -> str:
+    """The id of the set-up of a package."""
+    return f"{node.nodeid}/__init__.py{MARK}setup_module".removeprefix("./")
+
+
 def node_of(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
     """The node whose tests share the fixture: its scope, or its definition where that is narrower."""
     base = fixturedef.baseid

@@ -61,22 +61,32 @@ class Fixtures:
         if wanted(item) or self.needed(fixturedef):
             return True
         file = fixture_names.node_of(fixturedef, item).partition("::")[0]
-        folder = self.config.rootpath / os.path.dirname(file) / self.config.stash[BASE].directory  # noqa: PTH120
-        if not os.path.isdir(folder):  # noqa: PTH112  a suite without snapshots loads nothing
-            return False
+        folder = (self.config.rootpath / file).parent / self.config.stash[BASE].directory
+        if not folder.is_dir():
+            return False  # before the store is loaded
         fixture = fixture_names.id_of(fixturedef, item)
         return os.path.lexists(store_of(self.config).path_of(self.config.rootpath / file, fixture))
 
-    def session_of(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Scene | None:
-        """The session of the fixture, opened and paused; None where its node is in mode off."""
+    def intercepts_package(self, node: pytest.Package) -> bool:
+        """Whether the set-up of a package is intercepted, by the same rule."""
+        if any(node in item.listchain() for item in self.session.items if wanted(item)):
+            return True
+        fixture = fixture_names.id_of_package(node)
+        return os.path.lexists(
+            store_of(self.config).path_of(self.config.rootpath / fixture.partition("::")[0], fixture)
+        )
+
+    def session_of(
+        self, fixture: str, scope: str, node: pytest.Collector | pytest.Item, item: pytest.Item
+    ) -> Scene | None:
+        """The session of a fixture, opened and paused; None where its node is in mode off."""
         from pytest_agentreplay.boundaries.places import todays_places
         from pytest_agentreplay.plugin import scenes
         from pytest_agentreplay.workflow import fixtures
         from pytest_agentreplay.workflow.scene import Place
 
-        item, root = request._pyfuncitem, self.config.rootpath
-        fixture = fixture_names.id_of(fixturedef, item)
-        markers = [dict(mark.kwargs) for mark in request.node.iter_markers("agentreplay")]
+        root = self.config.rootpath
+        markers = [dict(mark.kwargs) for mark in node.iter_markers("agentreplay")]
         settings = self.config.stash[BASE].for_test(markers, proving=item.stash.get(PROVING, False))
         settings = settings._replace(expect="", orders=0, trial=None)
         if settings.adopt and self.config.option.agentreplay_adopt_only not in {None, fixture}:
@@ -88,15 +98,12 @@ class Fixtures:
         path = store.path_of(root / fixture.partition("::")[0], fixture)
         place = Place(fixture, path, root, marks, os.environ, redactors_of(self.config))
         suite = functools.partial(suite_of, item.session)
-        facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": fixturedef.scope}
+        facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": scope}
         scene = fixtures.begin(place, settings, store, suite, facts=facts, since=self.session.begun)
-        if not wanted(item) and not self.needed(fixturedef):
-            scene.told["idle"] = True  # nobody who opted in needs it: prune may take its snapshot
         scenes.meet_what_others_bring(self.config)
         scene.open()
         scene.pause()
         self._open.append(scene)
-        self.up[id(fixturedef)] = scene
         return scene
 
     def enter(self, scene: Scene) -> None:
@@ -186,16 +193,27 @@ def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -
     if not fixtures.intercepts(fixturedef, item):
         with fixtures.paused():
             return (yield)
+
+    def kept(error: BaseException) -> BaseException:
+        """Have pytest raise `error` for every test that shares the fixture, this one included."""
+        fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, None))  # type: ignore[arg-type]
+        return error
+
+    fixture = fixture_names.id_of(fixturedef, item)
     try:
-        scene = fixtures.session_of(fixturedef, request)
+        scene = fixtures.session_of(fixture, fixturedef.scope, request.node, item)
     except AgentReplayError as error:
         from pytest_agentreplay.plugin.scenes import unfit
 
-        raise kept(fixturedef, request, unfit(item, error)) from None
+        raise kept(unfit(item, error)) from None
     if scene is None:
         with fixtures.paused():
             return (yield)
-    fixturedef.addfinalizer(functools.partial(tear_down, fixturedef, request, scene))
+    if not wanted(item) and not fixtures.needed(fixturedef):
+        scene.told["idle"] = True  # nobody who opted in needs it: prune may take its snapshot
+    fixtures.up[id(fixturedef)] = scene
+    sharing = functools.partial(fixtures.sharing, fixturedef, fixture)
+    fixturedef.addfinalizer(functools.partial(tear_down, item, scene, sharing))
     result, failure = None, None
     fixtures.enter(scene)
     try:
@@ -204,18 +222,61 @@ def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -
         failure = raised
     finally:
         fixtures.leave(scene)
-        hold_refusals(fixturedef, scene)
+        hold_refusals(fixturedef._finalizers, scene)
         fixturedef.addfinalizer(functools.partial(fixtures.enter, scene))
-    refused = ended(fixturedef, request, scene, failure)
+    refused = ended(item, scene, sharing, failure)
     if refused is not None:
-        raise refused from None
+        raise kept(refused) from None
     if failure is not None:
         raise failure
     return result
 
 
-def hold_refusals(fixturedef: pytest.FixtureDef[Any], scene: Scene) -> None:
-    """Let the finalizers of the fixture end at a refusal without a word: the finding reports it, once."""
+def before_packages(item: pytest.Item) -> None:
+    """Have the set-up of the packages around a test, which is no fixture, run in sessions of their own."""
+    state, fixtures = item.session._setupstate, fixtures_of(item.config)
+    for node in item.listchain():
+        if isinstance(node, pytest.Package) and node not in state.stack and fixtures.intercepts_package(node):
+            node.setup = functools.partial(set_up_package, node, item)  # type: ignore[method-assign]
+
+
+def set_up_package(node: pytest.Package, item: pytest.Item) -> None:
+    """Run `setup_module` of the `__init__.py` of a package, and later its `teardown_module`, as a fixture is run."""
+    vars(node).pop("setup", None)
+    fixtures = fixtures_of(item.config)
+    scene = fixtures.session_of(fixture_names.id_of_package(node), "package", node, item)
+    if scene is None:
+        with fixtures.paused():
+            return node.setup()
+
+    def sharing() -> list[str]:
+        return [nodeid_of(each) for each in fixtures.session.items if node in each.listchain()]
+
+    node.addfinalizer(functools.partial(tear_down, item, scene, sharing))
+    failure = None
+    fixtures.enter(scene)
+    try:
+        node.setup()
+    except BaseException as raised:  # raised again below
+        failure = raised
+    finally:
+        fixtures.leave(scene)
+        hold_refusals(item.session._setupstate.stack[node][0], scene)
+        node.addfinalizer(functools.partial(fixtures.enter, scene))
+    refused = ended(item, scene, sharing, failure)
+    if refused is not None:
+        raise refused from None
+    if failure is not None:
+        raise failure
+    return None
+
+
+def hold_refusals(finalizers: list[Any], scene: Scene) -> None:
+    """Let the finalizers of the fixture end at a refusal without a word: the finding reports it, once.
+
+    Their list is private in pytest 8.4 to 9.2. Nothing else stands around a finalizer, and pytest makes a group of
+    exceptions where two of them raise.
+    """
 
     def run(finalizer: Callable[[], object]) -> None:
         try:
@@ -224,13 +285,11 @@ def hold_refusals(fixturedef: pytest.FixtureDef[Any], scene: Scene) -> None:
             if scene.crossing.refused is None:
                 raise
 
-    # Private, pytest 8.4 to 9.2: nothing else stands around a finalizer, and `finish` makes a group of what it raises.
-    finalizers: list[Any] = fixturedef._finalizers
     finalizers[:] = [functools.partial(run, finalizer) for finalizer in finalizers]
 
 
 def ended(
-    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, scene: Scene, failure: BaseException | None
+    item: pytest.Item, scene: Scene, sharing: Callable[[], list[str]], failure: BaseException | None
 ) -> BaseException | None:
     """End the set-up that `failure` has ended; return what it fails with instead, if anything."""
     from pytest_agentreplay.plugin.scenes import INTERRUPTS
@@ -242,42 +301,30 @@ def ended(
     if interrupted:
         return None
     if finding is not None:
-        return kept(fixturedef, request, failed(fixturedef, request, finding, failure))
-    if isinstance(failure, ReplayDiverged):
-        return kept(fixturedef, request, pytest.fail.Exception(str(failure), pytrace=False))
-    return None
+        return failed(item, finding, sharing, failure)
+    return pytest.fail.Exception(str(failure), pytrace=False) if isinstance(failure, ReplayDiverged) else None
 
 
-def tear_down(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, scene: Scene) -> None:
+def tear_down(item: pytest.Item, scene: Scene, sharing: Callable[[], list[str]]) -> None:
     """The finalizers of the fixture have run: seal its session. Raises what the test that is torn down fails with."""
     from pytest_agentreplay.plugin.scenes import unfit
 
-    fixtures = fixtures_of(request.config)
+    fixtures = fixtures_of(item.config)
     fixtures.leave(scene)
     finding, broken = fixtures.sealed(scene)
     if fixtures.session.finishing:
         return  # there is no test to fail any more: the end of the session reports it
     if broken is not None:
-        raise unfit(request._pyfuncitem, broken)
+        raise unfit(item, broken)
     if finding is not None:
-        raise failed(fixturedef, request, finding)
+        raise failed(item, finding, sharing)
 
 
 def failed(
-    fixturedef: pytest.FixtureDef[Any],
-    request: pytest.FixtureRequest,
-    finding: Finding,
-    failure: BaseException | None = None,
+    item: pytest.Item, finding: Finding, sharing: Callable[[], list[str]], failure: BaseException | None = None
 ) -> BaseException:
     """The exception for a finding about the fixture."""
     from pytest_agentreplay.plugin import scenes
     from pytest_agentreplay.workflow.fixtures import used_by
 
-    sharing = fixtures_of(request.config).sharing(fixturedef, finding.test)
-    return scenes.failed(request._pyfuncitem, used_by(finding, sharing), failure)
-
-
-def kept(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest, error: BaseException) -> BaseException:
-    """Have pytest raise `error` for every test that shares the fixture, this one included."""
-    fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, None))  # type: ignore[arg-type]
-    return error
+    return scenes.failed(item, used_by(finding, sharing()), failure)

@@ -6,7 +6,6 @@ The door (`plugin/__init__.py`) has these names too: pytest finds its hooks ther
 from __future__ import annotations
 
 import itertools
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,6 +64,10 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         from pytest_agentreplay.report.clashes import TWO_RECORDERS
 
         pytest.fail(TWO_RECORDERS, pytrace=False)
+    if may_be_shared(item):
+        from pytest_agentreplay.plugin import fixtures
+
+        fixtures.before_packages(item)
     if wanted(item) and names.asks_for_ours(item):
         from pytest_agentreplay.plugin import scenes
 
@@ -122,10 +125,13 @@ def may_be_shared(item: pytest.Item) -> bool:
     base = config.stash[BASE]
     if base.mode == "off" or config.option.setupplan:
         return False
-    if FIXTURES in config.stash or any(map(wanted, config.stash[LINES].items)):
-        return True
-    folders = itertools.takewhile(lambda folder: folder != config.rootpath.parent, item.path.parents)
-    return any(os.path.isdir(folder / base.directory) for folder in folders)  # noqa: PTH112  the door loads nothing
+    shared = config.stash[LINES].shared
+    place = item.path.parent
+    if place not in shared:
+        folders = itertools.takewhile(lambda folder: folder != config.rootpath.parent, item.path.parents)
+        recorded = any((folder / base.directory).is_dir() for folder in folders)
+        shared[place] = recorded or any(map(wanted, config.stash[LINES].items))
+    return shared[place]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

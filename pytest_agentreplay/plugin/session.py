@@ -54,6 +54,7 @@ class SessionLines:
         self.tries: dict[str, int] = {}
         self.run_again: set[str] = set()
         self.items: list[pytest.Item] = []
+        self.shared: dict[Path, bool] = {}  # by folder, whether a fixture there may be one that is recorded
         self.begun = time.time_ns()
         self.finishing = False
         self.seen: dict[str, list[str]] = {"items": [], "folders": [], "passed": [], "skipped": [], "failed": []}

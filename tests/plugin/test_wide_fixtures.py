@@ -131,7 +131,18 @@ async def test_anyio(by_anyio, agentreplay):
     assert by_anyio == "anyio: 5"
 """
 
+PACKAGE = """
+import agent
+
+def setup_module():
+    agent.ask("package")
+
+def teardown_module():
+    agent.ask("package after")
+"""
+
 CALLS = {
+    "package/__init__.py::@setup_module": ["package", "package after"],
     "conftest.py::@answers": ["one", "two", "after all"],
     "conftest.py::@of_package": ["package after one: 3"],
     "test_shared.py::@setup_module": ["setup_module", "teardown_module"],
@@ -166,6 +177,8 @@ def project(shared_project):
     made = shared_project()
     made.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
     made.write(agent=AGENT, conftest=CONFTEST, test_shared=SHARED, test_classes=CLASSES, test_async=ASYNC)
+    made.write(package__test_a="def test_plain():\n    pass\n", package__test_b="def test_it(agentreplay):\n    pass\n")
+    (made.root / "package" / "__init__.py").write_text(PACKAGE, encoding="utf-8")
     (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
     recorded = made.record()
     assert recorded.returncode == 0, recorded.stdout + recorded.stderr
