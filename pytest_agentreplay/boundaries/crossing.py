@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
 from pytest_agentreplay.boundaries.agents import agent_here
+from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
@@ -322,6 +323,8 @@ class Crossing:
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
         self.passages: set[Passage] = set()
         self.problems: list[Exception] = []
+        self.hosts = DeclaredHosts(())  # those that the test may reach
+        self.passed: set[tuple[str, str]] = set()  # hosts and paths of requests that stayed inside the process
         self.codecs: list[Codec] = []  # those that the test has registered
         # What of the recorded calls is compared by class alone: tool, path and class -> why.
         self.uncompared: dict[tuple[str, str, str], str] = {}

@@ -220,10 +220,6 @@ def broken_off(scene: Scene, raised: BaseException) -> None:
         from pytest_agentreplay.workflow.scene import Ended
 
         scene.end_body(Ended(interrupted=True))
-    elif isinstance(raised, AssertionError) and "mocked but not requested" in str(raised) and scene.mode == "replay":
-        from pytest_agentreplay.report.clashes import NOT_REQUESTED
-
-        raised.add_note(NOT_REQUESTED)
 
 
 def timed_out(failure: BaseException | None) -> bool:

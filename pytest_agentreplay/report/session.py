@@ -272,6 +272,11 @@ def replay_lines(replayed: list[Told]) -> list[str]:
             f"older     {calls} in {plural(len(older), 'test')} recorded without content, by an older release",
             "          record again to have it compared:   pytest --snapshot-record",
         ]
+    recurs = Counter(one["recurs"] for one in replayed if one.get("recurs"))
+    lines += [
+        f"{plural(count, 'test')} {'fails' if count == 1 else 'fail'} as recorded on {date}; nothing went live"
+        for date, count in sorted(recurs.items())
+    ]
     kept = Counter(one["expect"] for one in replayed if one.get("expect"))
     lines += [f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(kept.items())]
     return lines
@@ -303,9 +308,11 @@ def recording_lines(one: Told, here: Path) -> list[str]:
             lines.append(line)
         case "pending":
             pending = near(Path(one["pending"]), here)
+            left = "is as it was" if one.get("kept", True) else "was not written"
+            take = "if the outage is the point" if one.get("outage") else "to take the new run"
             lines += [
-                f"pending   {one['test']}: {one['why']}; {file} is as it was",
-                f"          to take the new run:   agentreplay accept {quoted(pending)}",
+                f"pending   {one['test']}: {one['why']}; {file} {left}",
+                f"          {take}:   agentreplay accept {quoted(pending)}",
             ]
         case "kept":
             pass  # another process was first: `differing_lines`

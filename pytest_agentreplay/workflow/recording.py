@@ -1,8 +1,9 @@
 """One test recorded: everything runs for real, and is kept when the test is over.
 
-What replaces what: with no snapshot yet, any finished run is written, its outcome with it. A failing run never replaces
-a passing snapshot, and nothing replaces a failure that its test keeps (`expect="reproduces"`): such a run is kept as
-pending. A run that was cut short is never promoted; its journal stays for `agentreplay recover`.
+What replaces what: with no snapshot yet, any finished run is written, its outcome with it, unless it is the run of an
+outage (no model call was answered), which is kept as pending. A failing run never replaces a passing snapshot, and
+nothing replaces a failure that its test keeps (`expect="reproduces"`): such a run is kept as pending, too. A run that
+was cut short is never promoted; its journal stays for `agentreplay recover`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pytest_agentreplay.codec.v1 import bodies_of
 from pytest_agentreplay.core.freeze.fitting import BY_CONTENT
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.numbering import thinned
+from pytest_agentreplay.core.outage import outage
 from pytest_agentreplay.core.precedence import late_lanes, untangled
 from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.core.schedule import Schedule
@@ -124,7 +126,8 @@ class Recording(Scene):
             self._keep_journal(False)
         else:
             try:
-                self._write(self._sealed(ended), self._keeps_old(ended))
+                run = self._sealed(ended)
+                self._write(run, self._outage(run) or self._keeps_old(ended))
             except AgentReplayError as error:
                 self.told["why"] = str(error).partition("\n")[0]
                 self._keep_journal(isinstance(error, CannotWrite))
@@ -162,6 +165,7 @@ class Recording(Scene):
         if keep_old:
             self.told["pending"] = str(self.store.save_pending(self.place.snapshot, text))
             self.told["verdict"], self.told["why"] = "pending", keep_old
+            self.told["kept"] = self.previous is not None
         else:
             self._replaced = None if self.previous is None else self.store.data(self.place.snapshot)
             self._saved = self.store.save(self.place.snapshot, text)
@@ -206,6 +210,14 @@ class Recording(Scene):
         if ended.failure is not None or self.crossing.late:
             return "this run failed, the recorded one passed"
         return "this run skipped itself, the recorded one passed" if ended.skipped else ""
+
+    def _outage(self, run: Run) -> str:
+        """Why `run` waits for a person: it holds no answer of a model, and no snapshot of an outage stands there."""
+        reason = outage(run, READER)
+        if not reason or (self.previous is not None and outage(self.previous.run, READER)):
+            return ""
+        self.told["outage"] = True
+        return f"no model call was answered ({self.redaction.text(reason)})"
 
     def _sealed(self, ended: Ended) -> Run:
         exchanges, now = thinned(self.recorder.exchanges())

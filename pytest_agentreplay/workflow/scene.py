@@ -15,6 +15,7 @@ from pytest_agentreplay.boundaries import debuggers, lanes, sandbox, seams
 from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.gateway import Gateway
+from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.locales import Locale
 from pytest_agentreplay.boundaries.overtime import Overtime
 from pytest_agentreplay.boundaries.places import todays_places
@@ -143,6 +144,7 @@ class Scene:
             gate, self.redaction, steps=Steps(self.clock, self.chance), root=str(place.root), count=count
         )
         self.crossing.read_tools = settings.read_tools
+        self.crossing.hosts = DeclaredHosts(settings.allow_hosts)
         self.overtime = Overtime(self.crossing)
         self._hands: Hands | None = None
         self._gateway: Gateway | None = None
