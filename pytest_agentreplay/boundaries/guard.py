@@ -174,6 +174,16 @@ class Guard:
         return str(there)
 
 
+class ModelsOnly(Guard):
+    """Hears of connections to known model hosts alone."""
+
+    def _crosses(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> tuple[str, str] | None:
+        there = peer(event, args) if event in SOCKET_EVENTS else None
+        if there is None or not is_model_host(there.host) or self._hosts.look_up(there.host):
+            return None
+        return super()._crosses(event, args, frame)
+
+
 def _not_sent(target: str) -> str:
     """What a thread that sends traces is told."""
     return f"traces of a replay are not sent to {target}"
@@ -206,16 +216,14 @@ class Bystander:
     `tests` is how many did, `hosts` in how many tests each host. A connection left open by an earlier test is not seen.
     """
 
-    def __init__(self, *, refuse: bool = False, allow_hosts: Iterable[str] = ()) -> None:
-        """Nothing is counted yet. With `refuse` the model is not reached either, unless its host is allowed."""
-        self._refuse = refuse
-        self._allowed = tuple(allow_hosts)
+    def __init__(self) -> None:
+        """Nothing is counted yet."""
         self.tests = 0
         self.hosts: dict[str, int] = {}
         self._met: set[str] = set()
 
     def start(self) -> None:
-        """A test begins, or what stands outside of its recording."""
+        """A test begins."""
         global _bystander  # noqa: PLW0603  the hook has no self to find it by
         audit.listen(EVENTS, _meet)
         self._met.clear()
@@ -233,14 +241,8 @@ class Bystander:
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         """An audit event while nothing is guarded."""
         there = peer(event, args) if event in SOCKET_EVENTS else None
-        if there is None or not is_model_host(there.host):
-            return
-        if not self._refuse:
+        if there is not None and is_model_host(there.host):
             self._met.add(there.host)
-        elif not DeclaredHosts(self._allowed).look_up(there.host):
-            _close(there.act, args)
-            msg = f"{there} refused: a replay reaches nothing"
-            raise ReplayDiverged(msg)
 
 
 _active: Guard | None = None

@@ -80,6 +80,7 @@ class Recording(Scene):
         if settings.clock == "virtual":
             self.crossing.order = self.order = pacing = Pacing(recorder, self.crossing)
             self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
+        self.details: JsonObject = {}  # what else the header says
         self._locale = locale_here(place.environ)
         self._ended: Ended | None = None
         self._body = 0
@@ -247,6 +248,7 @@ class Recording(Scene):
             "arguments": BY_CONTENT,
             "uncompared": list(uncompared),
         }
+        details |= self.details
         kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
 

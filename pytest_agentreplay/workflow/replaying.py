@@ -295,12 +295,13 @@ class Refusing(Scene):
         *,
         at_once: bool = False,
         explain: Callable[[Divergence], Divergence] | None = None,
+        seed: int = 0,
     ) -> None:
         """`why` is told at the first call; `explain` adds what is worth looking for only then."""
         self.gate = Closed(why)
         self.at_once = at_once
         self._explain = explain
-        super().__init__(place, settings, self.gate, clock=time.time_ns(), seed=0)
+        super().__init__(place, settings, self.gate, clock=time.time_ns(), seed=seed)
 
     def guard(self) -> Guard:
         """Nothing goes live here either."""

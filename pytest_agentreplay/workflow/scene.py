@@ -139,8 +139,9 @@ class Scene:
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.fixtures)
+        self.chance = Chance(seed)
         self.crossing = doorstep.Crossing(
-            gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root), count=count
+            gate, self.redaction, steps=Steps(self.clock, self.chance), root=str(place.root), count=count
         )
         self.crossing.read_tools = settings.read_tools
         self.crossing.hosts = DeclaredHosts(settings.allow_hosts)
