@@ -12,6 +12,7 @@ from __future__ import annotations
 import _thread
 import itertools
 import os
+import re
 import secrets
 import socket
 import sys
@@ -39,6 +40,14 @@ if TYPE_CHECKING:
 
 GRACE = 0.5
 """Seconds that a child which has just been started has to join at the end of the test's body."""
+
+
+OF_PROCESS = re.compile(r"\.[pwj][0-9]+(?:\.|\Z)")
+
+
+def is_of_process(lane: str) -> bool:
+    """Whether `lane` is that of a Python child process, a pool's worker or a job, or below one."""
+    return OF_PROCESS.search(lane) is not None
 
 
 @dataclass(slots=True, eq=False)

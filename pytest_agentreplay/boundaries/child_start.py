@@ -250,9 +250,10 @@ def python_options(program: str, words: Sequence[str], environ: Mapping[str, str
         start = opened.read(SHEBANG)
         lines = start.decode("utf-8", "replace").splitlines()[:2]
         if start[:2] == b"#!":
-            for line in lines if lines[0].endswith("sh") else lines[:1]:
+            # A launcher whose interpreter has a long path is a shell script with `'''exec' PYTHON` in its second line.
+            for line in lines[:2] if lines[1:] and lines[1].startswith("'''exec' ") else lines[:1]:
                 before, found, after = line.partition("python")
-                if found and "/" in before:
+                if found and ("/" in before or " " in before):
                     return [word for word in after.split() if word.startswith("-")]
     return None
 

@@ -64,7 +64,8 @@ class Guard:
         self._programs = frozenset(allow_subprocess)
         self.joins: Callable[[str, tuple[Any, ...], FrameType | None], str | None] | None = None
         """Whether a child joins the run (""), why it cannot, or None for one that is not asked to."""
-        self.served: Callable[[Mapping[str, str]], bool] | None = None  # whether a child's model calls come to us
+        self.served: Callable[[Mapping[str, str], str], str | None] | None = None
+        """Whether the model calls of a child come to the gateway (""), why not, or None for one that knows of none."""
         self._root = root
         self._counts: dict[tuple[str, str, str], int] = {}
         self.loaded: dict[str, str] = {}  # library in C -> the line of the agent that loaded it
@@ -151,15 +152,12 @@ class Guard:
             hindrance = None if self.joins is None else self.joins(event, args, frame)
             if hindrance == "":
                 return None
-            if (
-                hindrance is None
-                and self.served is not None
-                and (environ := environment(event, args))
-                and self.served(environ)
-            ):
-                return None
             path = program(event, args)
             name = short_name(path)
+            if hindrance is None and self.served is not None and (environ := environment(event, args)):
+                hindrance = self.served(environ, name)
+            if hindrance == "":
+                return None
             passes = not {path, name}.isdisjoint(self._programs) or is_repeat(event, frame) or is_probe(path, frame)
             return None if passes else ("child", f"{name} {hindrance or ''}".strip())
         there = peer(event, args)

@@ -47,6 +47,8 @@ def advice(kind: str, target: str) -> str:
     """What to do about a library that is not met, a Python child that cannot join, a socket of unknown target."""
     if kind == "child" and " -" in target:
         return "a child of Python that is started so does not load the plugin, and its calls would go live"
+    if kind == "child" and " (" in target:
+        return "a child whose calls never came to the gateway may reach the model past it"
     if kind == "socket":
         return "the sandbox makes none; without it the address is told"
     return f"{target} is not met: use httpx, requests or aiohttp for this call" if kind == "library" else ""
@@ -57,5 +59,5 @@ def allowing(kind: str, target: str) -> str:
     if kind == "socket":
         return "agentreplay_sandbox = off"
     if kind == "child":
-        return f"agentreplay_allow_subprocess = {target.partition(' -')[0]}"
+        return f"agentreplay_allow_subprocess = {target.partition(' ')[0]}"
     return f"agentreplay_allow_hosts = {target}"

@@ -107,7 +107,7 @@ class Session:
         )
         self.watch.link = self.link
         self.watch.joins = child_start.joins
-        self.watch.served = lambda environ: any(GATEWAY.match(value) for value in environ.values())
+        self.watch.served = lambda environ, _: "" if any(GATEWAY.match(value) for value in environ.values()) else None
         self.watch.start(crossing)
         child_start.install()
         child_start.exchange(self, child_start.Taking(join, job, told["site"]))

@@ -257,6 +257,8 @@ class Refusing(Scene):
     def end_body(self, ended: Ended) -> Finding | None:
         """The refusal, if anything was asked."""
         del ended
+        if (stranger := self.strangers()) is not None:
+            self.crossing.latch(stranger, "")
         return self._refusal() or self.stragglers()
 
     def end(self) -> Finding | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from pytest_agentreplay.boundaries import child_start, debuggers, lanes, sandbox, seams
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.chance import Chance
-from pytest_agentreplay.boundaries.child_server import Children
+from pytest_agentreplay.boundaries.child_server import Children, is_of_process
 from pytest_agentreplay.boundaries.children import short_name
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.gateway import Gateway
@@ -146,6 +146,7 @@ class Scene:
         self.overtime = Overtime(self.crossing)
         self._hands: Hands | None = None
         self._gateway: Gateway | None = None
+        self._kit = kit
         self.tools: list[tuple[str, Tool]] = []
         self.children = Children(
             self.crossing,
@@ -277,8 +278,9 @@ class Scene:
                 recording=self.mode == "record",
                 recorded=self.recorded_calls(),
                 allow_hosts=self.settings.allow_hosts,
+                was_asked=self.gateway_was_asked(),
             )
-            self.watch.served = self._gateway.serves
+            self.watch.served = self._gateway.starts
             self._stack.callback(self._gateway.close)
         return self._gateway
 
@@ -290,6 +292,12 @@ class Scene:
         """The calls of the snapshot; none where there is none."""
         return (x.call for x in self.recorded_exchanges())
 
+    def gateway_was_asked(self) -> bool:
+        """Whether a child asked the gateway when the snapshot was recorded."""
+        order = (self._kit or {}).get("order")
+        apart = order.get("apart") if isinstance(order, dict) else None
+        return isinstance(apart, list) and any(not is_of_process(str(lane)) for lane in apart)
+
     def child_lanes(self) -> tuple[str, ...]:
         """The lanes of the children that the gateway has met."""
         return () if self._gateway is None else self._gateway.lanes
@@ -300,16 +308,21 @@ class Scene:
             self.redaction.learn(category, value)
 
     def strangers(self) -> Divergence | None:
-        """Python children that ran without joining the run: whatever they asked is not part of it."""
+        """Children whose calls may have gone past us: Python that has not joined, others that never asked the gateway.
+
+        They are listed with what no boundary took; a replay is to fail with the divergence.
+        """
         allowed = {short_name(program) for program in self.settings.allow_subprocess}
-        found = [name for name in self.children.strangers() if name not in allowed]
-        for name in found:
+        apart = [name for name in self.children.strangers() if name not in allowed]
+        silent = [name for name in (self._gateway.silent if self._gateway is not None else ()) if name not in allowed]
+        for name in (*apart, *silent):
             self.watch.count(("child", name, ""))
-        if not found:
+        if not apart and not silent:
             return None
-        program = found[0]
-        why = f"child process {program} has ended without joining the run: what it called was neither seen nor refused"
-        return Divergence(Kind.NETWORK, why, hints=(f"agentreplay_allow_subprocess = {program}",))
+        name = next(iter((*apart, *silent)))
+        what = "has not joined the run" if apart else "has asked its gateway for nothing"
+        why = f"child process {name} {what}: what it called elsewhere was neither seen nor refused"
+        return Divergence(Kind.NETWORK, why, hints=(f"where it calls nothing: agentreplay_allow_subprocess = {name}",))
 
     def view(self) -> RunView:
         """The live, read-only view that tests see."""
