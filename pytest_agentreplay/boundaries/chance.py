@@ -50,7 +50,7 @@ class Chance:
     `secrets` and `os.urandom` stay what they are.
     """
 
-    __slots__ = ("_before", "_codes", "_draws", "_entropy", "_node", "_seed", "_stamps", "_stands", "_states")
+    __slots__ = ("_before", "_codes", "_draws", "_entropy", "_left", "_node", "_seed", "_stamps", "_stands", "_states")
 
     def __init__(self, seed: int) -> None:
         """Take the run's seed; nothing changes until `start`."""
@@ -60,12 +60,16 @@ class Chance:
         self._entropy: dict[tuple[str, int], Iterator[int]] = {}
         self._stands = ("main", 0)
         self._states: dict[str, tuple[Generator, Any]] = {}
+        self._left: dict[str, Any] = {}  # by generator, the state in which `stop` found it
         self._codes: dict[FunctionType, CodeType] = {}
         self._stamps: dict[str, Any] = {}
         self._before: Chance | None = None
 
     def start(self) -> None:
-        """Seed all generators, and draw ids from here on, also for those who hold `uuid4` itself."""
+        """Seed all generators, and draw ids from here on, also for those who hold `uuid4` itself.
+
+        A second time they stand where `stop` has left them.
+        """
         global _active
         self._states = {name: (generator, generator.getstate()) for name, generator in GENERATORS.items()}
         self._stamps = {name: value for name, value in vars(uuid).items() if name.startswith("_last_timestamp")}
@@ -77,6 +81,8 @@ class Chance:
                 self._codes[function] = function.__code__
                 function.__code__ = replacement.__code__
         self._seed_all(*self._stands)
+        for name, state in self._left.items():
+            GENERATORS[name].setstate(state)
 
     def take(self, name: str, generator: Generator) -> None:
         """Hold `generator` too; it stands where it would, had it been held since the start."""
@@ -109,6 +115,7 @@ class Chance:
         self._codes.clear()
         _active, self._before = self._before, None
         vars(uuid).update(self._stamps)
+        self._left = {name: generator.getstate() for name, (generator, _) in self._states.items()}
         for generator, state in self._states.values():
             generator.setstate(state)
         self._states.clear()

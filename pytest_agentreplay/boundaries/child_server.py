@@ -228,6 +228,8 @@ class Children:
         self.crossing.met.update(news.get("met", ()))
         for lane, reading in news.get("begun", ()):
             self.crossing.begun.setdefault(lane, reading)
+        for place, why in news.get("uncompared", ()):
+            self.crossing.uncompared.setdefault(place, why)
         for text, path, kind in news.get("problems", ()):
             self.crossing.cannot_keep(CannotFreeze(text, path=path, kind=kind))
 

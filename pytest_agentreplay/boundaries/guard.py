@@ -12,7 +12,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.boundaries import audit, lanes, sandbox
+from pytest_agentreplay.boundaries import audit, in_process, lanes, sandbox
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.children import CHILD_EVENTS, environment, is_probe, is_repeat, program, short_name
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
@@ -185,7 +185,9 @@ class Guard:
                 or there.host == socket.gethostname()
                 or self._hosts.look_up(there.host)
             )
-        return (there.act == "bind" and is_loopback(there.host)) or self._hosts.reach(there.host, there.port or 0)
+        if is_loopback(there.host) and (there.act == "bind" or in_process.is_test_server(there.port or 0)):
+            return True
+        return self._hosts.reach(there.host, there.port or 0)
 
     def _named(self, there: Peer) -> str:
         """The target as people know it: by the name that was looked up for its port, where that is one name."""

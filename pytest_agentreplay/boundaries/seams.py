@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SEAMS: dict[str, str] = {
     "aiohttp.connector": "http_aiohttp",
+    "aiohttp.test_utils": "in_process",
     "anyio": "process_anyio",
     "anyio.to_thread": "threads_anyio",
     "concurrent.futures.process": "child_multiprocessing",

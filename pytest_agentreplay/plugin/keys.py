@@ -11,7 +11,6 @@ from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pytest_agentreplay.core.orders import Trial
     from pytest_agentreplay.core.redaction import Redaction
@@ -30,7 +29,6 @@ OPEN: pytest.StashKey[Scene | None] = pytest.StashKey()
 FINDING: pytest.StashKey[Finding] = pytest.StashKey()
 SUITE: pytest.StashKey[Suite] = pytest.StashKey()
 AFTERWARDS: pytest.StashKey[Afterwards] = pytest.StashKey()
-TMP: pytest.StashKey[Path] = pytest.StashKey()
 PROVING: pytest.StashKey[bool] = pytest.StashKey()
 HIDING: pytest.StashKey[list[Redaction]] = pytest.StashKey()
 """Of an item: the redactions of its run and of the proof of that, which know what is not to be shown."""
@@ -38,6 +36,7 @@ NODEID: pytest.StashKey[str] = pytest.StashKey()
 REDACTION: pytest.StashKey[Redaction] = pytest.StashKey()
 WANTED: pytest.StashKey[bool] = pytest.StashKey()
 UNDO: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
+UNFIT: pytest.StashKey[BaseException] = pytest.StashKey()
 BODY: pytest.StashKey[bool] = pytest.StashKey()
 RESEEDS: pytest.StashKey[bool] = pytest.StashKey()
 INNER: pytest.StashKey[BaseException] = pytest.StashKey()

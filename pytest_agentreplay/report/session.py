@@ -11,7 +11,7 @@ from pytest_agentreplay.core.redaction.secret_names import WORDS, is_place, look
 from pytest_agentreplay.core.shell import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_agentreplay.report.findings import Finding
 
@@ -22,6 +22,9 @@ STAND_INS = frozenset(
     {"dummy", "example", "fake", "mock", "never", "placeholder", "replay", "replayed", "test", "unused"}
 )
 """Words of a value that is none: a client wants some key, and a replay any."""
+
+GAPS = 5
+"""Arguments that are compared by class alone and are listed; the kit has all of them."""
 
 NOTHING_VERIFIED = (
     "ERROR: --replay-tools=verify had nothing to verify: no tool that reads was called in the selected tests",
@@ -57,7 +60,9 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     replayed = [one for one in everything if one["mode"] == "replay"]
     recorded = [one for one in everything if one["mode"] == "record"]
     lines: list[str] = []
-    parted = any(one.get("code") or one.get("drift") or one.get("changed") for one in replayed)
+    parted = any(
+        one.get("code") or one.get("drift") or one.get("changed") or one.get("without_content") for one in replayed
+    )
     if replayed and (verbosity > 0 or (parted and verbosity > -2)):
         lines += replay_lines(replayed)
     elif replayed and verbosity >= 0:
@@ -68,6 +73,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines += clock_lines(one)
     for one in everything:
         lines += stray_lines(one)
+        lines += late_lines(one) if verbosity >= -1 else []
     lines += guessed_lines(everything) if verbosity >= 0 else []
     lines += unheard_lines(replayed) if verbosity >= 0 else []
     calm = [one for one in recorded if verbosity < 0 and went_well(one)]
@@ -103,6 +109,16 @@ def stray_lines(one: Told) -> list[str]:
     return [
         f"refused   at the gateway of {one['test']}: {strays[0]}{more}, by the child of another test",
         "          it has outlived the test that started it: wait for the child before the test returns",
+    ]
+
+
+def late_lines(told: Told) -> list[str]:
+    """A test that asked for the fixture by `request.getfixturevalue`: what it did before nobody has intercepted."""
+    if not told.get("late"):
+        return []
+    return [
+        f"late      {told['test']} asked for agentreplay while it ran: its calls before that run for real",
+        "          name the fixture among its arguments, or mark it: @pytest.mark.agentreplay",
     ]
 
 
@@ -144,7 +160,7 @@ def went_well(one: Told) -> bool:
     """Whether a recording leaves nothing for a person to do."""
     if one.get("verdict") in {"pending", "not written"}:
         return False
-    if any(one.get(what) for what in ("gaps", "unfrozen", "large", "racy")):
+    if any(one.get(what) for what in ("gaps", "unfrozen", "uncompared", "large", "racy")):
         return False
     proof = one.get("proof") or {}
     return bool(proof.get("replays", True)) and not proof.get("skipped")
@@ -230,6 +246,18 @@ def replay_lines(replayed: list[Told]) -> list[str]:
         f"changed   {text} since it was recorded; {plural(count, 'test')} replayed all the same"
         for text, count in sorted(changed.items())
     ]
+    older = [one for one in replayed if one.get("without_content")]
+    if older:
+        calls = plural(sum(one["without_content"] for one in older), "call")
+        lines += [
+            f"older     {calls} in {plural(len(older), 'test')} recorded without content, by an older release",
+            "          record again to have it compared:   pytest --snapshot-record",
+        ]
+    recurs = Counter(one["recurs"] for one in replayed if one.get("recurs"))
+    lines += [
+        f"{plural(count, 'test')} {'fails' if count == 1 else 'fail'} as recorded on {date}; nothing went live"
+        for date, count in sorted(recurs.items())
+    ]
     kept = Counter(one["expect"] for one in replayed if one.get("expect"))
     lines += [f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(kept.items())]
     return lines
@@ -260,9 +288,11 @@ def recording_lines(one: Told, here: Path) -> list[str]:
             lines.append(line)
         case "pending":
             pending = near(Path(one["pending"]), here)
+            left = "is as it was" if one.get("kept", True) else "was not written"
+            take = "if the outage is the point" if one.get("outage") else "to take the new run"
             lines += [
-                f"pending   {one['test']}: {one['why']}; {file} is as it was",
-                f"          to take the new run:   agentreplay accept {quoted(pending)}",
+                f"pending   {one['test']}: {one['why']}; {file} {left}",
+                f"          {take}:   agentreplay accept {quoted(pending)}",
             ]
         case "nothing crossed":
             lines.append(f"recorded  nothing: {one['test']} made no call that a boundary knows")
@@ -284,6 +314,7 @@ def recording_lines(one: Told, here: Path) -> list[str]:
         lines.append(f"racy      {file}: two threads had their answers within a millisecond, {times}")
         lines.append("          which came first was chance, so a replay may part where your code depends on it")
     lines += [f"not recorded: {gap}" for gap in one.get("gaps", ())]
+    lines += uncompared_lines(one.get("uncompared", ()))
     for tool in one.get("unfrozen", ()):
         where = "unseen" if tool["path"] else "in a child process"
         lines.append(f"[AR-UNFROZEN] tool {tool['tool']} ran {where} and will run again in a replay")
@@ -292,6 +323,18 @@ def recording_lines(one: Told, here: Path) -> list[str]:
         else:
             lines.append("          a child's own tools are not frozen: give it a test account")
     return lines
+
+
+def uncompared_lines(gaps: Sequence[Told]) -> list[str]:
+    """The arguments of tools that are compared by their class alone."""
+    if not gaps:
+        return []
+    lines = [f"uncompared {plural(len(gaps), 'argument')}: a replay compares them by class alone"]
+    lines += [f"          {gap['path']} of {gap['tool']} ({gap['kind']}) {gap['why']}" for gap in gaps[:GAPS]]
+    if len(gaps) > GAPS:
+        lines.append(f"          and {len(gaps) - GAPS} more")
+    kinds = dict.fromkeys(str(gap["line"]) for gap in gaps[:GAPS])
+    return lines + [f"          say what they are compared by:   {line}" for line in kinds]
 
 
 def proof_words(proof: Told) -> str:

@@ -17,8 +17,10 @@ from pytest_agentreplay.boundaries.child_server import Children, is_of_process
 from pytest_agentreplay.boundaries.children import short_name
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.gateway import Gateway
+from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.locales import Locale
 from pytest_agentreplay.boundaries.overtime import Overtime
+from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.boundaries.steps import Steps
 from pytest_agentreplay.boundaries.stragglers import release
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
@@ -143,6 +145,7 @@ class Scene:
             gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root), count=count
         )
         self.crossing.read_tools = settings.read_tools
+        self.crossing.hosts = DeclaredHosts(settings.allow_hosts)
         self.overtime = Overtime(self.crossing)
         self._hands: Hands | None = None
         self._gateway: Gateway | None = None
@@ -162,6 +165,7 @@ class Scene:
         self._met: list[Redirection] = []
         self._told_late = 0
         self._stack = ExitStack()
+        self._intercepting = ExitStack()
         self._token: Token[lanes.Strand | None] | None = None
 
     def guard(self) -> Guard:
@@ -184,7 +188,7 @@ class Scene:
         """Undo what `end` has written; nothing, where nothing is."""
 
     def open(self) -> None:
-        """Meet the boundaries. What cannot be met is CannotRedirect, and everything is as before."""
+        """Redirect the tools, and intercept from now on. Raises CannotRedirect, and then nothing has changed."""
         with ExitStack() as stack:
             seams.install()
             debuggers.install()
@@ -192,6 +196,22 @@ class Scene:
             self.tools += [*named_tools(self.settings.tools), *named_models(self.settings)]
             for _, tool in self.tools:
                 self._met.append(redirect(tool, codecs=self.crossing.codecs))
+            self.watch = self.children.guard = self.guard()
+            self.watch.joins = child_start.joins
+            stack.callback(self.pause)
+            self.resume()
+            self._stack = stack.pop_all()
+
+    def pause(self) -> None:
+        """Stop intercepting for a while: clock, seeds, zone, locale and guard are as before. Twice is once.
+
+        What the test itself has started, a thread for example, stays intercepted.
+        """
+        self._intercepting.close()
+
+    def resume(self) -> None:
+        """Intercept again, with the clock and the random numbers where `pause` left them."""
+        with ExitStack() as stack:
             steps = self.crossing.steps
             assert isinstance(steps, Steps)
             steps.start()
@@ -203,8 +223,6 @@ class Scene:
             stack.callback(self.zone.stop)
             self.locale.start()
             stack.callback(self.locale.stop)
-            self.watch = self.children.guard = self.guard()
-            self.watch.joins = child_start.joins
             self.watch.start(self.crossing)
             stack.callback(self.watch.stop)
             doorstep.open_for(self.crossing)
@@ -214,7 +232,7 @@ class Scene:
                 from pytest_agentreplay.boundaries.gateway_children import declared
 
                 stack.enter_context(declared(self.settings.children, lambda: self.gateway))
-            self._stack = stack.pop_all()
+            self._intercepting = stack.pop_all()
 
     def keep_time(self, order: Timed, now: Callable[[], int], passes: Callable[[], int], *, clocks: bool) -> None:
         """Show the test virtual time: `now` for what is written down, `passes` for who waits on the wall clock."""
@@ -227,6 +245,15 @@ class Scene:
         self._stack.close()
         if self._gateway is not None and self._gateway.strays:
             self.told["strays"] = [*self._gateway.strays]
+
+    def discard(self) -> None:
+        """Close it as if it had not been opened: the test was skipped."""
+        self.close()
+
+    def place_tmp(self, folder: Path) -> None:
+        """The test has a temporary directory from now on: it is stored as a mark."""
+        if self.settings.places:
+            self.redaction.take_places(todays_places(self.place.root, tmp=folder))
 
     def enter_body(self) -> None:
         """Stamp the test's own thread, so that what it starts carries the stamp on."""
