@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 class Scrub(Protocol):
     """What the crossing needs of `core.redaction`."""
 
-    def headers(self, headers: Headers) -> Headers:
-        """Learn secrets from auth headers, and keep the headers on the allow-list."""
+    def headers(self, headers: Headers, url: str = "") -> Headers:
+        """Learn secrets from auth headers, and keep those of a request to `url` that may be stored."""
 
     def call(self, call: Call) -> Call:
         """The call as it may be stored."""
@@ -413,7 +413,7 @@ class Crossing:
         agent = self.agent() if strand is None else ""
         strand = strand or self.strand()
         if not isinstance(call, ToolCall):
-            call = replace(call, headers=self.scrub.headers(call.headers))
+            call = replace(call, headers=self.scrub.headers(call.headers, call.url))
         if not self.gate.recognise(call):
             call = self.scrub.call(call)
         parent = strand.inside[0] if strand.inside else None
