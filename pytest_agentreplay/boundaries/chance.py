@@ -89,6 +89,11 @@ class Chance:
             self._states[name] = generator, generator.getstate()
             generator.seed(_number(self._seed, name, *self._stands))
 
+    def reseed(self, seed: int) -> None:
+        """Draw for the run of `seed`: a worker of a pool may come to work for another test."""
+        self._seed = seed
+        self._entropy.clear()
+
     def step(self, lane: str, count: int) -> None:
         """The `count`-th outermost crossing of `lane` was done: what comes next is drawn from there."""
         self._draws[lane] = (count, itertools.count())

@@ -376,6 +376,21 @@ class Crossing:
         """The test's first strand, to stamp the test's own thread or task with."""
         return self._strand
 
+    def begin_at(self, strand: lanes.Strand) -> None:
+        """Make `strand` the first one: for a process that is a child of the test's, or works for a job of a pool."""
+        self._strand = strand
+        self._guests.clear()
+
+    def forget(self) -> None:
+        """Forget all that was under way: in another run, or in the process of which this one is a fork."""
+        self._body_over = False
+        self.refused = self.on_latch = None
+        self._counts.clear()
+        for kept in (self.passages, self.late, self.problems, self.met, self.threads, self.jobs, self.loops):
+            kept.clear()
+        for known in (self.working, self.starting, self.handed, self.begun, self.uncompared):
+            known.clear()
+
     def over(self) -> bool:
         """Whether the code that runs here comes too late: after the test, or after the body that started it."""
         return self.ended.is_set() or (self._body_over and lanes.STRAND.get() is not None)
