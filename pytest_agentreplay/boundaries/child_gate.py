@@ -100,6 +100,7 @@ class RemoteGate:
         found: dict[str, Any] = {
             "begun": tuple(crossing.begun.items()),
             "met": tuple(crossing.met),
+            "passed": tuple(crossing.passed),
             "uncompared": tuple(crossing.uncompared.items()),
             "problems": tuple(
                 (str(problem), getattr(problem, "path", "$"), getattr(problem, "kind", ""))
