@@ -32,7 +32,7 @@ from pytest_agentreplay.core.redaction.remembering import Remembering
 from pytest_agentreplay.core.redaction.rewriting import Rewriting
 from pytest_agentreplay.core.redaction.spans import disjoint, splice
 from pytest_agentreplay.core.redaction.torn import torn
-from pytest_agentreplay.core.redaction.urls import ENCODED, redact_url
+from pytest_agentreplay.core.redaction.urls import ENCODED, is_ticket, redact_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -102,7 +102,9 @@ class Redaction:
         for pair in headers:
             name = pair[0]
             use = self._uses.get(name) or self._uses.setdefault(name, self._use(name.lower()))
-            if use == "keep":
+            if use == "keep" and name.lower() in header_rules.SESSIONS:
+                kept.append((name, self._instead("session", pair[1])))
+            elif use == "keep":
                 kept.append(pair)
             elif use == "learn" and pair not in self._learnt:
                 for category, value in header_rules.credentials(*pair):
@@ -273,10 +275,14 @@ class Redaction:
             lower = name.lower()
             if lower == "set-cookie":
                 value = header_rules.without_cookie(value, functools.partial(self._instead, "cookie", learn=False))  # noqa: PLW2901  the value that is stored
-            elif value and (lower in self._policy.headers or not header_rules.kept_in_reply(lower, self._extra)):
-                value = self._instead("header", value, learn=False)  # noqa: PLW2901  the value that is stored
-            elif name.lower() in {"location", "link", "content-location"}:
+            elif value and lower in header_rules.SESSIONS:
+                value = self._instead("session", value)  # noqa: PLW2901  as above
+            elif value and (lower in self._policy.headers or not header_rules.kept_in_reply(lower, value, self._extra)):
+                value = self._instead("header", value, learn=False)  # noqa: PLW2901  as above
+            elif lower == "link":
                 value = redact_url(value, self._instead)  # noqa: PLW2901  as above
+            elif lower in {"location", "content-location"} or value.startswith(("http://", "https://")):
+                value = redact_url(value, self._instead, is_ticket)  # noqa: PLW2901  as above
             kept.append((name, value))
         return tuple(kept)
 
@@ -377,7 +383,7 @@ class Redaction:
 
     @staticmethod
     def _decoded_placeholders(data: bytes, spans: list[Span]) -> list[Span]:
-        if b"redacted%3" in data:
+        if b"%5" in data and b"redacted" in data:
             encoded = [(hit.start(), hit.end(), b"[[redacted:%b:%b]]" % hit.groups()) for hit in ENCODED.finditer(data)]
             spans = disjoint(spans, encoded)
         return spans

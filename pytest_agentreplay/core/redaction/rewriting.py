@@ -6,6 +6,7 @@ coding, chunk cuts, header values, leaves and keys of JSON trees. What does not 
 
 from __future__ import annotations
 
+import base64
 import json
 import operator
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.content_codecs import UNMARKED
+from pytest_agentreplay.core.freeze.tags import reads, write_bytes
 from pytest_agentreplay.core.model import Body, Failure, FramesReply, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import archives
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, Outcome, WireCall
     from pytest_agentreplay.core.redaction.channels import Finder, Pieces, Records
     from pytest_agentreplay.core.redaction.spans import Span
+
+BYTES = frozenset(("$bytes", "$bytearray"))
+TEXTS = frozenset(("$str", "$path", "$posixpath", "$windowspath"))
+"""Tags of leaves that are read from any text."""
 
 SHORTEST_NUMBER = 10_000_000
 
@@ -92,9 +98,10 @@ class Rewriting:
             changed = replace(outcome, headers=kept, body=body, cuts=cuts, closed=closed, failure=failure)
             return outcome if changed == outcome else changed
         body, cuts, kept = self.body(outcome.body, outcome.cuts, kept)
-        if body is outcome.body and kept is outcome.headers and failure is outcome.failure:
+        reason = self.text(outcome.reason) if outcome.reason else ""
+        if body is outcome.body and kept is outcome.headers and failure is outcome.failure and reason == outcome.reason:
             return outcome
-        return replace(outcome, headers=kept, body=body, cuts=cuts, failure=failure)
+        return replace(outcome, headers=kept, body=body, cuts=cuts, failure=failure, reason=reason)
 
     def failure(self, failure: Failure) -> Failure:
         """An exception with its message and arguments rewritten."""
@@ -112,6 +119,7 @@ class Rewriting:
 
     def tree(self, tree: Json) -> Json:
         """A JSON tree with its strings and keys rewritten. All its texts are looked at in one go first."""
+        tree = self._opened(tree)
         if self.placed is not None:
             tree = self.placed(tree)
         if self.named is not None:
@@ -125,6 +133,7 @@ class Rewriting:
         """The items of a generator without what only their joined text shows."""
         if self.joined is None or len(items) < 2:
             return items
+        items = cast("tuple[Json, ...]", tuple(map(self._opened, items)))
         lines = [as_bytes(json.dumps(item, ensure_ascii=False)) for item in items]
         ends = list(accumulate(len(line) + 1 for line in lines))
         records = [(end - len(line) - 1, end - 1) for end, line in zip(ends, lines, strict=True)]
@@ -139,6 +148,7 @@ class Rewriting:
         """A tree without what only several of its strings together show."""
         if self.joined is None or not is_composite(tree):
             return tree
+        tree = self._opened(tree)
         data = as_bytes(json.dumps(tree, ensure_ascii=False))
         spans = self.joined(data, None)
         return cast("Json", json.loads(as_text(self._put(data, spans)))) if spans else tree
@@ -153,8 +163,34 @@ class Rewriting:
             return items if any(map(operator.is_not, items, tree)) else tree
         return tree
 
-    def _leaf(self, tree: Json) -> Json:
+    def _opened(self, tree: Json) -> Json:
+        """A tree with its frozen bytes rewritten as bytes; the same where nothing is found in them."""
         match tree:
+            case {"$bytes": [str(text)], **rest} if not rest:
+                return self._bytes("$bytes", base64.b64decode(text)) or tree
+            case {"$bytearray": [str(text)], **rest} if not rest:
+                return self._bytes("$bytearray", base64.b64decode(text)) or tree
+            case dict():
+                members = {name: self._opened(value) for name, value in tree.items()}
+                return members if any(members[name] is not value for name, value in tree.items()) else tree
+            case list():
+                items = [self._opened(value) for value in tree]
+                return items if any(map(operator.is_not, items, tree)) else tree
+            case _:
+                return tree
+
+    def _bytes(self, tag: str, data: bytes) -> Json:
+        spans = self._spans(data, "any")
+        return {tag: write_bytes(self._put(data, spans))} if spans else None
+
+    def _leaf(self, tree: Json) -> Json:
+        if (tag := tag_of(tree)) in BYTES:
+            return tree
+        match tree:
+            case dict() if tag and tag not in TEXTS:
+                # What no longer is the text of a number, a date or an id is thawed as the text that it is.
+                changed = next((new for old, new in self._texts_of(tree[tag]) if new != old), None)
+                return tree if changed is None else changed
             case str():
                 return self.text(tree)
             case dict():
@@ -166,6 +202,10 @@ class Rewriting:
                 return tree if (text := self.text(digits)) is digits else text
             case _:
                 return tree
+
+    def _texts_of(self, tree: Json) -> Iterator[tuple[str, str]]:
+        """The texts below a tag, each with itself rewritten."""
+        return ((text, self.text(text)) for text in leaves(tree))
 
     def _put(self, data: bytes, spans: list[Span]) -> bytes:
         self.applied(spans)
@@ -266,8 +306,18 @@ def is_composite(tree: Json) -> bool:
             return False
 
 
+def tag_of(tree: Json) -> str:
+    """The tag of a frozen leaf (`core.freeze.tags`), "" for what is none; bytes that are text count as that text."""
+    if not isinstance(tree, dict) or len(tree) != 1:
+        return ""
+    [(name, value)] = tree.items()
+    return name if reads(name) and not (name in BYTES and isinstance(value, str)) else ""
+
+
 def leaves(tree: Json) -> Iterator[str]:
-    """Every text of a tree: strings, keys, and numbers long enough to be a secret."""
+    """Every text of a tree: strings, keys, and numbers long enough to be a secret. Base64 of bytes is none."""
+    if isinstance(tree, dict) and tag_of(tree) in BYTES:
+        return
     match tree:
         case str():
             yield tree
