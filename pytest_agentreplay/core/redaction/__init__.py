@@ -93,6 +93,12 @@ class Redaction:
         self._shown = Rewriting(self._certain, lambda _: None)
         self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, "{{")
 
+    def take_places(self, values: Mapping[str, str]) -> None:
+        """Mark these places from now on, by mark name, instead of those so far."""
+        self._places.take(values)
+        self._remembering = Remembering(self._both)  # what was found before, was found without them
+        self._clean.clear()
+
     def learn(self, category: str, value: str) -> bool:
         """Keep `value` out from now on, and at the seal out of what came before. False: too short or too common."""
         return self._known.learn(category, value)
