@@ -80,6 +80,7 @@ class Redaction:
             self._applied,
             self._opaque,
             **kinds,
+            part=places.part,
             joined=functools.partial(self._joined, find=self._both),
         )
         self._again = Rewriting(
@@ -335,7 +336,7 @@ class Redaction:
         """What is found in joined text, and then what stands in one piece and is no part of it."""
         records, tree = shape_of(data) if isinstance(pieces, str) else (pieces, None)
         if records is not None:
-            joined = find_joined(data, records, find)
+            joined = find_joined(data, records, find, self._places.part)
             taken = [(start, end) for start, end, _ in joined.crossing]
             return disjoint(joined.crossing, find(data, taken) if taken else find(data), joined.inside)
         spans = grown(data)
@@ -354,7 +355,7 @@ class Redaction:
             self._learns(found)
             members = [self._span(data, hit) for hit in united([found])]
         if records is not None:
-            joined = find_joined(data, records, find)
+            joined = find_joined(data, records, find, self._places.part)
             return disjoint(joined.crossing, joined.inside, members)
         return disjoint([] if tree is None else self._between(data, tree), members)
 
@@ -364,10 +365,10 @@ class Redaction:
         for texts in gathered(tree):
             together = as_bytes("".join(texts))
             if together.startswith((b"data:", b"event:")) and inner_stream(together) is not None:
-                joined = find_joined(data, [(0, len(data))], self._found)
+                joined = find_joined(data, [(0, len(data))], self._found, self._places.part)
                 return disjoint(joined.crossing, joined.inside)
             if any(secret in together for secret in secrets) or any(any(certain(text)) for text in borders(texts)):
-                return find_joined(data, [(0, len(data))], self._sure).crossing
+                return find_joined(data, [(0, len(data))], self._sure, self._places.part).crossing
         return []
 
     def _sure(self, data: bytes) -> list[Span]:
