@@ -122,8 +122,9 @@ class RemoteScrub:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    def headers(self, headers: Headers) -> Headers:
+    def headers(self, headers: Headers, url: str = "") -> Headers:
         """Return `headers` as they are."""
+        del url
         return headers
 
     def call(self, call: Call) -> Call:

@@ -193,7 +193,7 @@ class Children:
     def _decided(self, call: Call, moment: Moment) -> Verdict:
         crossing, scrub = self.crossing, self.crossing.scrub
         if not isinstance(call, ToolCall):
-            headers: Headers = scrub.headers(call.headers)
+            headers: Headers = scrub.headers(call.headers, call.url)
             call = replace(call, headers=headers)
         if not crossing.gate.recognise(call):
             call = scrub.call(call)
