@@ -30,7 +30,6 @@ from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import ToolCall
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import END
 from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.errors import ReplayDiverged
@@ -370,11 +369,26 @@ class Crossing:
     @property
     def at_once(self) -> bool:
         """Whether what is recorded over a connection waits for its own question only, and for none before it."""
-        return isinstance(self.gate, Replayer) and self.gate.at_once
+        return bool(getattr(self.gate, "at_once", False))  # not isinstance: a child process loads no replayer
 
     def main(self) -> lanes.Strand:
         """The test's first strand, to stamp the test's own thread or task with."""
         return self._strand
+
+    def begin_at(self, strand: lanes.Strand) -> None:
+        """Make `strand` the first one: for a process that is a child of the test's, or works for a job of a pool."""
+        self._strand = strand
+        self._guests.clear()
+
+    def forget(self) -> None:
+        """Forget all that was under way: in another run, or in the process of which this one is a fork."""
+        self._body_over = False
+        self.refused = self.on_latch = None
+        self._counts.clear()
+        for kept in (self.passages, self.late, self.problems, self.met, self.threads, self.jobs, self.loops):
+            kept.clear()
+        for known in (self.working, self.starting, self.handed, self.begun, self.uncompared):
+            known.clear()
 
     def over(self) -> bool:
         """Whether the code that runs here comes too late: after the test, or after the body that started it."""

@@ -211,7 +211,8 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Have JUnit's file say how closed the network was; it is written next."""
+    """Have JUnit's file say how closed the network was; it is written next. What is torn down from now on is late."""
+    session.config.stash[LINES].finishing = True
     session.config.stash[LINES].into_junit(session.config)
 
 

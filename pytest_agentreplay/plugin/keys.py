@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,6 +30,8 @@ FINDING: pytest.StashKey[Finding] = pytest.StashKey()
 SUITE: pytest.StashKey[Suite] = pytest.StashKey()
 AFTERWARDS: pytest.StashKey[Afterwards] = pytest.StashKey()
 PROVING: pytest.StashKey[bool] = pytest.StashKey()
+FIXTURES: pytest.StashKey[Any] = pytest.StashKey()
+"""The `fixtures.Fixtures` of the process, where there are any; that module imports this one."""
 HIDING: pytest.StashKey[list[Redaction]] = pytest.StashKey()
 """Of an item: the redactions of its run and of the proof of that, which know what is not to be shown."""
 NODEID: pytest.StashKey[str] = pytest.StashKey()

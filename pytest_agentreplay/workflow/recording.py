@@ -80,6 +80,7 @@ class Recording(Scene):
         if settings.clock == "virtual":
             self.crossing.order = self.order = pacing = Pacing(recorder, self.crossing)
             self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
+        self.details: JsonObject = {}  # what else the header says
         self._locale = locale_here(place.environ)
         self._ended: Ended | None = None
         self._body = 0
@@ -103,6 +104,7 @@ class Recording(Scene):
         """A straggler or a value that cannot be frozen fails the test; its own failure is its own."""
         self._ended = ended
         self._body = self.recorder.count()
+        self.strangers()
         if (late := self.stragglers()) is not None:
             return late
         if self.crossing.problems and ended.failure is None:
@@ -226,7 +228,8 @@ class Recording(Scene):
         missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
         self.told["uncompared"] = uncompared = kit.uncompared(self.crossing.uncompared)
-        order = order_of(exchanges, self.child_lanes(), self.order.collisions)
+        apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
+        order = order_of(exchanges, apart, self.order.collisions)
         self.told["racy"] = order.get("racy", 0)
         details: JsonObject = kit.surroundings(self.place.root) | {
             "models": kit.models(exchanges, READER),
@@ -247,8 +250,15 @@ class Recording(Scene):
             "arguments": BY_CONTENT,
             "uncompared": list(uncompared),
         }
+        details |= self.details
         kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
+
+
+def lanes_of(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[str, ...]:
+    """Those of `lanes` in which something was recorded."""
+    there = {x.lane for x in exchanges}
+    return tuple(lane for lane in lanes if any(other == lane or other.startswith(f"{lane}.") for other in there))
 
 
 def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...], collisions: int) -> JsonObject:
