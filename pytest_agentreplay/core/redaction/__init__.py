@@ -103,8 +103,11 @@ class Redaction:
         """Keep `value` out from now on, and at the seal out of what came before. False: too short or too common."""
         return self._known.learn(category, value)
 
-    def headers(self, headers: Headers) -> Headers:
-        """Learn the credentials in request headers, and keep those on the allow-list, in order, case kept."""
+    def headers(self, headers: Headers, url: str = "") -> Headers:
+        """Learn the credentials in request headers, and keep those on the allow-list, in order, case kept.
+
+        Kept besides are flags of the agent's own, and a Host that is not that of `url`.
+        """
         kept = []
         for pair in headers:
             name = pair[0]
@@ -117,7 +120,17 @@ class Redaction:
                 for category, value in header_rules.credentials(*pair):
                     self._known.learn(category, value)
                 self._learnt.add(pair)
+            elif use == "drop" and self._tells(name.lower(), pair[1], url):
+                kept.append(pair)
         return tuple(kept)
+
+    def _tells(self, name: str, value: str, url: str) -> bool:
+        """Whether a header that is on no list is kept for what its value tells."""
+        if name in self._policy.headers:
+            return False
+        if name == "host":
+            return header_rules.names_another_host(value, url)
+        return header_rules.is_flag(name, value)
 
     def _use(self, name: str) -> header_rules.Use:
         use = header_rules.use(name, self._extra)

@@ -51,10 +51,7 @@ def recut(cuts: tuple[int, ...], spans: Sequence[Span]) -> tuple[int, ...]:
 
 
 def divided(spans: Sequence[Span], cuts: tuple[int, ...], part: Part) -> list[Span]:
-    """The spans, those that the end of a chunk cuts in one span a chunk.
-
-    `part(text, start, end)` gives what stands for a part of them, None where there is nothing.
-    """
+    """Return the spans; one that a chunk's end cuts is one span per chunk, where `part` has a text for its parts."""
     ends = list(accumulate(cuts))
     found: list[Span] = []
     for start, end, text in spans:
