@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.argument_values import content
+from pytest_agentreplay.boundaries.process_times import is_reading
 from pytest_agentreplay.boundaries.tool_state import CHANGED
 from pytest_agentreplay.core.freeze import freeze_call
 
@@ -59,7 +60,9 @@ class ArgumentFreezing:
 
     def _read(self) -> FrozenCall:
         arguments, receiver = self._given
-        return freeze_call(arguments, receiver, codecs=self._codecs, content=content, changed=CHANGED.of)
+        return freeze_call(
+            arguments, receiver, codecs=self._codecs, content=content, changed=CHANGED.of, is_reading=is_reading
+        )
 
 
 def _holder(function: Any) -> str:

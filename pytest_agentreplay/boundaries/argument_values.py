@@ -116,6 +116,25 @@ def _service(_: Any) -> Content:
     return Content(gap="is a client, a connection or the like, whose state belongs to the process", service=True)
 
 
+def _generator(value: Any) -> Content:
+    """A generator of random numbers, whose state is hundreds of them."""
+    state = value.bit_generator.state if hasattr(value, "bit_generator") else value.getstate()
+    return Content({"sha256": hashlib.sha256(repr(state).encode()).hexdigest()})
+
+
+def _cached(value: Any) -> Content:
+    return Content(value.__wrapped__)
+
+
+def _cookies(value: Any) -> Content:
+    jar = getattr(value, "jar", value)
+    return Content([[cookie.domain, cookie.path, cookie.name, cookie.value] for cookie in jar])
+
+
+def _digest(value: Any) -> Content:
+    return Content([value.name, value.hexdigest()])
+
+
 def _logger(value: Any) -> Content:
     return Content(value.name)
 
@@ -305,12 +324,18 @@ _READERS: Mapping[str, Callable[[Any], Content]] = {
     "_io._IOBase": _stream,
     "_io.BytesIO": _memory_stream,
     "_io.StringIO": _memory_stream,
+    "_blake2.blake2b": _digest,
+    "_blake2.blake2s": _digest,
+    "_hashlib.HASH": _digest,
     "array.array": _array,
     "builtins.dict_items": _view,
     "builtins.dict_keys": _view,
     "builtins.dict_values": _view,
     "builtins.mappingproxy": _proxy,
     "django.http.request.HttpRequest": _django_request,
+    "functools._lru_cache_wrapper": _cached,
+    "http.cookiejar.CookieJar": _cookies,
+    "httpx.Cookies": _cookies,
     "httpx.Request": _httpx_request,
     "httpx._models.Request": _httpx_request,
     "httpx2.Request": _httpx_request,
@@ -318,6 +343,7 @@ _READERS: Mapping[str, Callable[[Any], Content]] = {
     "logging.Logger": _logger,
     "logging.LoggerAdapter": lambda value: Content(value.logger.name),
     "numpy.ndarray": _ndarray,
+    "numpy.random._generator.Generator": _generator,
     "pandas.DataFrame": _frame,
     "pandas.Index": _index,
     "pandas.Series": _series,
@@ -325,6 +351,7 @@ _READERS: Mapping[str, Callable[[Any], Content]] = {
     "pandas.core.indexes.base.Index": _index,
     "pandas.core.series.Series": _series,
     "polars.dataframe.frame.DataFrame": _polars,
+    "random.Random": _generator,
     "requests.models.PreparedRequest": _requests_request,
     "requests.models.Request": _requests_request,
     "starlette.requests.HTTPConnection": _asgi_request,
