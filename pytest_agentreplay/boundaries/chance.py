@@ -50,12 +50,11 @@ class Chance:
     `secrets` and `os.urandom` stay what they are.
     """
 
-    __slots__ = ("_before", "_codes", "_draws", "_entropy", "_left", "_node", "_seed", "_stamps", "_stands", "_states")
+    __slots__ = ("_before", "_codes", "_draws", "_entropy", "_left", "_seed", "_stamps", "_stands", "_states", "ids")
 
     def __init__(self, seed: int) -> None:
-        """Take the run's seed; nothing changes until `start`."""
-        self._seed = seed
-        self._node = _number(seed, "node") & 0xFFFF_FFFF_FFFF | 1 << 40  # multicast: nobody's network card
+        """Take the run's seed; nothing changes until `start`. `ids` is what ids are drawn from, the seed at first."""
+        self._seed = self.ids = seed
         self._draws: dict[str, tuple[int, Iterator[int]]] = {}
         self._entropy: dict[tuple[str, int], Iterator[int]] = {}
         self._stands = ("main", 0)
@@ -90,6 +89,11 @@ class Chance:
             self._states[name] = generator, generator.getstate()
             generator.seed(_number(self._seed, name, *self._stands))
 
+    def reseed(self, seed: int) -> None:
+        """Draw for the run of `seed`: a worker of a pool may come to work for another test."""
+        self._seed = seed
+        self._entropy.clear()
+
     def step(self, lane: str, count: int) -> None:
         """The `count`-th outermost crossing of `lane` was done: what comes next is drawn from there."""
         self._draws[lane] = (count, itertools.count())
@@ -117,13 +121,13 @@ class Chance:
 
     def uuid4(self, lane: str) -> uuid.UUID:
         """A random id."""
-        return uuid.UUID(int=_number(self._seed, "id", lane, *self._next(lane)), version=4)
+        return uuid.UUID(int=_number(self.ids, "id", lane, *self._next(lane)), version=4)
 
     def uuid7(self, lane: str) -> uuid.UUID:
         """An id that sorts by time, and by order of drawing where time stands still."""
         count, number = self._next(lane)
-        counter = (_number(self._seed, "counter", lane, count) >> 87) + number
-        tail = _number(self._seed, "id", lane, count, number) >> 96
+        counter = (_number(self.ids, "counter", lane, count) >> 87) + number
+        tail = _number(self.ids, "id", lane, count, number) >> 96
         milliseconds = time.time_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF
         high = milliseconds << 16 | 7 << 12 | counter >> 30 & 0xFFF
         low = 0b10 << 62 | (counter & 0x3FFF_FFFF) << 32 | tail
@@ -132,15 +136,19 @@ class Chance:
     def timed(self, name: str, lane: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
         """uuid1 or uuid6: the clock's time, and a node that is the run's instead of the machine's."""
         if clock_seq is None:
-            clock_seq = _number(self._seed, "id", lane, *self._next(lane)) & 0x3FFF
-        made: uuid.UUID = ORIGINALS[name](self._node if node is None else node, clock_seq)
+            clock_seq = _number(self.ids, "id", lane, *self._next(lane)) & 0x3FFF
+        made: uuid.UUID = ORIGINALS[name](self._node() if node is None else node, clock_seq)
         return made
 
     def entropy(self, lane: str) -> int:
         """What a generator that is made without a seed begins with, instead of the operating system's entropy."""
         count, _ = self._draws.get(lane, (0, None))
         numbers = self._entropy.setdefault((lane, count), itertools.count())
-        return _number(self._seed, "entropy", lane, count, next(numbers))
+        return _number(self.ids, "entropy", lane, count, next(numbers))
+
+    def _node(self) -> int:
+        """The run's network card: a multicast address, which is nobody's."""
+        return _number(self.ids, "node") & 0xFFFF_FFFF_FFFF | 1 << 40
 
     def _next(self, lane: str) -> tuple[int, int]:
         """How many crossings `lane` has done, and how many ids it has drawn since."""

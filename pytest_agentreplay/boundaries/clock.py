@@ -91,6 +91,15 @@ class Clock:
         shown = self._wall + at_ns
         self._stand = (shown - shown % 1000, self.passes())
 
+    def begin_at(self, wall_ns: int) -> None:
+        """Count from the start `wall_ns` of a run: that of the test whose child this process is."""
+        self._wall = wall_ns
+
+    def step_to(self, at_ns: int) -> None:
+        """As `step`, for a call of another process: several report in any order, and time never goes back."""
+        if self._wall + at_ns > self._stand[0]:
+            self.step(at_ns)
+
     def stop(self) -> None:
         """Give the wall clock back. Safe to call twice, and while someone who travelled inside has not come back."""
         travel, traveller = self._travel, self._traveller

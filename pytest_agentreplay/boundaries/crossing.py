@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
 from pytest_agentreplay.boundaries.agents import agent_here
+from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
@@ -322,6 +323,8 @@ class Crossing:
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
         self.passages: set[Passage] = set()
         self.problems: list[Exception] = []
+        self.hosts = DeclaredHosts(())  # those that the test may reach
+        self.passed: set[tuple[str, str]] = set()  # hosts and paths of requests that stayed inside the process
         self.codecs: list[Codec] = []  # those that the test has registered
         # What of the recorded calls is compared by class alone: tool, path and class -> why.
         self.uncompared: dict[tuple[str, str, str], str] = {}
@@ -372,6 +375,21 @@ class Crossing:
     def main(self) -> lanes.Strand:
         """The test's first strand, to stamp the test's own thread or task with."""
         return self._strand
+
+    def begin_at(self, strand: lanes.Strand) -> None:
+        """Make `strand` the first one: for a process that is a child of the test's, or works for a job of a pool."""
+        self._strand = strand
+        self._guests.clear()
+
+    def forget(self) -> None:
+        """Forget all that was under way: in another run, or in the process of which this one is a fork."""
+        self._body_over = False
+        self.refused = self.on_latch = None
+        self._counts.clear()
+        for kept in (self.passages, self.late, self.problems, self.met, self.threads, self.jobs, self.loops):
+            kept.clear()
+        for known in (self.working, self.starting, self.handed, self.begun, self.uncompared):
+            known.clear()
 
     def over(self) -> bool:
         """Whether the code that runs here comes too late: after the test, or after the body that started it."""

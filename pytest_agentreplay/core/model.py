@@ -65,6 +65,9 @@ class Body:
     def __len__(self) -> int:
         return len(self.data)
 
+    def __reduce__(self) -> tuple[type[Body], tuple[bytes]]:
+        return Body, (self.data,)  # a `restore` function stays where its file is
+
     def __repr__(self) -> str:
         return "Body(asleep)" if self._data is None else f"Body({len(self._data)} bytes)"
 

@@ -22,6 +22,7 @@ from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import names
 from pytest_agentreplay.plugin.keys import BASE, SCENE, nodeid_of
 from pytest_agentreplay.plugin.running import (
+    Unfit,
     pytest_fixture_setup,
     pytest_runtest_call,
     pytest_runtest_makereport,
@@ -110,6 +111,7 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[BASE] = policies.with_policy(config.stash[BASE], config.rootpath)
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
+    config.pluginmanager.register(Unfit(), "agentreplay-unfit")
     config.stash[LINES] = SessionLines()
     config.pluginmanager.register(config.stash[LINES], "agentreplay-session")
     if config.stash[BASE].mode == "record":
@@ -209,7 +211,8 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Have JUnit's file say how closed the network was; it is written next."""
+    """Have JUnit's file say how closed the network was; it is written next. What is torn down from now on is late."""
+    session.config.stash[LINES].finishing = True
     session.config.stash[LINES].into_junit(session.config)
 
 

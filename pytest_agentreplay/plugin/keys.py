@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,12 +30,15 @@ FINDING: pytest.StashKey[Finding] = pytest.StashKey()
 SUITE: pytest.StashKey[Suite] = pytest.StashKey()
 AFTERWARDS: pytest.StashKey[Afterwards] = pytest.StashKey()
 PROVING: pytest.StashKey[bool] = pytest.StashKey()
+FIXTURES: pytest.StashKey[Any] = pytest.StashKey()
+"""The `fixtures.Fixtures` of the process, where there are any; that module imports this one."""
 HIDING: pytest.StashKey[list[Redaction]] = pytest.StashKey()
 """Of an item: the redactions of its run and of the proof of that, which know what is not to be shown."""
 NODEID: pytest.StashKey[str] = pytest.StashKey()
 REDACTION: pytest.StashKey[Redaction] = pytest.StashKey()
 WANTED: pytest.StashKey[bool] = pytest.StashKey()
 UNDO: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
+UNFIT: pytest.StashKey[BaseException] = pytest.StashKey()
 BODY: pytest.StashKey[bool] = pytest.StashKey()
 RESEEDS: pytest.StashKey[bool] = pytest.StashKey()
 INNER: pytest.StashKey[BaseException] = pytest.StashKey()

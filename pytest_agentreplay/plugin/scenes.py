@@ -48,6 +48,8 @@ def begin(item: pytest.Item) -> Scene | None:
         if any(mark.args for mark in item.iter_markers("agentreplay")):
             raise SettingsError("@pytest.mark.agentreplay takes keywords only")
         settings = item.config.stash[BASE].for_test(marker, proving=item.stash.get(PROVING, False))
+        if settings.adopt and item.config.option.agentreplay_adopt_only not in {None, nodeid_of(item)}:
+            settings = settings._replace(adopt="")
         if settings.orders or TRIAL in item.stash:
             settings = settings._replace(trial=in_which_order(item))
         scene = None
@@ -218,10 +220,6 @@ def broken_off(scene: Scene, raised: BaseException) -> None:
         from pytest_agentreplay.workflow.scene import Ended
 
         scene.end_body(Ended(interrupted=True))
-    elif isinstance(raised, AssertionError) and "mocked but not requested" in str(raised) and scene.mode == "replay":
-        from pytest_agentreplay.report.clashes import NOT_REQUESTED
-
-        raised.add_note(NOT_REQUESTED)
 
 
 def timed_out(failure: BaseException | None) -> bool:

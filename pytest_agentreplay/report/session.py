@@ -76,12 +76,13 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines += late_lines(one) if verbosity >= -1 else []
     lines += guessed_lines(everything) if verbosity >= 0 else []
     lines += unheard_lines(replayed) if verbosity >= 0 else []
-    calm = [one for one in recorded if verbosity < 0 and went_well(one)]
+    calm = [one for one in recorded if verbosity < 0 and went_well(one) and one.get("verdict") != "kept"]
     if calm and verbosity == -1:
         lines.append(recording_count(calm))
     for one in recorded:
         if one not in calm:
             lines += recording_lines(one, place)
+    lines += differing_lines(recorded)
     adopting = [one for one in everything if one["mode"] == "adopt"]
     lines += [adopting_line(one, place) for one in adopting if verbosity > -2 or one.get("verdict") != "adopted"]
     return lines
@@ -166,12 +167,37 @@ def went_well(one: Told) -> bool:
     return bool(proof.get("replays", True)) and not proof.get("skipped")
 
 
+def differing_lines(recorded: list[Told]) -> list[str]:
+    """Tests that were recorded with one run of a shared fixture, while the run of another process was kept."""
+    dropped = {(one["test"], one["instance"]) for one in recorded if one.get("differs")}
+    lines = []
+    for fixture in sorted({test for test, _ in dropped}):
+        tests = [
+            one["test"]
+            for one in recorded
+            if one.get("exchanges") and (fixture, one.get("uses", {}).get(fixture)) in dropped
+        ]
+        if tests:
+            lines += [
+                f"differs   {fixture} was recorded by several processes, with other answers; the first run is kept",
+                f"          {plural(len(tests), 'test')} used another one, {tests[0]} for example: record without -n",
+            ]
+    return lines
+
+
+def tests_and_fixtures(told: list[Told]) -> str:
+    """How many of each: "3 tests and 1 fixture"."""
+    fixtures = len({one["test"] for one in told if "fixture" in one})
+    tests = plural(sum("fixture" not in one for one in told), "test")
+    return tests + (f" and {plural(fixtures, 'fixture')}" if fixtures else "")
+
+
 def recording_count(recorded: list[Told]) -> str:
     """One line for all recordings that went well."""
     verdicts = Counter(str(one["verdict"]) for one in recorded)
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
     proven = ", all replay" if all(one.get("proof") for one in recorded if one["verdict"] != "nothing crossed") else ""
-    return f"recorded {plural(len(recorded), 'test')} ({counted}{proven})"
+    return f"recorded {tests_and_fixtures(recorded)} ({counted}{proven})"
 
 
 def afterwards(facts: Told, *, recording: bool = False) -> list[str]:
@@ -197,13 +223,6 @@ def afterwards(facts: Told, *, recording: bool = False) -> list[str]:
             f"not recorded: {plural(standing['tests'], 'test')} without the plugin called a model at {asked}",
             "          give each the fixture agentreplay, or name their folder in agentreplay_paths",
         ]
-    if standing := facts.get("outside"):
-        asked = ", ".join(standing["hosts"])
-        setups = plural(standing["tests"], "test")
-        lines += [
-            f"not recorded: fixtures wider than a test called a model at {asked}, in the set-up of {setups}",
-            "          a recording is one test's: let each test call the model, or its function-scoped fixture",
-        ]
     return lines
 
 
@@ -225,7 +244,7 @@ def replay_count(replayed: list[Told]) -> str:
     live = f"{ran} verified live" if ran else "0 live"
     if replayed and all(one.get("network") == "L3" for one in replayed):
         live += ", network closed (L3)"
-    return f"replayed {plural(len(replayed), 'test')} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"
+    return f"replayed {tests_and_fixtures(replayed)} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"
 
 
 def replay_lines(replayed: list[Told]) -> list[str]:
@@ -253,6 +272,11 @@ def replay_lines(replayed: list[Told]) -> list[str]:
             f"older     {calls} in {plural(len(older), 'test')} recorded without content, by an older release",
             "          record again to have it compared:   pytest --snapshot-record",
         ]
+    recurs = Counter(one["recurs"] for one in replayed if one.get("recurs"))
+    lines += [
+        f"{plural(count, 'test')} {'fails' if count == 1 else 'fail'} as recorded on {date}; nothing went live"
+        for date, count in sorted(recurs.items())
+    ]
     kept = Counter(one["expect"] for one in replayed if one.get("expect"))
     lines += [f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(kept.items())]
     return lines
@@ -276,17 +300,24 @@ def recording_lines(one: Told, here: Path) -> list[str]:
     match one.get("verdict"):
         case "created" | "replaced" as verdict:
             at = f" at try {one['tries']}" if "tries" in one else ""
-            line = f"recorded  {file} ({verdict}, {plural(one['exchanges'], 'call')}, test {one['outcome']}{at})"
+            what = "fixture" if "fixture" in one else "test"
+            line = f"recorded  {file} ({verdict}, {plural(one['exchanges'], 'call')}, {what} {one['outcome']}{at})"
             proof = one.get("proof")
             if proof is not None:
                 line += proof_words(proof)
             lines.append(line)
         case "pending":
             pending = near(Path(one["pending"]), here)
+            left = "is as it was" if one.get("kept", True) else "was not written"
+            take = "if the outage is the point" if one.get("outage") else "to take the new run"
             lines += [
-                f"pending   {one['test']}: {one['why']}; {file} is as it was",
-                f"          to take the new run:   agentreplay accept {quoted(pending)}",
+                f"pending   {one['test']}: {one['why']}; {file} {left}",
+                f"          {take}:   agentreplay accept {quoted(pending)}",
             ]
+        case "kept":
+            pass  # another process was first: `differing_lines`
+        case "nothing crossed" if one.get("uses"):
+            pass  # it looks at what a fixture has done
         case "nothing crossed":
             lines.append(f"recorded  nothing: {one['test']} made no call that a boundary knows")
         case _:
