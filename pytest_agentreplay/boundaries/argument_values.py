@@ -54,7 +54,8 @@ _SERVICES = frozenset(
 _NO_REQUESTS = ("user-agent", "accept-encoding", "connection")
 """Headers of a request object that only its library chooses."""
 
-_LIBRARIES = (str(Path(io.__file__).parent) + sep, "site-packages", "dist-packages")
+_INSTALLED = ("site-packages", "dist-packages")
+_LIBRARIES = (str(Path(io.__file__).parent) + sep, *_INSTALLED)
 
 
 def content(value: Any) -> Content | None:
@@ -95,6 +96,13 @@ def is_library(kind: Any) -> bool:
     """Whether a class belongs to the standard library or an installed package, and not to the project."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     return file is None or any(place in file for place in _LIBRARIES)
+
+
+def is_framework(kind: Any) -> bool:
+    """Whether a class is that of an installed package; those of pydantic and attrs are made to be derived from."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    root = kind.__module__.partition(".")[0]
+    return any(place in file for place in _INSTALLED) and root not in {"pydantic", "attr", "attrs"}
 
 
 def _is_value(kind: type) -> bool:
