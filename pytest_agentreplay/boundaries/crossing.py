@@ -30,7 +30,6 @@ from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import ToolCall
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import END
 from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.errors import ReplayDiverged
@@ -49,8 +48,8 @@ if TYPE_CHECKING:
 class Scrub(Protocol):
     """What the crossing needs of `core.redaction`."""
 
-    def headers(self, headers: Headers) -> Headers:
-        """Learn secrets from auth headers, and keep the headers on the allow-list."""
+    def headers(self, headers: Headers, url: str = "") -> Headers:
+        """Learn secrets from auth headers, and keep those of a request to `url` that may be stored."""
 
     def call(self, call: Call) -> Call:
         """The call as it may be stored."""
@@ -370,7 +369,7 @@ class Crossing:
     @property
     def at_once(self) -> bool:
         """Whether what is recorded over a connection waits for its own question only, and for none before it."""
-        return isinstance(self.gate, Replayer) and self.gate.at_once
+        return bool(getattr(self.gate, "at_once", False))  # not isinstance: a child process loads no replayer
 
     def main(self) -> lanes.Strand:
         """The test's first strand, to stamp the test's own thread or task with."""
@@ -413,7 +412,7 @@ class Crossing:
         agent = self.agent() if strand is None else ""
         strand = strand or self.strand()
         if not isinstance(call, ToolCall):
-            call = replace(call, headers=self.scrub.headers(call.headers))
+            call = replace(call, headers=self.scrub.headers(call.headers, call.url))
         if not self.gate.recognise(call):
             call = self.scrub.call(call)
         parent = strand.inside[0] if strand.inside else None

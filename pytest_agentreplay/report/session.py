@@ -84,7 +84,9 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
             lines += recording_lines(one, place)
     lines += differing_lines(recorded)
     adopting = [one for one in everything if one["mode"] == "adopt"]
-    lines += [adopting_line(one, place) for one in adopting if verbosity > -2 or one.get("verdict") != "adopted"]
+    for one in adopting:
+        if verbosity > -2 or one.get("verdict") != "adopted":
+            lines += adopting_lines(one, place)
     return lines
 
 
@@ -226,14 +228,16 @@ def afterwards(facts: Told, *, recording: bool = False) -> list[str]:
     return lines
 
 
-def adopting_line(one: Told, here: Path) -> str:
-    """What became of the changed requests of one test."""
+def adopting_lines(one: Told, here: Path) -> list[str]:
+    """What became of the changed requests of one test, and which recorded call answers each."""
     file = near(Path(one["file"]), here)
     if one.get("verdict") == "adopted":
-        return f"accepted  {file} ({plural(one['requests'], 'changed request')}, every reply as it was)"
+        requests = plural(one["requests"], "changed request")
+        aligned = [f"          {line}" for line in one["alignment"]]
+        return [f"accepted  {file} ({requests}, every reply as it was)", *aligned]
     if one.get("verdict") == "nothing changed":
-        return f"accepted  nothing: no request has changed; {file} is as it was"
-    return f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"
+        return [f"accepted  nothing: no request has changed; {file} is as it was"]
+    return [f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"]
 
 
 def replay_count(replayed: list[Told]) -> str:
