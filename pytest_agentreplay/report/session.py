@@ -62,6 +62,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines += replay_lines(replayed)
     elif replayed and verbosity >= 0:
         lines.append(replay_count(replayed))
+    lines += recurring_lines(replayed) if verbosity > -2 else []
     for one in replayed:
         lines += edited_lines(one, place)
     for one in replayed:
@@ -230,14 +231,18 @@ def replay_lines(replayed: list[Told]) -> list[str]:
         f"changed   {text} since it was recorded; {plural(count, 'test')} replayed all the same"
         for text, count in sorted(changed.items())
     ]
-    recurs = Counter(one["recurs"] for one in replayed if one.get("recurs"))
-    lines += [
-        f"{plural(count, 'test')} {'fails' if count == 1 else 'fail'} as recorded on {date}; nothing went live"
-        for date, count in sorted(recurs.items())
-    ]
     kept = Counter(one["expect"] for one in replayed if one.get("expect"))
     lines += [f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(kept.items())]
     return lines
+
+
+def recurring_lines(replayed: list[Told]) -> list[str]:
+    """How many tests failed as they did when they were recorded, by date."""
+    dates = Counter(one["recurs"] for one in replayed if one.get("recurs"))
+    return [
+        f"{plural(count, 'test')} {'fails' if count == 1 else 'fail'} as recorded on {date}; nothing went live"
+        for date, count in sorted(dates.items())
+    ]
 
 
 def edited_lines(one: Told, here: Path) -> list[str]:
