@@ -22,6 +22,7 @@ from pytest_agentreplay.boundaries.locales import locale_here
 from pytest_agentreplay.boundaries.pacing import Pacing
 from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.codec.v1 import bodies_of
+from pytest_agentreplay.core.freeze.fitting import BY_CONTENT
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.numbering import thinned
 from pytest_agentreplay.core.outage import outage
@@ -79,6 +80,7 @@ class Recording(Scene):
         if settings.clock == "virtual":
             self.crossing.order = self.order = pacing = Pacing(recorder, self.crossing)
             self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
+        self.details: JsonObject = {}  # what else the header says
         self._locale = locale_here(place.environ)
         self._ended: Ended | None = None
         self._body = 0
@@ -102,6 +104,7 @@ class Recording(Scene):
         """A straggler or a value that cannot be frozen fails the test; its own failure is its own."""
         self._ended = ended
         self._body = self.recorder.count()
+        self.strangers()
         if (late := self.stragglers()) is not None:
             return late
         if self.crossing.problems and ended.failure is None:
@@ -135,6 +138,11 @@ class Recording(Scene):
                 raise
             self._keep_journal(False)
         return self.stragglers()
+
+    def discard(self) -> None:
+        """Close it, and keep nothing."""
+        self.close()
+        self.journal.close(keep=False)
 
     def withdraw(self) -> None:
         """Undo what `end` has written: the test is run again, and this try counts for nothing."""
@@ -219,7 +227,9 @@ class Recording(Scene):
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
-        order = order_of(exchanges, self.child_lanes(), self.order.collisions)
+        self.told["uncompared"] = uncompared = kit.uncompared(self.crossing.uncompared)
+        apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
+        order = order_of(exchanges, apart, self.order.collisions)
         self.told["racy"] = order.get("racy", 0)
         details: JsonObject = kit.surroundings(self.place.root) | {
             "models": kit.models(exchanges, READER),
@@ -238,9 +248,18 @@ class Recording(Scene):
             "annotations": self.annotations,
             "gaps": list(gaps),
             "unfrozen": missed,
+            "arguments": BY_CONTENT,
+            "uncompared": list(uncompared),
         }
+        details |= self.details
         kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
+
+
+def lanes_of(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[str, ...]:
+    """Those of `lanes` in which something was recorded."""
+    there = {x.lane for x in exchanges}
+    return tuple(lane for lane in lanes if any(other == lane or other.startswith(f"{lane}.") for other in there))
 
 
 def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...], collisions: int) -> JsonObject:

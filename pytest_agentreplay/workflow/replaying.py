@@ -31,7 +31,7 @@ from pytest_agentreplay.workflow.accept import accepted_rules
 from pytest_agentreplay.workflow.scene import Ended, Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.divergence import Divergence
@@ -114,9 +114,9 @@ class Replay(Scene):
         """Serve a call whose pictures, sounds or files alone are others, where `near` takes them for the recorded."""
         self.replayer.media(near)
 
-    def recorded_calls(self) -> Iterable[Call]:
-        """The calls of the snapshot."""
-        return (x.call for x in self.replayer.run.exchanges)
+    def recorded_exchanges(self) -> tuple[Exchange, ...]:
+        """The exchanges of the snapshot."""
+        return self.replayer.run.exchanges
 
     def run(self) -> Run:
         """The exchanges that this test has been given so far."""
@@ -129,6 +129,8 @@ class Replay(Scene):
         """
         self.told["failed"] = ended.failure is not None
         self.told["guessed"] = self.order is not None and self.order.guessed
+        if (stranger := self.strangers()) is not None:
+            self.crossing.latch(stranger, "")
         divergence = self.replayer.parted()
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body)
@@ -150,6 +152,8 @@ class Replay(Scene):
             self.told["verified"] = self.verifier.verified
         self.told["turns"] = sum(1 for turn in turns(made, READER) if turn.number)
         self.told["exchanges"] = len(self.replayer.replayed())
+        if older := len({x.start for x in self.replayer.without_content}):
+            self.told["without_content"] = older
         self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
         self.told["network"], self.told["unheard"] = self.level(), {**self.unheard()}
         self.told["ran_on"] = self.clock.ran_on
@@ -296,12 +300,13 @@ class Refusing(Scene):
         *,
         at_once: bool = False,
         explain: Callable[[Divergence], Divergence] | None = None,
+        seed: int = 0,
     ) -> None:
         """`why` is told at the first call; `explain` adds what is worth looking for only then."""
         self.gate = Closed(why)
         self.at_once = at_once
         self._explain = explain
-        super().__init__(place, settings, self.gate, clock=time.time_ns(), seed=0)
+        super().__init__(place, settings, self.gate, clock=time.time_ns(), seed=seed)
 
     def guard(self) -> Guard:
         """Nothing goes live here either."""
@@ -314,6 +319,8 @@ class Refusing(Scene):
     def end_body(self, ended: Ended) -> Finding | None:
         """The refusal, if anything was asked."""
         del ended
+        if (stranger := self.strangers()) is not None:
+            self.crossing.latch(stranger, "")
         return self._refusal() or self.stragglers()
 
     def end(self) -> Finding | None:
