@@ -240,6 +240,7 @@ class Recording(Scene):
             "locale": self._locale,
             "generators": [*sorted(GENERATORS)],
             "fixtures": dict(self.fixtures),
+            "servers": [*sorted(now(start) for start in self.crossing.serving)],
             "trace": dict(self.crossing.trace),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),
