@@ -22,7 +22,7 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
-from pytest_agentreplay.boundaries import hush, lanes
+from pytest_agentreplay.boundaries import hush, lanes, thread_starts
 from pytest_agentreplay.boundaries.agents import agent_here
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import origin
@@ -31,6 +31,7 @@ from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import END
+from pytest_agentreplay.core.started import Started
 from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -335,6 +336,8 @@ class Crossing:
         self.on_latch: Callable[[Divergence], None] | None = None
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
         self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
+        self.started = Started()  # which threads and jobs were begun, to find their lanes again
+        self.running: dict[int, lanes.Strand] = {}  # by ident: the strand of the job or thread that is under way there
         self._agents: dict[str, str] = {}  # by name as somebody says it, the name as it may be stored
         self._counts: dict[str, int] = {}
         self._strand = lanes.Strand(self)
@@ -493,7 +496,7 @@ def open_for(crossing: Crossing | None) -> None:
     global _running  # noqa: PLW0603  one process runs one test at a time; threads without a stamp need to find it
     _running = crossing
     if crossing is not None:
-        lanes.stamp_threads()
+        thread_starts.stamp_threads()
         hush.install()
 
 

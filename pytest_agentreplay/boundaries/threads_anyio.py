@@ -33,12 +33,13 @@ def running(original: Seam) -> Seam:
         if strand is None:
             return await original(func, *args, **more)
         errand, handed, wanted = object(), strand.crossing.handed, True
+        stamped = lanes.begin(strand, func)(func)
 
         def run(*args: Any) -> Any:
             with lanes.working(strand):
                 handed.discard(errand)
                 try:
-                    return func(*args)
+                    return stamped(*args)
                 finally:
                     if wanted:
                         handed.add(errand)

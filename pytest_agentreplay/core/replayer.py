@@ -25,7 +25,7 @@ from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.precedence import Precedence, above
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from pytest_agentreplay.core.divergence import Difference, Divergence
     from pytest_agentreplay.core.gate import Verdict
@@ -143,16 +143,29 @@ class Replayer:
                 self.divergence = replace(divergence, origin=origin)
             return self.divergence
 
-    def finish(self, until: int | None = None) -> Divergence | None:
-        """The first divergence, now that nothing more will come of what had begun before `until` (None: of all)."""
+    def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
+        """The first divergence, now that nothing more will come of what had begun before `until` (None: of all).
+
+        A call that was given up when recorded need not come again, unless `writes` says that it changes something.
+        """
         with self._lock:
             if self.divergence is None:
                 awaited = {x.start for x in self._top if until is not None and x.start > until}
                 answered = self.served.keys() | awaited
+                given_up = [x for x in self._unserved() if x.abandoned] if writes is not None else []
+                required = {x.start for x in given_up if writes is not None and writes(x.call)} - answered
                 # Telling what is missing reads every body; a run that was made whole must not pay for it.
-                if any(x.start not in answered and not x.abandoned for x in self._top):
-                    self.divergence = explain.unused(self.run, self._reader, answered)
+                if required or any(x.start not in answered and not x.abandoned for x in self._top):
+                    self.divergence = explain.unused(self.run, self._reader, answered, required)
         return self.parted()
+
+    def unserved(self) -> tuple[Exchange, ...]:
+        """Return the top-level exchanges that were not asked for so far."""
+        with self._lock:
+            return self._unserved()
+
+    def _unserved(self) -> tuple[Exchange, ...]:
+        return tuple(x for x in self._top if x.start not in self.served)
 
     def parted(self) -> Divergence | None:
         """Where the run parted so far: of lanes that did beside each other the one recorded first tells the others."""

@@ -23,7 +23,7 @@ from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.codec.v1 import bodies_of
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.numbering import thinned
-from pytest_agentreplay.core.precedence import late_lanes, untangled
+from pytest_agentreplay.core.precedence import above, late_lanes, untangled
 from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.turns import top_level
@@ -219,6 +219,7 @@ class Recording(Scene):
             "generators": [*sorted(GENERATORS)],
             "fixtures": dict(self.fixtures),
             "trace": dict(self.crossing.trace),
+            "starts": self.crossing.started.kept({up for x in exchanges for up in (x.lane, *above(x.lane))}),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),
             "environment": self.settings.environment(self.place.environ),

@@ -17,7 +17,8 @@ from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import Schedule
-from pytest_agentreplay.core.turns import turns
+from pytest_agentreplay.core.started import Started
+from pytest_agentreplay.core.turns import function_of, label, turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.report import findings
@@ -53,6 +54,7 @@ class Replay(Scene):
         self.snapshot = snapshot
         header = recorded.header
         super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, kit=header.kit)
+        self.crossing.started = Started(header.kit.get("starts", {}))
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         self.clock.live_inside = self.verifier is not None
@@ -123,7 +125,7 @@ class Replay(Scene):
         self.told["guessed"] = self.order is not None and self.order.guessed
         divergence = self.replayer.parted()
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
-            divergence = self.replayer.finish(self._body)
+            divergence = self.replayer.finish(self._body, self._writes)
         if self.verifier is not None:
             divergence = self.verifier.first(divergence)
         if divergence is not None:
@@ -142,18 +144,23 @@ class Replay(Scene):
         self.told["turns"] = sum(1 for turn in turns(made, READER) if turn.number)
         self.told["exchanges"] = len(self.replayer.replayed())
         self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
+        self.told["vanished"] = [label(x.call, READER) for x in self.replayer.unserved() if x.abandoned]
         self.told["network"], self.told["unheard"] = self.level(), {**self.unheard()}
         self.told["ran_on"] = self.clock.ran_on
         self.told["clock"] = self._virtual()
         if not self._whole:
             return None
         self.told["changed"] = [*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)})]
-        divergence = self.replayer.finish()
+        divergence = self.replayer.finish(writes=self._writes)
         if self.verifier is not None:
             divergence = self.verifier.first(divergence)
         if divergence is not None:
             return self.parted(divergence, self.snapshot_facts(divergence.kind))
         return self.stragglers()
+
+    def _writes(self, call: Call) -> bool:
+        """Return whether `call` is one of a tool that changes something."""
+        return function_of(call, READER) is not None and self.has_effects(call)
 
     def _virtual(self) -> JsonObject:
         """What there is to tell of a virtual clock: why it was none, how many answers came close to a timer."""
