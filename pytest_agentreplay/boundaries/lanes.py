@@ -15,12 +15,14 @@ import functools
 import itertools
 import sys
 import threading
+from collections import Counter
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_agentreplay.boundaries.agents import AGENT
+from pytest_agentreplay.core.started import Label
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -28,7 +30,18 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from weakref import WeakKeyDictionary, WeakSet
 
-    from pytest_agentreplay.core.started import Label, Started
+    from pytest_agentreplay.boundaries.course import Course
+    from pytest_agentreplay.core.started import Started
+
+
+class Starts(Protocol):
+    """`courses.Courses`, as far as a lane knows them."""
+
+    def started(self, strand: Strand, runs: object) -> Course:
+        """Return the course of a thread or job that is started now."""
+
+    def created(self, task: Any, strand: Strand) -> None:
+        """Note that a task was created."""
 
 
 class Door(Protocol):
@@ -45,6 +58,10 @@ class Door(Protocol):
     handed: set[object]
     finished: int
 
+    @property
+    def courses(self) -> Starts | None:
+        """What knows which call came after which, while recording."""
+
     def over(self) -> bool:
         """Whether the test has ended for whoever carries its stamp."""
 
@@ -55,9 +72,9 @@ class Strand:
 
     `owner` is the task or thread that runs it now. `thread` is the ident of the thread whose own course it is: code
     outside any task, and the root tasks of the event loops that it runs one after the other; None for a task's strand.
-    `children` numbers the lanes that begin here; copies of a strand share it. The strand of a thread or job is made
-    where that is started: `begun` says when (a reading of the run's counter), `label` what was started. It has no
-    `path` until its first call.
+    `children` numbers the lanes that begin here, `starts` counts the functions that threads and jobs were started with;
+    copies of a strand share both. The strand of a thread or job is made where that is started: `begun` says when (a
+    reading of the run's counter), `label` what was started. It has no `path` until its first call.
     """
 
     crossing: Door
@@ -65,10 +82,12 @@ class Strand:
     owner: object = None
     thread: int | None = field(default_factory=threading.get_ident)
     children: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    starts: Counter[str] = field(default_factory=Counter)
     inside: tuple[int, str] | None = None
     begun: int | None = None
     parent: Strand | None = None
     label: Label | None = None
+    course: Course | None = None
 
 
 Work: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...]]"
@@ -136,13 +155,13 @@ _NAMING = threading.Lock()
 
 
 def name(strand: Strand) -> str:
-    """Return the path of a strand: that of its parent, and a number.
+    """Return the path of a strand: that of its parent, and a number, by order of first calls.
 
-    Threads and jobs are numbered when they are started, or as they were when recorded; tasks at their first call.
+    In a replay threads and jobs have the recorded path of their label, whichever calls first.
     """
     if not strand.path and strand.parent is not None:
         above, started = name(strand.parent), strand.crossing.started
-        strand.path = started.lane(above, strand.label) or next(
+        strand.path = started.lane(above, strand.label, strand.parent.starts) or next(
             path for number in strand.parent.children if not started.taken(path := f"{above}.{number}")
         )
         if strand.label is not None:
@@ -192,28 +211,36 @@ def trio_run() -> object:
     return sys.modules["trio"].lowlevel.current_trio_token()
 
 
-def carry(strand: Strand, work: Callable[..., Any], args: tuple[Any, ...] = ()) -> Work:
+def carry(strand: Strand, work: Callable[..., Any], args: tuple[Any, ...] = (), course: Course | None = None) -> Work:
     """Return `work` and `args` as another thread is to run them for the same agent.
 
     Work that runs in a copy of its starter's context (`asyncio.to_thread`, LangGraph) is stamped within that copy.
     """
-    run, within = begin(strand, work, args), _context_run(work)
-    if within and args:
+    run = begin(strand, work, args, course)
+    if _context_run(work) and args:
         return work, (run(args[0]), *args[1:])
     if isinstance(work, functools.partial) and _context_run(work.func) and work.args:
         return functools.partial(work.func, run(work.args[0]), *work.args[1:], **work.keywords), args
     return run(work), args
 
 
-def begin(strand: Strand, work: Callable[..., Any], args: tuple[Any, ...] = ()) -> Callable[..., Callable[..., Any]]:
+def course_of(strand: Strand, runs: object = None) -> Course | None:
+    """Return the course of what `strand` starts now, and can wait for as `runs`; None where none is kept."""
+    courses = strand.crossing.courses
+    return courses.started(strand, runs) if courses is not None and strand.inside is None else None
+
+
+def begin(
+    strand: Strand, work: Callable[..., Any], args: tuple[Any, ...] = (), course: Course | None = None
+) -> Callable[..., Callable[..., Any]]:
     """Begin a child of `strand` that runs `work`. Return what stamps a function with it."""
     crossing, agent = strand.crossing, AGENT.get()
-    child = Strand(crossing, "", inside=strand.inside, begun=crossing.count(), parent=strand)
-    if strand.inside is None and crossing.started.counts:
+    child = Strand(crossing, "", inside=strand.inside, begun=crossing.count(), parent=strand, course=course)
+    if strand.inside is None:
+        function = what_runs(work, args)
         with _NAMING:
-            child.label = crossing.started.label(name(strand), what_runs(work, args))
-            if crossing.started.recording:
-                name(child)
+            strand.starts[function] += 1
+            child.label = Label(function, strand.starts[function])
 
     def stamp(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SEAMS: dict[str, str] = {
     "aiohttp.connector": "http_aiohttp",
+    "asyncio.base_events": "tasks_asyncio",
+    "uvloop": "tasks_asyncio",
     "anyio": "process_anyio",
     "anyio.to_thread": "threads_anyio",
     "http.client": "http_stdlib",

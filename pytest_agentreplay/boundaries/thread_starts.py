@@ -6,7 +6,7 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.boundaries.lanes import STRAND, begin, carry, starting
+from pytest_agentreplay.boundaries.lanes import STRAND, begin, carry, course_of, starting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ def stamp_threads() -> None:
         strand = STRAND.get()
         if strand is not None:
             target = getattr(self, "_target", None)  # CPython 3.11-3.14; a subclass with a run of its own has none
-            self.run = begin(strand, target or self.run)(self.run)  # type: ignore[method-assign]
+            self.run = begin(strand, target or self.run, course=course_of(strand, self))(self.run)  # type: ignore[method-assign]
             strand.crossing.threads.add(self)
             with starting(strand):
                 return start(self)
@@ -40,8 +40,11 @@ def stamp_threads() -> None:
         token = STRAND.set(None)
         try:
             with starting(strand):
-                work, args = carry(strand, fn, args)
+                course = course_of(strand)
+                work, args = carry(strand, fn, args, course)
                 job = submit(self, work, *args, **kwargs)
+                if course is not None:
+                    course.runs = job
                 strand.crossing.jobs[job] = id(self), self._max_workers
             return job
         finally:

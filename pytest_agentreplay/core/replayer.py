@@ -13,6 +13,7 @@ import threading
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import explain
@@ -38,6 +39,9 @@ Queues = dict["Hashable", list["Exchange"]]
 
 BESIDE = 16
 """Lanes that are looked at once one has parted."""
+
+TWINS = 64
+"""Equal calls that are looked at where the first one must not come yet."""
 
 _AGENT = object()
 """Begins the names of the queues that hold one agent's own."""
@@ -71,7 +75,7 @@ class Replayer:
         self._alike: Lookalikes | None = None
         self._veiled: Veiled | None = None
         self._recorded_ids, self._live_ids = matching.ids(), matching.ids()
-        self._precedence = Precedence(self._top, run.header.kit.get("lanes"))
+        self._precedence = Precedence(self._top, run.header.kit.get("lanes"), run.header.kit.get("after"))
         self._beside: dict[str, Divergence | None] = {}
 
     def media(self, near: Near) -> None:
@@ -98,17 +102,17 @@ class Replayer:
             if found is None:
                 return Refuse(self._miss(call, moment))
             free = self.any_order or (self.loose and only_reads(call, moment))
-            if self._precedence.early(found) and not free:
-                left = {x.start for x in self._precedence.binding(found) if not self._precedence.answered(x)}
+            if self._precedence.early(found, moment.lane) and not free:
+                left = {x.start for x in self._precedence.binding(found) if not self._precedence.handed(x)}
                 done = {x.start for x in self._top} - left - {found.start}
                 return Refuse(explain.order(self.run, self._reader, done, call, found))
             self.served[found.start] = call
             self._tickets += 1
-            if self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall):
-                # A task gives way to others while it waits: it has no answer yet when these ask.
-                return Answer(found, self._tickets, handed=partial(self._handed, found))
-            self._precedence.answer(found)
-            return Answer(found, self._tickets)
+            self._precedence.ask(found)
+            if not (self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall)):
+                # Else it is a task, which gives way to others while it waits: it has no answer yet when these ask.
+                self._precedence.answer(found)
+            return Answer(found, self._tickets, handed=partial(self._handed, found))
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: a replayer forwards nothing."""
@@ -129,6 +133,7 @@ class Replayer:
         """The answer has been handed over; what comes after it may be asked from now on."""
         with self._lock:
             self._precedence.answer(exchange)
+            self._precedence.hand(exchange)
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Never called: a replayer forwards nothing."""
@@ -247,6 +252,11 @@ class Replayer:
             first = self._first(queues, name)
             if first is None:
                 continue
+            if (
+                self._precedence.early(first, moment.lane)
+                and (twin := self._twin(queues[identity], moment)) is not None
+            ):
+                return twin
             if moment.agent and moment.agent != first.agent:
                 own = self._first(queues, (_AGENT, moment.agent, name))
                 # What must come before it may be its twin under another name: a name alone refuses nothing.
@@ -254,6 +264,11 @@ class Replayer:
                     return own
             return first
         return None
+
+    def _twin(self, queue: Sequence[Exchange], moment: Moment) -> Exchange | None:
+        """Return an exchange for the same call that may come now, where the first one of its lane may not yet."""
+        unserved = (x for x in islice(reversed(queue), TWINS) if x.start not in self.served)
+        return next((x for x in unserved if not self._precedence.early(x, moment.lane)), None)
 
     def _first(self, queues: Queues, name: Hashable) -> Exchange | None:
         """The first unserved exchange of a queue; what was served by another one's name is dropped, each once."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.boundaries import sandbox
 from pytest_agentreplay.boundaries.discrete import Discrete
 from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.boundaries.pausing import Pausing
 from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
@@ -61,6 +62,8 @@ class Replay(Scene):
         self.replayer.loose = settings.order == "loose"
         self.crossing.order = self.order = None if self.verifier else self._order()
         self.replayer.gives_way = self.order is None and self.verifier is None
+        if self.replayer.gives_way and settings.order != "free":
+            self.crossing.pause = Pausing(self.crossing)
         self._whole = False
         if edited:
             self.told["edited"] = list(edited)

@@ -1,5 +1,7 @@
 """Lanes of threads and jobs are found again by what was started, in which order, and not by who calls first."""
 
+from collections import Counter
+
 import pytest
 
 from pytest_agentreplay.core.started import Label, Started
@@ -9,8 +11,12 @@ RECORDED = {"main.2": ["shop.fetch", 1], "main.3": ["shop.fetch", 2], "main.2.1"
 
 def labelled(started, *names, above="main"):
     """The recorded lanes of functions that are started in this order, asked for from the last one to the first."""
-    labels = [started.label(above, name) for name in names]
-    return [started.lane(above, label) for label in reversed(labels)][::-1]
+    starts = Counter()
+    labels = []
+    for name in names:
+        starts[name] += 1
+        labels.append(Label(name, starts[name]))
+    return [started.lane(above, label, starts) for label in reversed(labels)][::-1]
 
 
 def test_a_lane_is_found_by_what_was_started():
@@ -34,14 +40,11 @@ def test_one_more_than_recorded_has_no_lane():
 
 @pytest.mark.parametrize("recorded", [{}, [], "main.1", {"main.1": "shop.fetch"}, {"main.1": [1, "shop.fetch"]}])
 def test_what_is_not_of_the_form_is_no_label(recorded):
-    started = Started(recorded)
-    assert not started.counts
-    assert labelled(started, "shop.fetch") == [None]
+    assert labelled(Started(recorded), "shop.fetch") == [None]
 
 
 def test_a_recording_keeps_the_labels_of_the_lanes_that_it_has():
     started = Started()
-    for path in ("main.1", "main.2"):
-        started.note(path, started.label("main", "shop.fetch"))
+    for nth in (1, 2):
+        started.note(f"main.{nth}", Label("shop.fetch", nth))
     assert started.kept({"main", "main.2"}) == {"main.2": ["shop.fetch", 2]}
-    assert started.label("main", "shop.fetch") == Label("shop.fetch", 3)

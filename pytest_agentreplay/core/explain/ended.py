@@ -64,7 +64,7 @@ def _independent(standing: Standing, run: Run, left: Sequence[Exchange]) -> dict
         theirs.setdefault(standing.lane(x), []).append(x)
     if len(theirs) < 2:
         return {}
-    order = Precedence(top_level(run), run.header.kit.get("lanes"))
+    order = Precedence(top_level(run), run.header.kit.get("lanes"), run.header.kit.get("after"))
     missing = {x.start for x in left}
     others = list(theirs)[1:]
     return {
