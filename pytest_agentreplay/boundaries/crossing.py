@@ -31,7 +31,7 @@ from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import Failure, ToolCall
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import END
-from pytest_agentreplay.core.started import Started
+from pytest_agentreplay.core.started import Label, Started
 from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -355,6 +355,7 @@ class Crossing:
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
         self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
         self.started = Started()  # which threads and jobs were begun, to find their lanes again
+        self.tasks: weakref.WeakKeyDictionary[Any, Label] = weakref.WeakKeyDictionary()  # which one of its kind each is
         self.courses: Courses | None = None  # while recording: which call came after which of another lane
         self.running: dict[int, lanes.Strand] = {}  # by ident: the strand of the job or thread that is under way there
         self.pause: Callable[[], None] | None = None  # holds a thread's answer back, so that others can ask beside it

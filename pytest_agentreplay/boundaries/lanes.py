@@ -4,9 +4,9 @@ asyncio and trio copy the context into a new task, so a context variable does it
 context, so `carry` takes it over, with the agent's name (`thread_starts` calls it). A thread that no test started has
 no stamp; it works for the test that is running (`crossing.current`).
 
-Which of several threads calls first is chance, and in which order they were started is not. So the lane of a thread or
-job is known by its label: what it runs, and how many its starter had begun of that before. The label goes into the
-snapshot, and a replay finds the recorded lane by it (`core.started`).
+Which of several threads calls first is chance, and in which order they were started is not. So the lane of a thread,
+job or task is known by its label: what it runs, and how many its starter had begun of that before. The label goes into
+the snapshot, and a replay finds the recorded lane by it (`core.started`).
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Door(Protocol):
     begun: dict[str, int]
     started: Started
     running: dict[int, Strand]
+    tasks: WeakKeyDictionary[Any, Label]
     working: dict[int, int]
     starting: set[int]
     handed: set[object]
@@ -145,7 +146,8 @@ def strand_of(me: object, strand: Strand) -> Strand:
     if here is not None and strand.thread == here:
         mine, mine.owner = strand, me
     else:
-        mine = Strand(strand.crossing, "", me, here, inside=strand.inside, parent=strand)
+        label = None if here is not None else strand.crossing.tasks.get(me)
+        mine = Strand(strand.crossing, "", me, here, inside=strand.inside, parent=strand, label=label)
     with _NAMING:
         name(mine)
     return mine
@@ -157,7 +159,7 @@ _NAMING = threading.Lock()
 def name(strand: Strand) -> str:
     """Return the path of a strand: that of its parent, and a number, by order of first calls.
 
-    In a replay threads and jobs have the recorded path of their label, whichever calls first.
+    In a replay threads, jobs and tasks have the recorded path of their label, whichever calls first.
     """
     if not strand.path and strand.parent is not None:
         above, started = name(strand.parent), strand.crossing.started
@@ -237,10 +239,7 @@ def begin(
     crossing, agent = strand.crossing, AGENT.get()
     child = Strand(crossing, "", inside=strand.inside, begun=crossing.count(), parent=strand, course=course)
     if strand.inside is None:
-        function = what_runs(work, args)
-        with _NAMING:
-            strand.starts[function] += 1
-            child.label = Label(function, strand.starts[function])
+        child.label = _next_label(strand, what_runs(work, args))
 
     def stamp(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -263,6 +262,19 @@ def begin(
         return stamped
 
     return stamp
+
+
+def label_task(strand: Strand, task: Any) -> None:
+    """Keep which one of its kind `task` is, which the code of `strand` has created."""
+    coroutine = task.get_coro()
+    name = getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
+    strand.crossing.tasks[task] = _next_label(strand, name)
+
+
+def _next_label(strand: Strand, name: str) -> Label:
+    with _NAMING:
+        strand.starts[name] += 1
+        return Label(name, strand.starts[name])
 
 
 def what_runs(work: Any, args: tuple[Any, ...] = ()) -> str:

@@ -1,4 +1,8 @@
-"""Tasks of asyncio and uvloop, when they are created: a recording keeps what their creator knew by then."""
+"""Tasks of asyncio and uvloop, when they are created: which one of its kind it is, and what its creator knew by then.
+
+Which of several tasks calls first may be chance (the openai SDK asks for the platform in a thread before its first
+call). So their lanes are labelled as those of threads are.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +38,10 @@ def _creating(original: Seam) -> Seam:
     def create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
         task = original(self, *args, **kwargs)
         strand = lanes.STRAND.get()
-        if strand is not None and (courses := strand.crossing.courses) is not None and strand.inside is None:
-            courses.created(task, strand)
+        if strand is not None and strand.inside is None:
+            lanes.label_task(strand, task)
+            if strand.crossing.courses is not None:
+                strand.crossing.courses.created(task, strand)
         return task
 
     return create_task

@@ -2,9 +2,10 @@
 
 A call is looked up three times at most: by its exact bytes in its lane, by them in any lane, and by its canonical key
 (what the rules drop removed, client-made ids renumbered); where the test says which pictures are near enough, a fourth
-time without them. Of several that are the same, one of the same lane goes first, and then one of the same agent: both
-are preferences, no call is refused for them. Queues are first in, first out by `start`; each exchange is
-served once. A call that is recorded but comes before one that must precede it (`precedence`) is out of order.
+time without them. Of several that are the same, one of the lane in which the last call of this lane was recorded goes
+first, then one of the lane of the same name, then one of the same agent: these are preferences, no call is refused for
+them, and one that must not come yet gives way to one that may. Queues are first in, first out by `start`; each
+exchange is served once. A call that is recorded but comes before one that must precede it (`precedence`) is out of order.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class Replayer:
         self._recorded_ids, self._live_ids = matching.ids(), matching.ids()
         self._precedence = Precedence(self._top, run.header.kit.get("lanes"), run.header.kit.get("after"))
         self._beside: dict[str, Divergence | None] = {}
+        self._continued: dict[str, str] = {}  # by lane now, the recorded lane of its last call
 
     def media(self, near: Near) -> None:
         """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
@@ -107,6 +109,7 @@ class Replayer:
                 done = {x.start for x in self._top} - left - {found.start}
                 return Refuse(explain.order(self.run, self._reader, done, call, found))
             self.served[found.start] = call
+            self._continued[moment.lane] = found.lane
             self._tickets += 1
             self._precedence.ask(found)
             if not (self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall)):
@@ -248,7 +251,8 @@ class Replayer:
 
     def _take(self, queues: Queues, identity: Hashable, moment: Moment) -> Exchange | None:
         """The first unserved exchange of the lane, else of any; of each the agent's own first, unless it is early."""
-        for name in ((moment.lane, identity), identity):
+        here = self._continued.get(moment.lane, moment.lane)
+        for name in ((here, identity), (moment.lane, identity), identity):
             first = self._first(queues, name)
             if first is None:
                 continue

@@ -1,4 +1,4 @@
-"""Lanes of threads and jobs, known by what was started: a replay finds the recorded lane whichever thread calls first.
+"""Lanes of threads, jobs and tasks, known by what was started: a replay finds them whichever of them calls first.
 
 A label is the name of the function that runs, and how many its starter had begun of it before. Threads of libraries
 that only one of two runs needs (a resolver, a reader) have names of their own and move nobody else's number.
@@ -55,7 +55,7 @@ class Started:
         return self._lanes.get((above, Label(name, label.nth)))
 
     def taken(self, path: str) -> bool:
-        """Return whether `path` is the recorded lane of a thread or job."""
+        """Return whether `path` is the recorded lane of a thread, job or task."""
         return path in self._taken
 
     def note(self, path: str, label: Label) -> None:
@@ -63,5 +63,5 @@ class Started:
         self._labels[path] = label
 
     def kept(self, lanes: Collection[str]) -> JsonObject:
-        """Return the labels of those of `lanes` that a thread or job has, as a snapshot keeps them."""
+        """Return the labels of those of `lanes` that a thread, job or task has, as a snapshot keeps them."""
         return {path: [*self._labels[path]] for path in sorted(lanes) if path in self._labels}

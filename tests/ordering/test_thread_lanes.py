@@ -1,4 +1,4 @@
-"""Equal calls in threads: each keeps its answer, by the order in which the threads and jobs were started."""
+"""Equal calls side by side: each keeps its answer, by the order in which threads, jobs and tasks were started."""
 
 import asyncio
 import functools
@@ -21,6 +21,11 @@ COUNT, REPLAYS = 5, 12
 
 def roll(question):
     time.sleep(DICE.choice((0, 0.001, 0.003)))
+    return DICE.random()
+
+
+async def aroll(question):
+    await asyncio.sleep(DICE.choice((0, 0.001, 0.003)))
     return DICE.random()
 
 
@@ -138,6 +143,20 @@ def loops_in_threads():
     return [value for values in asyncio.run(act()) for value in values]
 
 
+def tasks_behind_threads():
+    """As with the openai SDK, which asks for the platform in a thread before the first call of a client."""
+
+    async def one_agent(number):
+        await asyncio.to_thread(time.sleep, DICE.choice((0, 0.001, 0.003)))
+        first = await aroll(f"{number % 2}")
+        return first, await aroll("?"), await asyncio.wait_for(aroll("?"), 5)
+
+    async def act():
+        return await asyncio.gather(*(one_agent(number) for number in range(COUNT)))
+
+    return [value for values in asyncio.run(act()) for value in values]
+
+
 def helpers_beside():
     """Threads that make no call, another number of them in each run."""
     for _ in range(DICE.randrange(3)):
@@ -173,6 +192,7 @@ STARTERS = [
     in_copied_context,
     nested_pools,
     loops_in_threads,
+    tasks_behind_threads,
     helpers_beside,
     thread_pool,
     thread_pool_of_dummies,
@@ -182,7 +202,7 @@ STARTERS = [
 
 @pytest.fixture
 def stage(tmp_path):
-    return Stage(tmp_path, tools=(roll,))
+    return Stage(tmp_path, tools=(roll, aroll))
 
 
 @pytest.mark.parametrize("start", STARTERS, ids=lambda start: getattr(start, "__name__", "anyio_threads_on_trio"))
