@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes, thread_starts
 from pytest_agentreplay.boundaries.agents import agent_here
+from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import Failure, ToolCall
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import END
 from pytest_agentreplay.core.started import Label, Started
 from pytest_agentreplay.core.tolerance import is_named
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 class Scrub(Protocol):
     """What the crossing needs of `core.redaction`."""
 
-    def headers(self, headers: Headers) -> Headers:
-        """Learn secrets from auth headers, and keep the headers on the allow-list."""
+    def headers(self, headers: Headers, url: str = "") -> Headers:
+        """Learn secrets from auth headers, and keep those of a request to `url` that may be stored."""
 
     def call(self, call: Call) -> Call:
         """The call as it may be stored."""
@@ -129,6 +129,7 @@ class Passage:
     `suspended` is a replayed call during which others ran.
     `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
+    `settled`, when the boundary sets it, is called once the real call is over.
     """
 
     __slots__ = (
@@ -146,6 +147,7 @@ class Passage:
         "handed",
         "outcome",
         "partial",
+        "settled",
         "suspended",
         "ticket",
         "unfinished",
@@ -166,6 +168,7 @@ class Passage:
         self.partial: Callable[[], Outcome] | None = None
         self.compare: Callable[[Outcome, str, Outcome | None], None] | None = None
         self.handed: Callable[[], object] | None = None
+        self.settled: Callable[[], object] | None = None
         self.at = 0
         self.at_home = False
         self.course: Course | None = None
@@ -193,6 +196,8 @@ class Passage:
         crossing = self._crossing
         crossing.passages.discard(self)
         at = crossing.now()
+        if self.settled is not None:
+            self.settled()
         stored = crossing.scrub.outcome(self._call, outcome)
         crossing.gate.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
         given_up = isinstance(outcome, Failure) and outcome.cancelled
@@ -336,7 +341,11 @@ class Crossing:
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
         self.passages: set[Passage] = set()
         self.problems: list[Exception] = []
+        self.hosts = DeclaredHosts(())  # those that the test may reach
+        self.passed: set[tuple[str, str]] = set()  # hosts and paths of requests that stayed inside the process
         self.codecs: list[Codec] = []  # those that the test has registered
+        # What of the recorded calls is compared by class alone: tool, path and class -> why.
+        self.uncompared: dict[tuple[str, str, str], str] = {}
         self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
         self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
@@ -384,11 +393,26 @@ class Crossing:
     @property
     def at_once(self) -> bool:
         """Whether what is recorded over a connection waits for its own question only, and for none before it."""
-        return isinstance(self.gate, Replayer) and self.gate.at_once
+        return bool(getattr(self.gate, "at_once", False))  # not isinstance: a child process loads no replayer
 
     def main(self) -> lanes.Strand:
         """The test's first strand, to stamp the test's own thread or task with."""
         return self._strand
+
+    def begin_at(self, strand: lanes.Strand) -> None:
+        """Make `strand` the first one: for a process that is a child of the test's, or works for a job of a pool."""
+        self._strand = strand
+        self._guests.clear()
+
+    def forget(self) -> None:
+        """Forget all that was under way: in another run, or in the process of which this one is a fork."""
+        self._body_over = False
+        self.refused = self.on_latch = None
+        self._counts.clear()
+        for kept in (self.passages, self.late, self.problems, self.met, self.threads, self.jobs, self.loops):
+            kept.clear()
+        for known in (self.working, self.starting, self.handed, self.begun, self.uncompared):
+            known.clear()
 
     def over(self) -> bool:
         """Whether the code that runs here comes too late: after the test, or after the body that started it."""
@@ -412,7 +436,7 @@ class Crossing:
         agent = self.agent() if strand is None else ""
         strand = strand or self.strand()
         if not isinstance(call, ToolCall):
-            call = replace(call, headers=self.scrub.headers(call.headers))
+            call = replace(call, headers=self.scrub.headers(call.headers, call.url))
         if not self.gate.recognise(call):
             call = self.scrub.call(call)
         parent = strand.inside[0] if strand.inside else None

@@ -8,6 +8,7 @@ depends on how many processors the machine has, and with it which calls run besi
 from __future__ import annotations
 
 import functools
+import sys
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +39,15 @@ def meet(library: ModuleType) -> None:
         wrap(pool, name, make)
 
 
+def of_threads(pool: object) -> bool:
+    """Return whether the pool runs its jobs in threads of this process."""
+    return isinstance(pool, sys.modules["multiprocessing.pool"].ThreadPool)
+
+
 def _inherited(original: Seam) -> Seam:
     """Return a function of `ThreadPool` itself: `Pool`, for processes, keeps its own."""
 
-    @functools.wraps(original)
+    @functools.wraps(original, updated=())
     def inherited(*args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
 

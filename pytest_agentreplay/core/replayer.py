@@ -5,7 +5,8 @@ A call is looked up three times at most: by its exact bytes in its lane, by them
 time without them. Of several that are the same, one of the lane in which the last call of this lane was recorded goes
 first, then one of the lane of the same name, then one of the same agent: these are preferences, no call is refused for
 them, and one that must not come yet gives way to one that may. Queues are first in, first out by `start`; each
-exchange is served once. A call that is recorded but comes before one that must precede it (`precedence`) is out of order.
+exchange is served once. A call that is recorded but comes before one that must precede it (`precedence`) is out of
+order.
 """
 
 from __future__ import annotations
@@ -15,23 +16,28 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core import explain
+from pytest_agentreplay.core.divergence import Divergence
 from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
+from pytest_agentreplay.core.freeze.fitting import BY_CONTENT, fitted, has_changes
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
+from pytest_agentreplay.core.matching.authorities import Authorities, authority
 from pytest_agentreplay.core.matching.veiled import Veiled
+from pytest_agentreplay.core.matching.wiring import Tokens
 from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.precedence import Precedence, above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from pytest_agentreplay.core.divergence import Difference, Divergence
+    from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.gate import Verdict
     from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.matching.authorities import Authority
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
@@ -71,11 +77,18 @@ class Replayer:
         self._tickets = 0
         self._connections: dict[int, tuple[Exchange, ...]] | None = None
         self._top = tuple(x for x in run.exchanges if x.parent is None)
-        self._exact = queued([(matching.fingerprint(x.call), x) for x in self._top])
+        self._services = Authorities(x.call for x in self._top)
+        self._exact = queued([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._top])
+        self._tokens = Tokens()
         self._keyed: Queues | None = None
         self._alike: Lookalikes | None = None
         self._veiled: Veiled | None = None
         self._recorded_ids, self._live_ids = matching.ids(), matching.ids()
+        self.without_content: list[Exchange] = []
+        """The exchanges served whose arguments an older release had recorded by class alone."""
+        self._older = run.header.kit.get("arguments") != BY_CONTENT
+        self._tools: Queues | None = None
+        self._changing: frozenset[str] = frozenset()
         self._precedence = Precedence(self._top, run.header.kit.get("lanes"), run.header.kit.get("after"))
         self._beside: dict[str, Divergence | None] = {}
         self._continued: dict[str, str] = {}  # by lane now, the recorded lane of its last call
@@ -86,7 +99,8 @@ class Replayer:
 
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
-        return self._matching.fingerprint(call) in self._exact
+        exact = self._matching.fingerprint(call)
+        return any((service, exact) in self._exact for service in self._services.options(authority(call)))
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
         """The exchanges of the connection that `opening` opened, those inside other exchanges too."""
@@ -100,9 +114,9 @@ class Replayer:
             if self.divergence is not None:
                 self._look_beside(call, moment, self.divergence)
                 return Refuse(self.divergence)
-            found = self._find(call, moment)
-            if found is None:
-                return Refuse(self._miss(call, moment))
+            found = self._find(call, moment) or self._fallback(call, moment)
+            if isinstance(found, Divergence):
+                return Refuse(found)
             free = self.any_order or (self.loose and only_reads(call, moment))
             if self._precedence.early(found, moment.lane) and not free:
                 left = {x.start for x in self._precedence.binding(found) if not self._precedence.handed(x)}
@@ -110,6 +124,9 @@ class Replayer:
                 return Refuse(explain.order(self.run, self._reader, done, call, found))
             self.served[found.start] = call
             self._continued[moment.lane] = found.lane
+            self._tokens.served(found.outcome)
+            if watched := self._matching.watched(found.call, call):
+                self.drift.append((found, watched))
             self._tickets += 1
             self._precedence.ask(found)
             if not (self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall)):
@@ -197,24 +214,53 @@ class Replayer:
             return tuple(replace(x, call=self.served[x.start]) for x in self._top if x.start in self.served)
 
     def _find(self, call: Call, moment: Moment) -> Exchange | None:
-        exact = self._matching.fingerprint(call)
-        if self._keyed is None:
-            if (found := self._take(self._exact, exact, moment)) is not None:
-                return found
-            self._index_keys()
-        key = self._matching.key(call, self._live_ids)
-        found = self._take(self._exact, exact, moment)
-        if found is None and self._keyed is not None:
-            found = (
-                self._take(self._keyed, key, moment)
-                or self._lookalike(call, moment.lane)
-                or self._behind_veil(call, moment.lane)
-            )
+        if isinstance(call, ToolCall) and self._is_changing(call):
+            # In order of start: a call may equal a later one that was made on another object.
+            found = self._fitting(call, moment.lane)
             if found is not None:
-                drift = self._matching.drift(found.call, call)
-                if drift:
-                    self.drift.append((found, drift))
+                if self._keyed is not None:
+                    self._matching.key(call, self._live_ids)
+                return found
+        now = authority(call)
+        services = self._services.options(now)
+        exact = self._matching.fingerprint(call)
+        found = self._take_at(self._exact, services, exact, moment) if self._keyed is None else None
+        if found is None:
+            found = self._find_by_key(call, services, exact, moment)
+        if found is not None:
+            self._services.bind(now, authority(found.call))
         return found
+
+    def _find_by_key(
+        self, call: Call, services: tuple[Authority, ...], exact: Hashable, moment: Moment
+    ) -> Exchange | None:
+        keyed = self._keyed or self._index_keys()
+        key = self._matching.key(call, self._live_ids)
+        found = self._take_at(self._exact, services, exact, moment)
+        if found is None and (found := self._take_at(keyed, services, key, moment)) is not None:
+            found = self._wired(found, keyed, (authority(found.call), key), call)
+        if found is None:
+            found = (
+                self._lookalike(call, moment.lane)
+                or self._behind_veil(call, moment.lane)
+                or self._recorded_without_content(call, moment.lane)
+            )
+            elsewhere = found is not None and authority(found.call) not in services
+            if elsewhere or (found is not None and self._swapped(found, call)):
+                return None
+        return found
+
+    def _swapped(self, found: Exchange, call: Call) -> bool:
+        """Whether `call` sends the token of another reply than `found` did."""
+        return self._tokens.swapped(self._matching.text(found.call), self._matching.text(call))
+
+    def _wired(self, found: Exchange, keyed: Queues, name: Hashable, call: Call) -> Exchange | None:
+        """`found`, or the first of its queue, that sends the tokens of the same replies as `call` does."""
+        now = self._matching.text(call)
+        for x in (found, *reversed(keyed[name])):
+            if x.start not in self.served and not self._tokens.swapped(self._matching.text(x.call), now):
+                return x
+        return None
 
     def _look_beside(self, call: Call, moment: Moment, first: Divergence) -> None:
         """Keep whether another lane has parted, too: its next call tells that, whatever it does then is refused."""
@@ -224,6 +270,20 @@ class Replayer:
         # What led to the lane that parted, or began in it, does what it does because of that.
         led = found is not None and (found.lane in {first.lane, *above(first.lane)} or first.lane in above(found.lane))
         self._beside[moment.lane] = None if led else found
+
+    def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
+        """What is done about a call that is none of the recorded ones: it is refused."""
+        return self._at_another_service(call) or self._miss(call, moment)
+
+    def _at_another_service(self, call: Call) -> Divergence | None:
+        """Why a call is refused that is recorded at another local service than the one that it goes to."""
+        now, key = authority(call), self._matching.key(call, self._matching.ids())
+        for service in self._services.recorded if now is not None else ():
+            x = self._first(self._keyed or {}, (service, key))
+            if x is not None:
+                meant, instead = self._services.standing_for(now) or now, self._services.now(service)
+                return explain.elsewhere(self.run, self._reader, self.served, call, x, meant=meant, instead=instead)
+        return None
 
     def _miss(self, call: Call, moment: Moment) -> Divergence:
         lane, agent, matching = moment.lane, moment.agent, self._matching
@@ -243,11 +303,61 @@ class Replayer:
             self._veiled = Veiled(((x, self._matching.text(x.call)) for x in self._top), self._matching.personal)
         return self._veiled.find(self._matching.text(call), lane, self.served.keys()) if self._veiled else None
 
-    def _index_keys(self) -> None:
+    def _fitting(self, call: ToolCall, lane: str) -> Exchange | None:
+        """The first exchange of a tool that differs in nothing but what its recording, or `call`, does not compare."""
+        tools = self._of_tools
+        for name in ((lane, call.name), call.name):
+            self._first(tools, name)  # drops what was served
+            for x in reversed(tools.get(name, [])):
+                if x.start not in self.served and self._fits(cast("ToolCall", x.call), call):
+                    return x
+        return None
+
+    def _fits(self, recorded: ToolCall, call: ToolCall) -> bool:
+        same = fitted(recorded, call, older=self._older)
+        return self._matching.key_alone(same) == self._matching.key_alone(recorded)
+
+    def _recorded_without_content(self, call: Call, lane: str) -> Exchange | None:
+        """The first exchange that an older release recorded by the classes of its arguments."""
+        if not self._older or not isinstance(call, ToolCall):
+            return None
+        found = self._fitting(call, lane)
+        if found is not None and "clock" in self.run.header.kit:  # a trace of another tool has no such entry
+            self.without_content.append(found)
+        return found
+
+    @property
+    def _of_tools(self) -> Queues:
+        if self._tools is None:
+            made = [(x.call, x) for x in self._top if isinstance(x.call, ToolCall)]
+            self._tools = queued([(call.name, x) for call, x in made])
+            self._changing = frozenset(call.name for call, _ in made if has_changes(call))
+        return self._tools
+
+    def _is_changing(self, call: ToolCall) -> bool:
+        """Whether something of the calls of a tool is not compared, since the tool changes it."""
+        return bool(self._of_tools) and (call.name in self._changing or has_changes(call))
+
+    def _index_keys(self) -> Queues:
         """Bodies are restored and parsed only now that a call's bytes were not met as they were."""
-        self._keyed = queued([(self._matching.key(x.call, self._recorded_ids), x) for x in self._top])
+        named = [((authority(x.call), self._matching.key(x.call, self._recorded_ids)), x) for x in self._top]
+        self._keyed = queued(named)
         for call in self.served.values():
             self._matching.key(call, self._live_ids)
+        return self._keyed
+
+    def _take_at(
+        self, queues: Queues, services: tuple[Authority, ...], identity: Hashable, moment: Moment
+    ) -> Exchange | None:
+        """As `_take`, at the recorded services that may be meant; of several, the one due in this lane first."""
+        if len(services) == 1:
+            return self._take(queues, (services[0], identity), moment)
+        found = (self._take(queues, (service, identity), moment) for service in services)
+        return min(
+            (x for x in found if x is not None),
+            key=lambda x: (self._precedence.early(x), x.lane != moment.lane, x.start),
+            default=None,
+        )
 
     def _take(self, queues: Queues, identity: Hashable, moment: Moment) -> Exchange | None:
         """The first unserved exchange of the lane, else of any; of each the agent's own first, unless it is early."""
