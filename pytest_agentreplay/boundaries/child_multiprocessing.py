@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.boundaries import child_start
+from pytest_agentreplay.boundaries import child_start, threads_multiprocessing
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def meet(library: ModuleType) -> None:
         case "multiprocessing.pool":
             _wrap(library.Pool, "apply_async", _applied)
             _wrap(library.Pool, "_guarded_task_generation", _tasks)
+            threads_multiprocessing.meet(library)
 
 
 def _wrap(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
@@ -122,7 +123,8 @@ def _submitted(original: Callable[..., Any]) -> Callable[..., Any]:
 def _applied(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def apply_async(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return original(self, _job(self, func, of_pool=True), *args, **kwargs)
+        job = func if threads_multiprocessing.of_threads(self) else _job(self, func, of_pool=True)
+        return original(self, job, *args, **kwargs)
 
     return apply_async
 
@@ -130,6 +132,8 @@ def _applied(original: Callable[..., Any]) -> Callable[..., Any]:
 def _tasks(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def guarded(self: Any, result_job: Any, func: Callable[..., Any], iterable: Any) -> Iterator[Any]:
+        if threads_multiprocessing.of_threads(self):
+            return cast("Iterator[Any]", original(self, result_job, func, iterable))
         inviter = child_start.inviting()
         here = None if inviter is None else inviter.here()
         return _each(self, original(self, result_job, func, iterable), inviter, here)

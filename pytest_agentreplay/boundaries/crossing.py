@@ -22,15 +22,16 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
-from pytest_agentreplay.boundaries import hush, lanes
+from pytest_agentreplay.boundaries import hush, lanes, thread_starts
 from pytest_agentreplay.boundaries.agents import agent_here
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
-from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.model import Failure, ToolCall
 from pytest_agentreplay.core.schedule import END
+from pytest_agentreplay.core.started import Label, Started
 from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from contextlib import AbstractContextManager
 
+    from pytest_agentreplay.boundaries.course import Course
+    from pytest_agentreplay.boundaries.courses import Courses
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome
@@ -136,7 +139,9 @@ class Passage:
         "_strand",
         "at",
         "at_home",
+        "before",
         "compare",
+        "course",
         "exchange",
         "forward",
         "handed",
@@ -166,6 +171,8 @@ class Passage:
         self.settled: Callable[[], object] | None = None
         self.at = 0
         self.at_home = False
+        self.course: Course | None = None
+        self.before: tuple[int, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -193,6 +200,9 @@ class Passage:
             self.settled()
         stored = crossing.scrub.outcome(self._call, outcome)
         crossing.gate.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
+        given_up = isinstance(outcome, Failure) and outcome.cancelled
+        if crossing.courses is not None and self.course is not None and not given_up:
+            crossing.courses.over(self.ticket, self.course, self.before)
         crossing.moved(self._strand, at)
 
     def compared(self, outcome: Outcome, recorded: Outcome | None = None) -> None:
@@ -209,8 +219,7 @@ class Passage:
         if not self.forward and self.at:
             if self.exchange is not None and self._crossing.order is not None:
                 self._crossing.order.drop(self.exchange.start)
-            else:
-                self._answered()
+            self._answered()
             self._crossing.moved(self._strand, self.at)
 
     @property
@@ -238,17 +247,27 @@ class Passage:
         """
         order = self._crossing.order
         if order is not None:
-            await order.come(self, chunks)
+            try:
+                await order.come(self, chunks)
+            finally:
+                self._answered()
         elif self.suspended:
             try:
                 await self._give_way()
             finally:
                 self._answered()
+        else:
+            self._answered()
 
     def come_now(self, chunks: int = END, *, at_once: bool = False) -> None:
         """As `come`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
-        if (order := self._crossing.order) is not None:
-            order.come_now(self, chunks, at_once=at_once)
+        try:
+            if (order := self._crossing.order) is not None:
+                order.come_now(self, chunks, at_once=at_once)
+            elif self._crossing.pause is not None and self.handed is not None:
+                self._crossing.pause()
+        finally:
+            self._answered()
 
     def hold_now(self) -> None:
         """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
@@ -359,6 +378,11 @@ class Crossing:
         self.on_latch: Callable[[Divergence], None] | None = None
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
         self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
+        self.started = Started()  # which threads and jobs were begun, to find their lanes again
+        self.tasks: weakref.WeakKeyDictionary[Any, Label] = weakref.WeakKeyDictionary()  # which one of its kind each is
+        self.courses: Courses | None = None  # while recording: which call came after which of another lane
+        self.running: dict[int, lanes.Strand] = {}  # by ident: the strand of the job or thread that is under way there
+        self.pause: Callable[[], None] | None = None  # holds a thread's answer back, so that others can ask beside it
         self._agents: dict[str, str] = {}  # by name as somebody says it, the name as it may be stored
         self._counts: dict[str, int] = {}
         self._strand = lanes.Strand(self)
@@ -441,6 +465,9 @@ class Crossing:
                 passage = Passage(self, strand, call, ticket)
                 passage.forward = True
                 self.passages.add(passage)
+                if self.courses is not None and strand.inside is None:
+                    passage.course = self.courses.here(strand)
+                    passage.before = self.courses.made(ticket, passage.course)
             case Answer(exchange, ticket, compare, handed):
                 passage = Passage(self, strand, call, ticket)
                 passage.compare, passage.handed = compare, handed
@@ -534,7 +561,7 @@ def open_for(crossing: Crossing | None) -> None:
     global _running  # noqa: PLW0603  one process runs one test at a time; threads without a stamp need to find it
     _running = crossing
     if crossing is not None:
-        lanes.stamp_threads()
+        thread_starts.stamp_threads()
         hush.install()
 
 

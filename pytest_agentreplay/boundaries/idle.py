@@ -83,8 +83,9 @@ class SelectorIdle:
     def __init__(self, loop: AbstractEventLoop, then: Then) -> None:
         """Stand in for the selector's `select`."""
         self.thread = threading.get_ident()
-        self.slept = False
         self.timeout: float | None = None
+        self._slept = False
+        self._due: float | None = None
         self._loop = loop
         self._then = then
         self._resting = False
@@ -92,6 +93,15 @@ class SelectorIdle:
         self._selector: Any = loop._selector  # type: ignore[attr-defined]
         self._real = self._selector.select
         self._selector.select = self._select
+
+    @property
+    def slept(self) -> bool:
+        """Whether it has slept, or a timer that fell due while it was at work may have fired since."""
+        return self._slept or (self._due is not None and self._due <= self._loop.time())
+
+    @slept.setter
+    def slept(self, slept: bool) -> None:
+        self._slept = slept
 
     @property
     def quiet(self) -> bool:
@@ -108,6 +118,7 @@ class SelectorIdle:
 
     def _select(self, timeout: float | None = None) -> Any:
         events = self._real(0)
+        self.slept, self._due = self.slept, self._next_timer()
         busy = bool(events) or (timeout is not None and timeout <= 0)
         self._rounds += busy
         if busy and self._rounds < SPINNING:
@@ -125,6 +136,10 @@ class SelectorIdle:
             return self._real(wait)
         finally:
             self._resting = False
+
+    def _next_timer(self) -> float | None:
+        scheduled = getattr(self._loop, "_scheduled", None)  # a heap of timer handles, CPython 3.11-3.14
+        return scheduled[0].when() if scheduled else None
 
 
 class RoundsIdle:

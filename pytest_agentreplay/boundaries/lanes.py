@@ -1,8 +1,12 @@
 """Which strand of which test is running here: every task and thread is stamped with the test that started it.
 
 asyncio and trio copy the context into a new task, so a context variable does it there. A thread begins with an empty
-context, so `Thread.start` and `ThreadPoolExecutor.submit` are wrapped to carry it over, with the agent's name. A
-thread that no test started has no stamp; it works for the test that is running (`crossing.current`).
+context, so `carry` takes it over, with the agent's name (`thread_starts` calls it). A thread that no test started has
+no stamp; it works for the test that is running (`crossing.current`).
+
+Which of several threads calls first is chance, and in which order they were started is not. So the lane of a thread,
+job or task is known by its label: what it runs, and how many its starter had begun of that before. The label goes into
+the snapshot, and a replay finds the recorded lane by it (`core.started`).
 """
 
 from __future__ import annotations
@@ -11,18 +15,33 @@ import functools
 import itertools
 import sys
 import threading
+from collections import Counter
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_agentreplay.boundaries.agents import AGENT
+from pytest_agentreplay.core.started import Label
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
     from weakref import WeakKeyDictionary, WeakSet
+
+    from pytest_agentreplay.boundaries.course import Course
+    from pytest_agentreplay.core.started import Started
+
+
+class Starts(Protocol):
+    """`courses.Courses`, as far as a lane knows them."""
+
+    def started(self, strand: Strand, runs: object) -> Course:
+        """Return the course of a thread or job that is started now."""
+
+    def created(self, task: Any, strand: Strand) -> None:
+        """Note that a task was created."""
 
 
 class Door(Protocol):
@@ -32,10 +51,17 @@ class Door(Protocol):
     jobs: WeakKeyDictionary[Future[Any], tuple[int, int]]
     count: Callable[[], int]
     begun: dict[str, int]
+    started: Started
+    running: dict[int, Strand]
+    tasks: WeakKeyDictionary[Any, Label]
     working: dict[int, int]
     starting: set[int]
     handed: set[object]
     finished: int
+
+    @property
+    def courses(self) -> Starts | None:
+        """What knows which call came after which, while recording."""
 
     def over(self) -> bool:
         """Whether the test has ended for whoever carries its stamp."""
@@ -47,8 +73,9 @@ class Strand:
 
     `owner` is the task or thread that runs it now. `thread` is the ident of the thread whose own course it is: code
     outside any task, and the root tasks of the event loops that it runs one after the other; None for a task's strand.
-    `children` numbers the lanes that begin here; copies of a strand share it. The strand of a thread or job is made
-    where that is started, `begun` says when (a reading of the run's counter), and has no `path` until it is met.
+    `children` numbers the lanes that begin here, `starts` counts the functions that threads and jobs were started with;
+    copies of a strand share both. The strand of a thread or job is made where that is started: `begun` says when (a
+    reading of the run's counter), `label` what was started. It has no `path` until its first call.
     """
 
     crossing: Door
@@ -56,10 +83,16 @@ class Strand:
     owner: object = None
     thread: int | None = field(default_factory=threading.get_ident)
     children: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    starts: Counter[str] = field(default_factory=Counter)
     inside: tuple[int, str] | None = None
     begun: int | None = None
     parent: Strand | None = None
+    label: Label | None = None
+    course: Course | None = None
 
+
+Work: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...]]"
+"""What a thread is to call, and with what."""
 
 STRAND: ContextVar[Strand | None] = ContextVar("agentreplay_strand", default=None)
 
@@ -114,10 +147,15 @@ def strand_of(me: object, strand: Strand) -> Strand:
     if strand.owner == me:
         return strand
     here = threading.get_ident() if me == threading.get_ident() or is_root(me) else None
+    job = strand.crossing.running.get(here) if here is not None and strand.thread != here else None
+    if job is not None and job.parent is not None and job.parent.children is strand.children:
+        # The job runs in a copy of its starter's context, taken where `carry` could not see it.
+        strand = job
     if here is not None and strand.thread == here:
         mine, mine.owner = strand, me
     else:
-        mine = Strand(strand.crossing, "", me, here, inside=strand.inside, parent=strand)
+        label = None if here is not None else strand.crossing.tasks.get(me)
+        mine = Strand(strand.crossing, "", me, here, inside=strand.inside, parent=strand, label=label)
     with _NAMING:
         name(mine)
     return mine
@@ -127,9 +165,17 @@ _NAMING = threading.Lock()
 
 
 def name(strand: Strand) -> str:
-    """The path of a strand: that of its parent, and its number among the children, in order of their first crossing."""
+    """Return the path of a strand: that of its parent, and a number, by order of first calls.
+
+    In a replay threads, jobs and tasks have the recorded path of their label, whichever calls first.
+    """
     if not strand.path and strand.parent is not None:
-        strand.path = f"{name(strand.parent)}.{next(strand.parent.children)}"
+        above, started = name(strand.parent), strand.crossing.started
+        strand.path = started.lane(above, strand.label, strand.parent.starts) or next(
+            path for number in strand.parent.children if not started.taken(path := f"{above}.{number}")
+        )
+        if strand.label is not None:
+            started.note(strand.path, strand.label)
         if strand.begun is not None:
             strand.crossing.begun[strand.path] = strand.begun
     return strand.path
@@ -175,23 +221,86 @@ def trio_run() -> object:
     return sys.modules["trio"].lowlevel.current_trio_token()
 
 
-def carry(strand: Strand, work: Callable[..., Any]) -> Callable[..., Any]:
-    """`work` as it is to run in another thread for the same agent: stamped with a child of `strand`, begun now."""
-    agent = AGENT.get()
-    child = Strand(strand.crossing, "", inside=strand.inside, begun=strand.crossing.count(), parent=strand)
+def carry(strand: Strand, work: Callable[..., Any], args: tuple[Any, ...] = (), course: Course | None = None) -> Work:
+    """Return `work` and `args` as another thread is to run them for the same agent.
 
-    @functools.wraps(work)
-    def stamped(*args: Any, **kwargs: Any) -> Any:
-        child.thread = threading.get_ident()
-        with working(strand):
-            token, named = STRAND.set(child), AGENT.set(agent)
-            try:
-                return work(*args, **kwargs)
-            finally:
-                AGENT.reset(named)
-                STRAND.reset(token)
+    Work that runs in a copy of its starter's context (`asyncio.to_thread`, LangGraph) is stamped within that copy.
+    """
+    run = begin(strand, work, args, course)
+    if _context_run(work) and args:
+        return work, (run(args[0]), *args[1:])
+    if isinstance(work, functools.partial) and _context_run(work.func) and work.args:
+        return functools.partial(work.func, run(work.args[0]), *work.args[1:], **work.keywords), args
+    return run(work), args
 
-    return stamped
+
+def course_of(strand: Strand, runs: object = None) -> Course | None:
+    """Return the course of what `strand` starts now, and can wait for as `runs`; None where none is kept."""
+    courses = strand.crossing.courses
+    return courses.started(strand, runs) if courses is not None and strand.inside is None else None
+
+
+def begin(
+    strand: Strand, work: Callable[..., Any], args: tuple[Any, ...] = (), course: Course | None = None
+) -> Callable[..., Callable[..., Any]]:
+    """Begin a child of `strand` that runs `work`. Return what stamps a function with it."""
+    crossing, agent = strand.crossing, AGENT.get()
+    child = Strand(crossing, "", inside=strand.inside, begun=crossing.count(), parent=strand, course=course)
+    if strand.inside is None:
+        child.label = _next_label(strand, what_runs(work, args))
+
+    def stamp(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def stamped(*args: Any, **kwargs: Any) -> Any:
+            me = child.thread = threading.get_ident()
+            with working(strand):
+                before = crossing.running.get(me)
+                crossing.running[me] = child
+                token, named = STRAND.set(child), AGENT.set(agent)
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    AGENT.reset(named)
+                    STRAND.reset(token)
+                    if before is None:
+                        del crossing.running[me]
+                    else:
+                        crossing.running[me] = before
+
+        return stamped
+
+    return stamp
+
+
+def label_task(strand: Strand, task: Any) -> None:
+    """Keep which one of its kind `task` is, which the code of `strand` has created."""
+    coroutine = task.get_coro()
+    name = getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
+    strand.crossing.tasks[task] = _next_label(strand, name)
+
+
+def _next_label(strand: Strand, name: str) -> Label:
+    with _NAMING:
+        strand.starts[name] += 1
+        return Label(name, strand.starts[name])
+
+
+def what_runs(work: Any, args: tuple[Any, ...] = ()) -> str:
+    """Return the name of the function that does the work, inside of partials, contexts and bound methods."""
+    while True:
+        if _context_run(work) and args:
+            work, args = args[0], args[1:]
+        elif isinstance(work, functools.partial):
+            work, args = work.func, (*work.args, *args)
+        else:
+            break
+    work = getattr(work, "__func__", work)
+    named = work if hasattr(work, "__qualname__") else type(work)
+    return f"{getattr(named, '__module__', None) or ''}.{named.__qualname__}"
+
+
+def _context_run(work: Any) -> bool:
+    return isinstance(getattr(work, "__self__", None), Context) and work.__name__ == "run"
 
 
 @contextmanager
@@ -217,41 +326,3 @@ def starting(strand: Strand) -> Iterator[None]:
         yield
     finally:
         at_it.discard(me)
-
-
-def stamp_threads() -> None:
-    """Wrap `Thread.start` and `ThreadPoolExecutor.submit`, once and for good; inactive they cost one look-up."""
-    from concurrent.futures import ThreadPoolExecutor  # loads logging and queue, so only when a test needs it
-
-    if getattr(threading.Thread.start, "__agentreplay__", None) is STRAND:
-        return
-    start, submit = threading.Thread.start, ThreadPoolExecutor.submit
-
-    @functools.wraps(start)
-    def stamped_start(self: threading.Thread) -> None:
-        strand = STRAND.get()
-        if strand is not None:
-            self.run = carry(strand, self.run)  # type: ignore[method-assign]
-            strand.crossing.threads.add(self)
-            with starting(strand):
-                return start(self)
-        return start(self)
-
-    @functools.wraps(submit)  # type: ignore[arg-type]
-    def stamped_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        strand = STRAND.get()
-        if strand is None:
-            return submit(self, fn, *args, **kwargs)
-        # A pool outlives the test that first used it: its worker must not be stamped, only the job.
-        token = STRAND.set(None)
-        try:
-            with starting(strand):
-                job = submit(self, carry(strand, fn), *args, **kwargs)
-                strand.crossing.jobs[job] = id(self), self._max_workers
-            return job
-        finally:
-            STRAND.reset(token)
-
-    stamped_start.__agentreplay__ = STRAND  # type: ignore[attr-defined]
-    threading.Thread.start = stamped_start  # type: ignore[method-assign]
-    ThreadPoolExecutor.submit = stamped_submit  # type: ignore[method-assign,assignment]

@@ -10,6 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.boundaries.courses import ANYHOW
 from pytest_agentreplay.boundaries.wrapping import wrap
 
 if TYPE_CHECKING:
@@ -33,12 +34,14 @@ def running(original: Seam) -> Seam:
         if strand is None:
             return await original(func, *args, **more)
         errand, handed, wanted = object(), strand.crossing.handed, True
+        # Whoever awaits this waits for nothing else.
+        stamped = lanes.begin(strand, func, course=lanes.course_of(strand, ANYHOW))(func)
 
         def run(*args: Any) -> Any:
             with lanes.working(strand):
                 handed.discard(errand)
                 try:
-                    return func(*args)
+                    return stamped(*args)
                 finally:
                     if wanted:
                         handed.add(errand)

@@ -159,7 +159,7 @@ def on_its_way(crossing: Crossing) -> bool:
     """Whether a job was given to an executor that has a thread for it, which has not taken it up yet."""
     jobs = [job for job in list(crossing.jobs) if not job.done()]
     if not jobs:
-        return False
+        return any(thread.is_alive() and thread.ident not in crossing.working for thread in list(crossing.threads))
     running = Counter(crossing.jobs[job] for job in jobs if job.running())
     if running.total() + sum(thread.is_alive() for thread in list(crossing.threads)) > len(crossing.working):
         return True  # a thread has taken it up and not begun it, or has done it and not said so

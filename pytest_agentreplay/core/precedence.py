@@ -1,8 +1,14 @@
 """What must have been answered before a recorded call may come: the order of a run as a replay has to keep it.
 
 Inside a lane the order is strict. A lane that another one began comes after whatever that one had been answered by
-then. Between lanes nothing else binds: that one call was over when another began may be chance (a pool of few workers,
-two agents side by side), and a replay, which waits for no network, throws those dice anew.
+then. Between lanes nothing else binds but what the recording says of it (`after`: whoever started the lane had waited
+for that call). That one call was over when another began may else be chance (a pool of few workers, two agents side by
+side), and a replay, which waits for no network, throws those dice anew.
+
+A call is answered when it was asked for, and handed over when its caller goes on. The first is enough inside a lane:
+nobody asks twice at once there, and which thread of a pool takes what is chance. The second is needed where the
+caller's lane began below the recorded one, so that the program now does in several strands what it did in one, and for
+`after`.
 """
 
 from __future__ import annotations
@@ -21,9 +27,23 @@ if TYPE_CHECKING:
 class Precedence:
     """Keeps track of what was answered; constant work per call. Calls that their caller gave up bind nobody."""
 
-    def __init__(self, exchanges: Iterable[Exchange], begun: object = None) -> None:
-        """Take the top-level exchanges of a run, and what `late_lanes` gave; nothing is believed of it but numbers."""
+    def __init__(self, exchanges: Iterable[Exchange], begun: object = None, after: object = None) -> None:
+        """Take the top-level exchanges of a run, what `late_lanes` gave, and the calls that each one was made after.
+
+        The last two come from a file: of them nothing is believed but numbers of calls that can have been so.
+        """
         self._exchanges = tuple(exchanges)
+        self._open: dict[str, dict[int, Exchange]] = {}
+        by_start = {x.start: x for x in self._exchanges if not x.abandoned and x.made is not None}
+        self._after: dict[int, tuple[Exchange, ...]] = {}
+        for start, others in after.items() if isinstance(after, dict) else ():
+            known = (
+                [by_start[y] for y in others if isinstance(y, int) and y in by_start]
+                if isinstance(others, list)
+                else []
+            )
+            if start.isdecimal():
+                self._after[int(start)] = tuple(y for y in known if (y.made or 0) < int(start))
         ended: dict[str, list[Exchange]] = {}
         self._began: dict[str, int] = {}
         for x in self._exchanges:
@@ -45,14 +65,35 @@ class Precedence:
         if x.lane in self._lanes:
             self._lanes[x.lane].answer(x)
 
+    def ask(self, x: Exchange) -> None:
+        """Note that `x` was asked for: until `hand` its caller waits."""
+        if x.made is not None and not x.abandoned:
+            self._open.setdefault(x.lane, {})[x.start] = x
+
+    def hand(self, x: Exchange) -> None:
+        """Note that the caller of `x` goes on."""
+        self._open.get(x.lane, {}).pop(x.start, None)
+
+    def handed(self, x: Exchange) -> bool:
+        """Return whether `x` was answered, and its caller has gone on."""
+        return self.answered(x) and x.start not in self._open.get(x.lane, {})
+
     def answered(self, x: Exchange) -> bool:
         """Whether `x` was answered."""
         return x.lane in self._lanes and self._lanes[x.lane].answered(x)
 
-    def early(self, x: Exchange) -> bool:
-        """Whether a call that must come before `x` was not answered yet."""
-        for lane, moment in self._bounds(x):
-            ended = self._lanes.get(lane)
+    def early(self, x: Exchange, lane: str = "") -> bool:
+        """Whether a call that must come before `x`, which is made in `lane` now, was not answered yet."""
+        if any(not self.handed(y) for y in self._after.get(x.start, ())):
+            return True
+        if (
+            lane != x.lane
+            and x.lane in above(lane)
+            and any((y.made or 0) < x.start for y in self._open.get(x.lane, {}).values())
+        ):
+            return True
+        for bound, moment in self._bounds(x):
+            ended = self._lanes.get(bound)
             if ended is not None and not ended.answered_until(moment):
                 return True
         return False
@@ -65,7 +106,12 @@ class Precedence:
     def binding(self, x: Exchange) -> list[Exchange]:
         """All calls that must come before `x`, answered or not."""
         bounds = dict(self._bounds(x))
-        return [y for y in self._exchanges if y.made is not None and not y.abandoned and y.made < bounds.get(y.lane, 0)]
+        after = self._after.get(x.start, ())
+        return [
+            y
+            for y in self._exchanges
+            if y in after or (y.made is not None and not y.abandoned and y.made < bounds.get(y.lane, 0))
+        ]
 
     def _bounds(self, x: Exchange) -> tuple[tuple[str, int], ...]:
         """Lane by lane, the moment before which its ended calls must have been answered when `x` comes."""

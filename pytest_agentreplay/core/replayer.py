@@ -2,9 +2,11 @@
 
 A call is looked up three times at most: by its exact bytes in its lane, by them in any lane, and by its canonical key
 (what the rules drop removed, client-made ids renumbered); where the test says which pictures are near enough, a fourth
-time without them. Of several that are the same, one of the same lane goes first, and then one of the same agent: both
-are preferences, no call is refused for them. Queues are first in, first out by `start`; each exchange is
-served once. A call that is recorded but comes before one that must precede it (`precedence`) is out of order.
+time without them. Of several that are the same, one of the lane in which the last call of this lane was recorded goes
+first, then one of the lane of the same name, then one of the same agent: these are preferences, no call is refused for
+them, and one that must not come yet gives way to one that may. Queues are first in, first out by `start`; each
+exchange is served once. A call that is recorded but comes before one that must precede it (`precedence`) is out of
+order.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import threading
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core import explain
@@ -29,7 +32,7 @@ from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.precedence import Precedence, above
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.gate import Verdict
@@ -43,6 +46,9 @@ Queues = dict["Hashable", list["Exchange"]]
 
 BESIDE = 16
 """Lanes that are looked at once one has parted."""
+
+TWINS = 64
+"""Equal calls that are looked at where the first one must not come yet."""
 
 _AGENT = object()
 """Begins the names of the queues that hold one agent's own."""
@@ -83,8 +89,9 @@ class Replayer:
         self._older = run.header.kit.get("arguments") != BY_CONTENT
         self._tools: Queues | None = None
         self._changing: frozenset[str] = frozenset()
-        self._precedence = Precedence(self._top, run.header.kit.get("lanes"))
+        self._precedence = Precedence(self._top, run.header.kit.get("lanes"), run.header.kit.get("after"))
         self._beside: dict[str, Divergence | None] = {}
+        self._continued: dict[str, str] = {}  # by lane now, the recorded lane of its last call
 
     def media(self, near: Near) -> None:
         """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
@@ -111,20 +118,21 @@ class Replayer:
             if isinstance(found, Divergence):
                 return Refuse(found)
             free = self.any_order or (self.loose and only_reads(call, moment))
-            if self._precedence.early(found) and not free:
-                left = {x.start for x in self._precedence.binding(found) if not self._precedence.answered(x)}
+            if self._precedence.early(found, moment.lane) and not free:
+                left = {x.start for x in self._precedence.binding(found) if not self._precedence.handed(x)}
                 done = {x.start for x in self._top} - left - {found.start}
                 return Refuse(explain.order(self.run, self._reader, done, call, found))
             self.served[found.start] = call
+            self._continued[moment.lane] = found.lane
             self._tokens.served(found.outcome)
             if watched := self._matching.watched(found.call, call):
                 self.drift.append((found, watched))
             self._tickets += 1
-            if self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall):
-                # A task gives way to others while it waits: it has no answer yet when these ask.
-                return Answer(found, self._tickets, handed=partial(self._handed, found))
-            self._precedence.answer(found)
-            return Answer(found, self._tickets)
+            self._precedence.ask(found)
+            if not (self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall)):
+                # Else it is a task, which gives way to others while it waits: it has no answer yet when these ask.
+                self._precedence.answer(found)
+            return Answer(found, self._tickets, handed=partial(self._handed, found))
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: a replayer forwards nothing."""
@@ -145,6 +153,7 @@ class Replayer:
         """The answer has been handed over; what comes after it may be asked from now on."""
         with self._lock:
             self._precedence.answer(exchange)
+            self._precedence.hand(exchange)
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Never called: a replayer forwards nothing."""
@@ -159,16 +168,29 @@ class Replayer:
                 self.divergence = replace(divergence, origin=origin)
             return self.divergence
 
-    def finish(self, until: int | None = None) -> Divergence | None:
-        """The first divergence, now that nothing more will come of what had begun before `until` (None: of all)."""
+    def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
+        """The first divergence, now that nothing more will come of what had begun before `until` (None: of all).
+
+        A call that was given up when recorded need not come again, unless `writes` says that it changes something.
+        """
         with self._lock:
             if self.divergence is None:
                 awaited = {x.start for x in self._top if until is not None and x.start > until}
                 answered = self.served.keys() | awaited
+                given_up = [x for x in self._unserved() if x.abandoned] if writes is not None else []
+                required = {x.start for x in given_up if writes is not None and writes(x.call)} - answered
                 # Telling what is missing reads every body; a run that was made whole must not pay for it.
-                if any(x.start not in answered and not x.abandoned for x in self._top):
-                    self.divergence = explain.unused(self.run, self._reader, answered)
+                if required or any(x.start not in answered and not x.abandoned for x in self._top):
+                    self.divergence = explain.unused(self.run, self._reader, answered, required)
         return self.parted()
+
+    def unserved(self) -> tuple[Exchange, ...]:
+        """Return the top-level exchanges that were not asked for so far."""
+        with self._lock:
+            return self._unserved()
+
+    def _unserved(self) -> tuple[Exchange, ...]:
+        return tuple(x for x in self._top if x.start not in self.served)
 
     def parted(self) -> Divergence | None:
         """Where the run parted so far: of lanes that did beside each other the one recorded first tells the others."""
@@ -342,10 +364,16 @@ class Replayer:
 
     def _take(self, queues: Queues, identity: Hashable, moment: Moment) -> Exchange | None:
         """The first unserved exchange of the lane, else of any; of each the agent's own first, unless it is early."""
-        for name in ((moment.lane, identity), identity):
+        here = self._continued.get(moment.lane, moment.lane)
+        for name in ((here, identity), (moment.lane, identity), identity):
             first = self._first(queues, name)
             if first is None:
                 continue
+            if (
+                self._precedence.early(first, moment.lane)
+                and (twin := self._twin(queues[identity], moment)) is not None
+            ):
+                return twin
             if moment.agent and moment.agent != first.agent:
                 own = self._first(queues, (_AGENT, moment.agent, name))
                 # What must come before it may be its twin under another name: a name alone refuses nothing.
@@ -353,6 +381,11 @@ class Replayer:
                     return own
             return first
         return None
+
+    def _twin(self, queue: Sequence[Exchange], moment: Moment) -> Exchange | None:
+        """Return an exchange for the same call that may come now, where the first one of its lane may not yet."""
+        unserved = (x for x in islice(reversed(queue), TWINS) if x.start not in self.served)
+        return next((x for x in unserved if not self._precedence.early(x, moment.lane)), None)
 
     def _first(self, queues: Queues, name: Hashable) -> Exchange | None:
         """The first unserved exchange of a queue; what was served by another one's name is dropped, each once."""

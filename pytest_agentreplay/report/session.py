@@ -60,9 +60,8 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     replayed = [one for one in everything if one["mode"] == "replay"]
     recorded = [one for one in everything if one["mode"] == "record"]
     lines: list[str] = []
-    parted = any(
-        one.get("code") or one.get("drift") or one.get("changed") or one.get("without_content") for one in replayed
-    )
+    notable = ("code", "drift", "changed", "vanished", "without_content")
+    parted = any(one.get(key) for one in replayed for key in notable)
     if replayed and (verbosity > 0 or (parted and verbosity > -2)):
         lines += replay_lines(replayed)
     elif replayed and verbosity >= 0:
@@ -264,6 +263,11 @@ def replay_lines(replayed: list[Told]) -> list[str]:
     lines += [
         f"drift     {path} differs in {plural(count, 'test')}; declared as watched"
         for path, count in sorted(drift.items())
+    ]
+    vanished = Counter(call for one in replayed for call in one.get("vanished", ()))
+    lines += [
+        f"vanished  {call} was begun and given up when recorded, and is not called now ({count} x)"
+        for call, count in sorted(vanished.items())
     ]
     changed = Counter(text for one in replayed for text in one.get("changed", ()))
     lines += [

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.serving import Serving
-from pytest_agentreplay.core.effects import has_effects
 from pytest_agentreplay.core.explain.standing import Standing, line
 from pytest_agentreplay.core.orders import answers, orders, swapped, telling
 from pytest_agentreplay.core.turns import seat
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Run
+    from pytest_agentreplay.core.model import Exchange, JsonObject, Run
     from pytest_agentreplay.core.orders import Order, Trial
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.settings import Settings
@@ -107,7 +106,7 @@ class Exploring(Replay):
         """What is not as in the recorded order. Where the agent has asked for something else, all else follows."""
         divergence, late = self.replayer.divergence, self.stragglers()
         if divergence is not None:
-            effect = divergence.now is not None and self._has_effects(divergence.now)
+            effect = divergence.now is not None and self.has_effects(divergence.now)
             return races.asked(divergence, effect=effect)
         if late is not None:
             return races.late(late)
@@ -120,12 +119,8 @@ class Exploring(Replay):
     def _not_done(self) -> Iterator[str]:
         """The calls with side effects that were recorded and not made."""
         for x in self.snapshot.run.exchanges:
-            if x.parent is None and x.start not in self.replayer.served and self._has_effects(x.call):
+            if x.parent is None and x.start not in self.replayer.served and self.has_effects(x.call):
                 yield line(x.call, READER)
-
-    def _has_effects(self, call: Call) -> bool:
-        met = {one.tool.name for one in self._met if one.tool.effects == "read"}
-        return has_effects(call, READER, lambda name: name in met or self.crossing.reads(name))
 
 
 def trials(run: Run, *, limit: int, seed: int = 0) -> list[Order]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.chance import GENERATORS
+from pytest_agentreplay.boundaries.courses import Courses
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.holding import Holding
 from pytest_agentreplay.boundaries.locales import locale_here
@@ -26,7 +27,7 @@ from pytest_agentreplay.core.freeze.fitting import BY_CONTENT
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.numbering import thinned
 from pytest_agentreplay.core.outage import outage
-from pytest_agentreplay.core.precedence import late_lanes, untangled
+from pytest_agentreplay.core.precedence import above, late_lanes, untangled
 from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.turns import top_level
@@ -42,7 +43,7 @@ from pytest_agentreplay.workflow.scene import Ended, Scene
 from pytest_agentreplay.workflow.sealing import checked, next_step, rest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import Exchange, JsonObject
@@ -76,6 +77,7 @@ class Recording(Scene):
         self.recorder = Recorder(self.journal.write)
         recorder = self.recorder
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
+        self.crossing.courses = Courses()
         self.crossing.order = self.order = Holding(recorder, self.crossing)
         if settings.clock == "virtual":
             self.crossing.order = self.order = pacing = Pacing(recorder, self.crossing)
@@ -242,6 +244,8 @@ class Recording(Scene):
             "fixtures": dict(self.fixtures),
             "servers": [*sorted(now(start) for start in self.crossing.serving)],
             "trace": dict(self.crossing.trace),
+            "starts": self.crossing.started.kept({up for x in exchanges for up in (x.lane, *above(x.lane))}),
+            "after": orders_between_lanes(exchanges, self.crossing.courses, now),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),
             "environment": self.settings.environment(self.place.environ),
@@ -254,6 +258,24 @@ class Recording(Scene):
         details |= self.details
         kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
+
+
+def orders_between_lanes(
+    exchanges: Iterable[Exchange], courses: Courses | None, now: Callable[[int], int]
+) -> JsonObject:
+    """Return, by the `start` of a call, the calls of other lanes that it was made after by the program's own doing.
+
+    What a lane's own order says, or that of the lanes above it, is left out.
+    """
+    top = {x.start: x for x in exchanges if x.parent is None}
+    kept: JsonObject = {}
+    for start, known in courses.after.items() if courses is not None else ():
+        x = top.get(now(start))
+        earlier = [top[now(other)] for other in known if now(other) in top] if x is not None else []
+        others = [y.start for y in earlier if x is not None and y.lane not in {x.lane, *above(x.lane)}]
+        if others:
+            kept[str(now(start))] = [*others]
+    return kept
 
 
 def lanes_of(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[str, ...]:

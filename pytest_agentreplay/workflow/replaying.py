@@ -11,6 +11,7 @@ from pytest_agentreplay.boundaries import in_process, sandbox
 from pytest_agentreplay.boundaries.crossing import describe
 from pytest_agentreplay.boundaries.discrete import Discrete
 from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.boundaries.pausing import Pausing
 from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.drift import drift, files, table
@@ -21,7 +22,8 @@ from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.shell import quoted, selecting
-from pytest_agentreplay.core.turns import turns
+from pytest_agentreplay.core.started import Started
+from pytest_agentreplay.core.turns import function_of, label, turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.report import findings
@@ -61,12 +63,15 @@ class Replay(Scene):
         servers = header.kit.get("servers")
         if isinstance(servers, list):
             self.crossing.servers = frozenset(start for start in servers if isinstance(start, int))
+        self.crossing.started = Started(header.kit.get("starts", {}))
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         self.clock.live_inside = self.verifier is not None
         self.replayer.loose = settings.order == "loose"
         self.crossing.order = self.order = None if self.verifier else self._order()
         self.replayer.gives_way = self.order is None and self.verifier is None
+        if self.replayer.gives_way and settings.order != "free":
+            self.crossing.pause = Pausing(self.crossing)
         self._whole = False
         if edited:
             self.told["edited"] = list(edited)
@@ -133,7 +138,7 @@ class Replay(Scene):
             self.crossing.latch(stranger, "")
         divergence = self.replayer.parted()
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
-            divergence = self.replayer.finish(self._body)
+            divergence = self.replayer.finish(self._body, self._writes)
         if self.verifier is not None:
             divergence = self.verifier.first(divergence)
         if divergence is not None:
@@ -155,18 +160,23 @@ class Replay(Scene):
         if older := len({x.start for x in self.replayer.without_content}):
             self.told["without_content"] = older
         self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
+        self.told["vanished"] = [label(x.call, READER) for x in self.replayer.unserved() if x.abandoned]
         self.told["network"], self.told["unheard"] = self.level(), {**self.unheard()}
         self.told["ran_on"] = self.clock.ran_on
         self.told["clock"] = self._virtual()
         if not self._whole:
             return None
         self.told["changed"] = [*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)})]
-        divergence = self.replayer.finish()
+        divergence = self.replayer.finish(writes=self._writes)
         if self.verifier is not None:
             divergence = self.verifier.first(divergence)
         if divergence is not None:
             return self.parted(divergence, self.snapshot_facts(divergence.kind))
         return self.stragglers()
+
+    def _writes(self, call: Call) -> bool:
+        """Return whether `call` is one of a tool that changes something."""
+        return function_of(call, READER) is not None and self.has_effects(call)
 
     def _virtual(self) -> JsonObject:
         """What there is to tell of a virtual clock: why it was none, how many answers came close to a timer."""

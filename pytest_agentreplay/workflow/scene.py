@@ -28,6 +28,7 @@ from pytest_agentreplay.boundaries.virtual import Hands
 from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.effects import has_effects
 from pytest_agentreplay.core.freeze import Codec
 from pytest_agentreplay.core.redaction.placeholders import tags_in
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
@@ -363,6 +364,11 @@ class Scene:
         self._met.append(redirect(tool, codecs=self.crossing.codecs))
         self.tools.append(("", tool))
         return function
+
+    def has_effects(self, call: Call) -> bool:
+        """Return whether a call may change something outside, by what was declared of the tools."""
+        reading = {redirection.tool.name for redirection in self._met if redirection.tool.effects == "read"}
+        return has_effects(call, READER, lambda name: name in reading or self.crossing.reads(name))
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """How values of `kind` are frozen and come back."""

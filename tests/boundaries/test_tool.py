@@ -21,7 +21,7 @@ import pytest
 import trio
 
 from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries import lanes, vault
+from pytest_agentreplay.boundaries import lanes, thread_starts, vault
 from pytest_agentreplay.boundaries.crossing import Crossing
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
 from pytest_agentreplay.core.divergence import Divergence, Kind
@@ -820,7 +820,7 @@ def test_threads_and_pools():
         thread.join()
         return found
 
-    lanes.stamp_threads()
+    thread_starts.stamp_threads()
     first, second, written, _ = both(agent, tool)
     assert first == second == [False] * 5
     assert written == 5

@@ -31,7 +31,7 @@ from pytest_agentreplay.core.turns import function_of, home
 from pytest_agentreplay.errors import CaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Moment, Verdict
@@ -107,9 +107,9 @@ class Casting(Replayer):
                 return
         super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
 
-    def finish(self, until: int | None = None) -> Divergence | None:
+    def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
         """The first divergence; what was not asked for again is one only where all is strict."""
-        return super().finish(until) if self.cast.strict else self.parted()
+        return super().finish(until, writes) if self.cast.strict else self.parted()
 
     def made(self) -> tuple[Exchange, ...]:
         """The calls as they were made now, each with what it was given.

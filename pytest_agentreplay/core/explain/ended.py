@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import Reader
 
 
-def unused(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:
+def unused(run: Run, reader: Reader, served: Collection[int], required: Collection[int] = ()) -> Divergence | None:
     """The recorded calls that were never made, now that the test has ended; None when there are none.
 
-    Calls that the agent had given up, or that never ended, need not come again.
+    Calls that the agent had given up, or that never ended, need not come again, except those of `required`.
     """
     standing = Standing(run, reader, served)
-    left = [x for x in standing.unserved() if not x.abandoned]
+    left = [x for x in standing.unserved() if not x.abandoned or x.start in required]
     if not left:
         return None
     apart = _independent(standing, run, left)
@@ -40,6 +40,12 @@ def unused(run: Run, reader: Reader, served: Collection[int]) -> Divergence | No
 def _ended(standing: Standing, left: Sequence[Exchange]) -> Divergence:
     """The test has ended without the calls `left`."""
     first, *others = left
+    cause = "your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit"
+    if first.abandoned:
+        cause = (
+            "when recorded it was begun and then given up (a timeout, a cancelled task, the end of the run); "
+            "your code does not begin it any more"
+        )
     more = f", and {len(others)} more" if others else ""
     return standing.divergence(
         Kind.MISSING,
@@ -47,7 +53,7 @@ def _ended(standing: Standing, left: Sequence[Exchange]) -> Divergence:
         first,
         recorded=first,
         differences=(Difference("call", line(first.call, standing.reader), ABSENT),),
-        cause="your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit",
+        cause=cause,
     )
 
 
@@ -58,7 +64,7 @@ def _independent(standing: Standing, run: Run, left: Sequence[Exchange]) -> dict
         theirs.setdefault(standing.lane(x), []).append(x)
     if len(theirs) < 2:
         return {}
-    order = Precedence(top_level(run), run.header.kit.get("lanes"))
+    order = Precedence(top_level(run), run.header.kit.get("lanes"), run.header.kit.get("after"))
     missing = {x.start for x in left}
     others = list(theirs)[1:]
     return {

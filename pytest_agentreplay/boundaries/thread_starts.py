@@ -1,0 +1,55 @@
+"""Threads and jobs begin for the test that starts them: `Thread.start` and `ThreadPoolExecutor.submit` are wrapped."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.boundaries.lanes import STRAND, begin, carry, course_of, starting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def stamp_threads() -> None:
+    """Wrap `Thread.start` and `ThreadPoolExecutor.submit`, once and for good; inactive they cost one look-up."""
+    from concurrent.futures import ThreadPoolExecutor  # loads logging and queue, so only when a test needs it
+
+    if getattr(threading.Thread.start, "__agentreplay__", None) is STRAND:
+        return
+    start, submit = threading.Thread.start, ThreadPoolExecutor.submit
+
+    @functools.wraps(start)
+    def stamped_start(self: threading.Thread) -> None:
+        strand = STRAND.get()
+        if strand is not None:
+            target = getattr(self, "_target", None)  # CPython 3.11-3.14; a subclass with a run of its own has none
+            self.run = begin(strand, target or self.run, course=course_of(strand, self))(self.run)  # type: ignore[method-assign]
+            strand.crossing.threads.add(self)
+            with starting(strand):
+                return start(self)
+        return start(self)
+
+    @functools.wraps(submit)  # type: ignore[arg-type]
+    def stamped_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        strand = STRAND.get()
+        if strand is None:
+            return submit(self, fn, *args, **kwargs)
+        # A pool outlives the test that first used it: its worker must not be stamped, only the job.
+        token = STRAND.set(None)
+        try:
+            with starting(strand):
+                course = course_of(strand)
+                work, args = carry(strand, fn, args, course)
+                job = submit(self, work, *args, **kwargs)
+                if course is not None:
+                    course.runs = job
+                strand.crossing.jobs[job] = id(self), self._max_workers
+            return job
+        finally:
+            STRAND.reset(token)
+
+    stamped_start.__agentreplay__ = STRAND  # type: ignore[attr-defined]
+    threading.Thread.start = stamped_start  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = stamped_submit  # type: ignore[method-assign,assignment]

@@ -1,0 +1,273 @@
+"""What was done one after the other stays so: it may be done neither at once nor the other way round."""
+
+import asyncio
+import functools
+import importlib.util
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from tests.ordering.driving import Stage
+
+
+def check(order):
+    time.sleep(0.003)
+    return order
+
+
+def pay(order):
+    time.sleep(0.003)
+    return order
+
+
+async def acheck(order):
+    return order
+
+
+async def apay(order):
+    return order
+
+
+def runs():
+    """How event loops are run here: by asyncio, and by uvloop where it is made for this system."""
+    if importlib.util.find_spec("uvloop") is None:
+        return {"asyncio": asyncio.run}
+    return {"asyncio": asyncio.run, "uvloop": importlib.import_module("uvloop").run}
+
+
+# One after the other, each in a task or thread of its own.
+
+
+async def awaited(*steps):
+    for step in steps:
+        await asyncio.create_task(step(1))
+
+
+async def gathered_alone(*steps):
+    for step in steps:
+        await asyncio.gather(step(1))
+
+
+async def waited_for(*steps):
+    for step in steps:
+        await asyncio.wait_for(step(1), 5)
+
+
+async def in_timeouts(*steps):
+    for step in steps:
+        async with asyncio.timeout(5):
+            await asyncio.create_task(step(1))
+
+
+async def in_task_groups(*steps):
+    for step in steps:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(step(1))
+
+
+async def in_anyio_groups(*steps):
+    for step in steps:
+        async with anyio.create_task_group() as group:
+            group.start_soon(step, 1)
+
+
+async def nested(*steps):
+    for step in steps:
+        await asyncio.create_task(awaited(step))
+
+
+TASKS = [awaited, gathered_alone, waited_for, in_timeouts, in_task_groups, in_anyio_groups, nested]
+
+
+def in_jobs(*steps):
+    with ThreadPoolExecutor(2) as pool:
+        for step in steps:
+            pool.submit(step, 1).result()
+
+
+def in_threads(*steps):
+    for step in steps:
+        thread = threading.Thread(target=step, args=(1,))
+        thread.start()
+        thread.join()
+
+
+def to_threads(*steps):
+    async def act():
+        for step in steps:
+            await asyncio.to_thread(step, 1)
+
+    asyncio.run(act())
+
+
+def to_anyio_threads(*steps):
+    async def act():
+        for step in steps:
+            await anyio.to_thread.run_sync(step, 1)
+
+    anyio.run(act)
+
+
+THREADS = [in_jobs, in_threads, to_threads, to_anyio_threads]
+
+# At once.
+
+
+def in_a_pool(*steps):
+    with ThreadPoolExecutor() as pool:
+        return [job.result() for job in [pool.submit(step, 1) for step in steps]]
+
+
+def in_threads_at_once(*steps):
+    threads = [threading.Thread(target=step, args=(1,)) for step in steps]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def beside_a_thread(first, second):
+    thread = threading.Thread(target=second, args=(1,))
+    thread.start()
+    first(1)
+    thread.join()
+
+
+def gathered_threads(*steps, run=asyncio.run):
+    async def act():
+        return await asyncio.gather(*(asyncio.to_thread(step, 1) for step in steps))
+
+    return run(act())
+
+
+AT_ONCE = [in_a_pool, in_threads_at_once, beside_a_thread, gathered_threads]
+
+
+@pytest.fixture
+def stage(tmp_path):
+    return Stage(tmp_path, tools=(check, pay, acheck, apay))
+
+
+def assert_out_of_order(replayed):
+    assert replayed.finding is not None, "passed in silence"
+    assert replayed.finding.code == "AR-ORDER", replayed.finding.headline
+
+
+@pytest.mark.parametrize("run", runs().values(), ids=runs())
+@pytest.mark.parametrize("shape", TASKS, ids=lambda shape: shape.__name__)
+def test_tasks_that_run_one_after_the_other_do_not_swap(stage, shape, run):
+    stage.record(lambda: run(shape(acheck, apay)))
+    for _ in range(3):
+        assert stage.replay(lambda: run(shape(acheck, apay))).finding is None
+    for _ in range(2):
+        assert_out_of_order(stage.replay(lambda: run(shape(apay, acheck))))
+
+
+@pytest.mark.parametrize("shape", THREADS, ids=lambda shape: shape.__name__)
+def test_threads_that_run_one_after_the_other_do_not_swap(stage, shape):
+    stage.record(lambda: shape(check, pay))
+    for _ in range(5):
+        assert stage.replay(lambda: shape(check, pay)).finding is None
+    assert_out_of_order(stage.replay(lambda: shape(pay, check)))
+
+
+def plainly(*steps):
+    for step in steps:
+        step(1)
+
+
+def plainly_in_a_loop(*steps):
+    async def act():
+        plainly(*steps)
+
+    asyncio.run(act())
+
+
+@pytest.mark.parametrize("now", AT_ONCE, ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("before", [plainly, plainly_in_a_loop, *THREADS], ids=lambda shape: shape.__name__)
+def test_two_steps_do_not_come_at_once(stage, before, now):
+    stage.record(lambda: before(check, pay))
+    for _ in range(3):
+        assert_out_of_order(stage.replay(lambda: now(check, pay)))
+
+
+def test_two_steps_do_not_come_at_once_under_uvloop(stage):
+    run = runs().get("uvloop", asyncio.run)
+
+    async def act():
+        await asyncio.to_thread(check, 1)
+        await asyncio.to_thread(pay, 1)
+
+    stage.record(lambda: run(act()))
+    assert stage.replay(lambda: run(act())).finding is None
+    for _ in range(3):
+        assert_out_of_order(stage.replay(lambda: gathered_threads(check, pay, run=run)))
+
+
+# What keeps its freedom.
+
+
+def staggered(*steps):
+    """Jobs that are begun one after the other and not waited for."""
+    with ThreadPoolExecutor() as pool:
+        for step in steps:
+            pool.submit(step, 1)
+            time.sleep(0.006)
+
+
+async def in_background(first, second):
+    """The second task is begun first, and takes its own time until it calls."""
+    begun = asyncio.create_task(later(second))
+    await asyncio.create_task(first(1))
+    await begun
+
+
+async def later(step):
+    await asyncio.to_thread(time.sleep, 0.005)
+    await step(1)
+
+
+def test_jobs_that_nobody_waits_for_are_free(stage):
+    stage.record(lambda: staggered(check, pay))
+    for _ in range(5):
+        assert stage.replay(lambda: staggered(check, pay)).finding is None
+    assert stage.replay(lambda: in_a_pool(check, pay)).finding is None
+
+
+def test_a_task_that_was_begun_before_is_free_of_what_was_waited_for_meanwhile(stage):
+    stage.record(lambda: asyncio.run(in_background(acheck, apay)))
+    kit = stage.replay(lambda: asyncio.run(in_background(acheck, apay))).scene.snapshot.run.header.kit
+    assert "after" not in kit
+
+
+def workers(*steps):
+    """A pool of one's own: which of two threads takes what is chance."""
+    import queue
+
+    waiting = queue.Queue()
+
+    def work():
+        while (step := waiting.get()) is not None:
+            step(1)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for step in (*steps, None, None):
+        waiting.put(step)
+    for thread in threads:
+        thread.join()
+
+
+def test_the_workers_of_a_home_made_pool_are_free(stage):
+    steps = [
+        functools.partial(lambda step, number, _: step(number), step, n) for n in range(4) for step in (check, pay)
+    ]
+    for _ in range(2):
+        stage.record(lambda: workers(*steps))
+        for _ in range(5):
+            assert stage.replay(lambda: workers(*steps)).finding is None
