@@ -65,6 +65,7 @@ def of_the_printers(run: Run) -> Iterator[tuple[str, str]]:
             yield finding.code, escape.printed(terminal.text(finding, width=width, verbosity=2))
     told = {"test": test, "file": f"/x/{text}", "why": text, "exchanges": 1, "outcome": text, "edited": [text]}
     told |= {"drift": [text], "changed": [text], "gaps": [text], "unfrozen": [{"tool": text, "path": text}]}
+    told["uncompared"] = [dict.fromkeys(("tool", "path", "kind", "why", "line"), text)]
     told |= {"mode": "record", "pending": f"/x/{text}", "proof": {"replays": False, "why": text}, "expect": text}
     for verdict in ("created", "pending", "not written", "nothing crossed"):
         for line in session.recording_lines({**told, "verdict": verdict}, Path("/x")):
