@@ -22,15 +22,13 @@ def outage(run: Run, reader: Reader) -> str:
 
 
 def _unanswered(outcome: Outcome | None) -> str:
-    """What came in the place of an answer; "" for an answer, or a part of one."""
+    """What came in the place of an answer; "" for an answer, a part of one, and a call that the agent gave up."""
     match outcome:
-        case None:
-            return "it never ended"
         case Failure():
-            return _named(outcome)
+            return "" if outcome.cancelled else _named(outcome)
         case HttpReply(status=status) if status >= 500 or status in REFUSED:
             return f"{status} {outcome.reason}".rstrip()
-        case HttpReply(failure=Failure() as failure) if not outcome.body.data:
+        case HttpReply(failure=Failure(cancelled=False) as failure) if not outcome.body.data:
             return _named(failure)
         case FramesReply(failure=Failure() as failure) if not outcome.body.data:
             return _named(failure)
