@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Final, cast
@@ -34,8 +33,6 @@ def _refuse(constant: str) -> Json:
 
 
 _decode = json.JSONDecoder(parse_constant=_refuse).decode
-_MAY_BE_INEXACT = re.compile(r"[0-9.]{16}|[0-9][eE][+-]?[0-9]{3}")
-"""A float holds any number of 15 digits whose exponent has two."""
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 
@@ -52,9 +49,7 @@ def parse(data: bytes | str, *, exact: bool = False) -> Json | NotJson:
     """
     try:
         text = data if isinstance(data, str) else data.decode()
-        if not exact:
-            return cast("Json", _decode(text))
-        return cast("Json", (_decode_exact if _MAY_BE_INEXACT.search(text) else _decode_names)(text))
+        return cast("Json", (_decode_exact if exact else _decode)(text))
     except (ValueError, RecursionError):
         return NOT_JSON
 
@@ -81,7 +76,6 @@ def _members(pairs: list[tuple[str, Json]]) -> Json:
     return members | {"$repeated": {name: all_of[:-1] for name, all_of in values.items() if len(all_of) > 1}}
 
 
-_decode_names = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_members).decode
 _decode_exact = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_members, parse_float=_number).decode
 
 

@@ -24,7 +24,7 @@ from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
 from pytest_agentreplay.core.matching.authorities import Authorities, authority
 from pytest_agentreplay.core.matching.veiled import Veiled
-from pytest_agentreplay.core.matching.wiring import Tokens
+from pytest_agentreplay.core.matching.wiring import Tokens, holds_placeholder
 from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.precedence import Precedence, above
 
@@ -230,10 +230,13 @@ class Replayer:
 
     def _swapped(self, found: Exchange, call: Call) -> bool:
         """Whether `call` sends the token of another reply than `found` did."""
-        return self._tokens.swapped(self._matching.text(found.call), self._matching.text(call))
+        text = self._matching.text
+        return holds_placeholder(call) and self._tokens.swapped(text(found.call), text(call))
 
     def _wired(self, found: Exchange, keyed: Queues, name: Hashable, call: Call) -> Exchange | None:
         """`found`, or the first of its queue, that sends the tokens of the same replies as `call` does."""
+        if not holds_placeholder(call):
+            return found
         now = self._matching.text(call)
         for x in (found, *reversed(keyed[name])):
             if x.start not in self.served and not self._tokens.swapped(self._matching.text(x.call), now):

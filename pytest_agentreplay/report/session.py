@@ -67,6 +67,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines += replay_lines(replayed)
     elif replayed and verbosity >= 0:
         lines.append(replay_count(replayed))
+    lines += recurring_lines(replayed) if verbosity > -2 else []
     for one in replayed:
         lines += edited_lines(one, place)
     for one in replayed:
@@ -276,14 +277,18 @@ def replay_lines(replayed: list[Told]) -> list[str]:
             f"older     {calls} in {plural(len(older), 'test')} recorded without content, by an older release",
             "          record again to have it compared:   pytest --snapshot-record",
         ]
-    recurs = Counter(one["recurs"] for one in replayed if one.get("recurs"))
-    lines += [
-        f"{plural(count, 'test')} {'fails' if count == 1 else 'fail'} as recorded on {date}; nothing went live"
-        for date, count in sorted(recurs.items())
-    ]
     kept = Counter(one["expect"] for one in replayed if one.get("expect"))
     lines += [f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(kept.items())]
     return lines
+
+
+def recurring_lines(replayed: list[Told]) -> list[str]:
+    """How many tests failed as they did when they were recorded, by date."""
+    dates = Counter(one["recurs"] for one in replayed if one.get("recurs"))
+    return [
+        f"{plural(count, 'test')} {'fails' if count == 1 else 'fail'} as recorded on {date}; nothing went live"
+        for date, count in sorted(dates.items())
+    ]
 
 
 def edited_lines(one: Told, here: Path) -> list[str]:

@@ -10,11 +10,11 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canon import canonical
-from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolReply
+from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction.placeholders import SHAPES, SIGNS
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Outcome
+    from pytest_agentreplay.core.model import Call, Outcome
 
 _PLACEHOLDER = re.compile("|".join(SHAPES).replace("(?P<category>", "(?:"))
 
@@ -34,7 +34,7 @@ class Tokens:
 
     def swapped(self, recorded: str, now: str) -> bool:
         """Whether one of two canonical texts, equal up to renaming, holds another token of a reply than the other."""
-        if recorded == now or not any(sign in now for sign in SIGNS):
+        if recorded == now:
             return False
         pairs = zip(_PLACEHOLDER.findall(recorded), _PLACEHOLDER.findall(now), strict=False)
         moved = [pair for pair in pairs if pair[0] != pair[1]]
@@ -42,6 +42,12 @@ class Tokens:
             while self._unread:
                 self._found.update(_PLACEHOLDER.findall(_text(self._unread.pop())))
         return any(old in self._found and new in self._found for old, new in moved)
+
+
+def holds_placeholder(call: Call) -> bool:
+    """Whether the placeholder of a secret stands in a call as it was sent: a few scans of its bytes."""
+    text = canonical(call.tree) if isinstance(call, ToolCall) else f"{call.url}\n{call.body.data.decode('latin-1')}"
+    return any(sign in text for sign in SIGNS)
 
 
 def _text(outcome: Outcome) -> str:
