@@ -35,6 +35,20 @@ if TYPE_CHECKING:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Redact the reason of a `pytest.exit`: no report carries it, and pytest prints it at the session's end."""
+    try:
+        return (yield)
+    except pytest.exit.Exception as stop:
+        if wanted(item):
+            from pytest_agentreplay.plugin import hiding
+
+            scene = item.stash.get(SCENE, None)
+            hiding.hide_reason(stop, hiding.hide_of(item) if scene is None else scene.redaction.hide)
+        raise
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """A fixture that crosses the doorstep may be refused there; the finding says it, not a traceback."""
     earlier: list[pytest.StashKey[Any]] = [SCENE, FINDING, INNER]  # of another go at the same test
@@ -75,19 +89,25 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         raise error from None
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, Any, Any]:
-    """A wider fixture that was refused: pytest keeps that for the tests that share it, but for Exceptions only."""
-    try:
+    """Let a fixture that is refused leave nothing behind, and say of a wider one what to do."""
+    if not wanted(request._pyfuncitem):
         return (yield)
+    from pytest_agentreplay.plugin.outcome import refusals_unwrapped
+
+    try:
+        with refusals_unwrapped(fixturedef):  # before runners of async fixtures take the function
+            return (yield)
     except ReplayDiverged as refused:
         if fixturedef.scope == "function":
             raise
         from pytest_agentreplay.plugin.scenes import WIDE
 
         error = pytest.fail.Exception(f"{refused}\n{WIDE}", pytrace=False)
+        error.agentreplay = True  # type: ignore[attr-defined]
         fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, None))  # type: ignore[arg-type]
         raise error from None
 
@@ -141,7 +161,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     """Close the scene when all fixtures are down; a recording is sealed here."""
-    finding, broken, leaving = None, None, False
+    finding, broken, leaving, refused, result = None, None, False, None, None
     try:
         result = yield
     except BaseException as raised:
@@ -150,7 +170,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
             from pytest_agentreplay.plugin.scenes import broken_off
 
             broken_off(scene, raised)
-        raise
+        if scene is None or not isinstance(raised, ReplayDiverged):
+            raise
+        refused = raised  # the finding says it, not a traceback
     finally:
         if item.config.stash.get(RESEEDS, False):
             item.config.option.randomly_reset_seed = True
@@ -173,7 +195,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
         from pytest_agentreplay.plugin.scenes import failed
 
         item.stash[FINDING] = finding
-        raise failed(item, finding)
+        raise failed(item, finding, refused)
+    if refused is not None and FINDING not in item.stash:
+        raise refused
     return result
 
 
@@ -208,6 +232,10 @@ def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestR
         from pytest_agentreplay.plugin.scenes import of_a_part
 
         return of_a_part(item, call, report)
+    if hasattr(report, "wasxfail") or call.excinfo is not None:
+        from pytest_agentreplay.plugin.expected import correct_report
+
+        correct_report(item, call, report)
     finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
     if finding is not None and report.failed:
         crash = getattr(report.longrepr, "reprcrash", None)
