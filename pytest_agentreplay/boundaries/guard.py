@@ -110,7 +110,7 @@ class Guard:
             if sends_traces(frame):
                 _close(found[0], args)
                 raise ReplayDiverged(_not_sent(found[1]))
-            late.append(f"{what}   called from {origin(self._root)}")
+            late.append(doorstep.called_from(what, origin(self._root)))
             _close(found[0], args)
             msg = f"refused: {what} after its test had ended"
             raise ReplayDiverged(msg)

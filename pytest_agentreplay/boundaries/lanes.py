@@ -36,6 +36,10 @@ class Door(Protocol):
     starting: set[int]
     handed: set[object]
     finished: int
+    ended: threading.Event
+
+    def main(self) -> Strand:
+        """The test's first strand."""
 
     def over(self) -> bool:
         """Whether the test has ended for whoever carries its stamp."""

@@ -31,6 +31,7 @@ SEAMS: dict[str, str] = {
     "mcp.server.lowlevel.server": "mcp_memory",
     "mcp.shared.direct_dispatcher": "mcp_memory",
     "mcp.shared.memory": "mcp_memory",
+    "multiprocessing.util": "exits",
     "numpy.random": "numpy_random",
     "trio._core._run": "trio_order",
     "urllib3.connectionpool": "http_urllib3",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.boundaries import lanes, vault
-from pytest_agentreplay.boundaries.crossing import current
+from pytest_agentreplay.boundaries.crossing import for_tool
 from pytest_agentreplay.boundaries.library_values import known
 from pytest_agentreplay.boundaries.tool_arguments import Arguments
 from pytest_agentreplay.boundaries.tool_paths import find, unwrapped
@@ -64,6 +64,10 @@ class Redirection:
         self.codecs = codecs
         self._seam = seam
         self._layer = layer
+
+    def held(self) -> FunctionType:
+        """Return the function whose code is exchanged."""
+        return self._layer.function
 
     def within(self, crossing: Crossing, passage: Passage) -> None:
         """Say that the framework's call which went in at `passage` is this tool's: its function then just runs."""
@@ -223,7 +227,7 @@ class Layer:
         """How to run the original, and what to do with it; in a replay there is no way to run it."""
         __tracebackhide__ = True
         keywords = dict(zip(self._only, only, strict=True)) | stars
-        crossing = current()
+        crossing = for_tool()
         if crossing is None:
             return functools.partial(vault.outside(self._key), *values, *star, **keywords), None
         enclosing = self.seam.enclosing(crossing, self)

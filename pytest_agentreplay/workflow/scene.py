@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries import debuggers, lanes, sandbox, seams
+from pytest_agentreplay.boundaries import debuggers, exits, lanes, sandbox, seams
 from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.gateway import Gateway
 from pytest_agentreplay.boundaries.locales import Locale
 from pytest_agentreplay.boundaries.overtime import Overtime
 from pytest_agentreplay.boundaries.steps import Steps
-from pytest_agentreplay.boundaries.stragglers import release
+from pytest_agentreplay.boundaries.stragglers import refusing, release
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
 from pytest_agentreplay.boundaries.virtual import Hands
 from pytest_agentreplay.boundaries.zone import Zone
@@ -176,6 +176,7 @@ class Scene:
         """Meet the boundaries. What cannot be met is CannotRedirect, and everything is as before."""
         with ExitStack() as stack:
             seams.install()
+            exits.install(doorstep.current, refusing)
             debuggers.install()
             stack.callback(release, self.crossing, self._met)
             for tool in (*named_tools(self.settings.tools), *named_models(self.settings)):
