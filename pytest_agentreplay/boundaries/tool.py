@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.boundaries import lanes, vault
@@ -69,6 +69,10 @@ class Redirection:
         """Return the function whose code is exchanged."""
         return self._layer.function
 
+    def rename(self, name: str) -> None:
+        """Call the tool `name` from now on."""
+        self.tool = replace(self.tool, name=name)
+
     def within(self, crossing: Crossing, passage: Passage) -> None:
         """Say that the framework's call which went in at `passage` is this tool's: its function then just runs."""
         self._seam.running[id(crossing), passage.ticket] = None, passage
@@ -100,6 +104,11 @@ def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
         layer.redirections.append(redirection)
         layer.seam.forget()
     return redirection
+
+
+def is_redirected(function: Callable[..., Any]) -> bool:
+    """Whether calls of the function go through the gate already. Raises CannotRedirect for what is no tool."""
+    return unwrapped(function, "").functions[0] in _LAYERS
 
 
 def said_of(function: Callable[..., Any]) -> Redirection | None:

@@ -20,11 +20,13 @@ from pytest_agentreplay.boundaries.overtime import Overtime
 from pytest_agentreplay.boundaries.steps import Steps
 from pytest_agentreplay.boundaries.stragglers import refusing, release
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
+from pytest_agentreplay.boundaries.tool_again import Redirections
 from pytest_agentreplay.boundaries.virtual import Hands
 from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.freeze import Codec
+from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.redaction.placeholders import tags_in
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY
 from pytest_agentreplay.core.shell import quoted
@@ -35,6 +37,7 @@ from pytest_agentreplay.store import declared
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.redacting import redaction_for
 from pytest_agentreplay.workflow.reviewing import other_policy, redacted_by
+from pytest_agentreplay.workflow.tool_names import ToolNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.boundaries.guard import Guard
-    from pytest_agentreplay.boundaries.tool import Redirection
     from pytest_agentreplay.boundaries.virtual import Timed
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Gate
@@ -144,7 +146,8 @@ class Scene:
         self.overtime = Overtime(self.crossing)
         self._hands: Hands | None = None
         self._gateway: Gateway | None = None
-        self._met: list[Redirection] = []
+        self._met = Redirections(self.crossing.codecs)
+        self._names = ToolNames({call.name for call in self.recorded_calls() if isinstance(call, ToolCall)})
         self._told_late = 0
         self._stack = ExitStack()
         self._token: Token[lanes.Strand | None] | None = None
@@ -179,8 +182,13 @@ class Scene:
             exits.install(doorstep.current, refusing)
             debuggers.install()
             stack.callback(release, self.crossing, self._met)
-            for tool in (*named_tools(self.settings.tools), *named_models(self.settings)):
-                self._met.append(redirect(tool, codecs=self.crossing.codecs))
+            stack.callback(self._met.stop)
+            self._met.start()
+            for path, tool in (*named_tools(self.settings.tools), *named_models(self.settings)):
+                redirection = redirect(tool, codecs=self.crossing.codecs)
+                self._met.add(redirection, path)
+                if tool.name in {path, short := path.rpartition(".")[2]}:
+                    self._names.add(redirection, short, path)
             steps = self.crossing.steps
             assert isinstance(steps, Steps)
             steps.start()
@@ -284,8 +292,11 @@ class Scene:
 
     def meet(self, function: F, name: Any, **said: Any) -> F:
         """Freeze `function` for the rest of the test, as `boundaries.tool.Tool` takes what is `said`; gives it back."""
-        shown = name or getattr(function, "__name__", type(function).__name__)
-        self._met.append(redirect(Tool(shown, function, **said), codecs=self.crossing.codecs))
+        short = getattr(function, "__name__", type(function).__name__)
+        redirection = redirect(Tool(name or short, function, **said), codecs=self.crossing.codecs)
+        self._met.add(redirection)
+        if not name:
+            self._names.add(redirection, short)
         return function
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
@@ -307,33 +318,34 @@ class Scene:
         return value
 
 
-def named_tools(lines: Iterable[tuple[str, str]]) -> list[Tool]:
-    """The tools of the settings, by their short names as models know them; by their paths where two share one.
+def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
+    """The tools of the settings with their paths.
+
+    Named by their short names as models know them; by their paths where two share one.
 
     Raises CannotRedirect for a path that leads to nothing.
     """
     found = {path: (function, effects) for line, effects in lines for path, function in find(line)}
     names = shown_names(found)
     return [
-        Tool(names[path], function, effects=effects)  # type: ignore[arg-type]
+        (path, Tool(names[path], function, effects=effects))  # type: ignore[arg-type]
         for path, (function, effects) in found.items()
     ]
 
 
-def named_models(settings: Settings) -> Iterator[Tool]:
-    """The models and retrievals of the settings. Raises CannotRedirect for a path that leads to nothing."""
+def named_models(settings: Settings) -> Iterator[tuple[str, Tool]]:
+    """The models and retrievals of the settings with their paths; each must lead to something (CannotRedirect)."""
     models = {path: (function, model) for line, model in settings.models for path, function in find(line)}
     names = shown_names(models)
     for path, (function, model) in models.items():
         name, _, version = model.partition("@")
         facts: JsonObject = {"version": version.strip()} if version.strip() else {}
-        yield Tool(name.strip() or names[path], function, boundary="model", facts=facts)
+        yield path, Tool(name.strip() or names[path], function, boundary="model", facts=facts)
     found = {path: (function, model) for line, model in settings.retrievals for path, function in find(line)}
     names = shown_names(found)
     for path, (function, model) in found.items():
-        yield Tool(
-            names[path], function, "read", boundary="retrieval", facts={"embedding_model": model} if model else {}
-        )
+        facts = {"embedding_model": model} if model else {}
+        yield path, Tool(names[path], function, "read", boundary="retrieval", facts=facts)
 
 
 def shown_names(paths: Iterable[str]) -> dict[str, str]:

@@ -144,6 +144,7 @@ def test_it_is_refused_and_fails_the_process(leaving, way):
 
 @pytest.mark.parametrize("way", ["by_atexit", "by_a_thread", "by_del_of_a_cycle"])
 def test_a_worker_of_xdist_hands_it_to_the_controller(leaving, way):
+    leaving.record("--agentreplay-no-prove", WAY=way)
     before = leaving.ledger
     done = leaving.replay("-p", "xdist.plugin", "-n", "1", WAY=way)
     assert done.returncode == 1, done.stdout + done.stderr
