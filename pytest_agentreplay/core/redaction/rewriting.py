@@ -79,9 +79,11 @@ class Rewriting:
         if isinstance(outcome, ToolReply):
             value = self.tree(outcome.value)
             items = outcome.items and cast("tuple[Json, ...]", tuple(self._same_or_new(outcome.items)))
-            if value is outcome.value and items == outcome.items and failure is outcome.failure:
+            sent = outcome.sent and cast("tuple[Json, ...]", tuple(self._same_or_new(outcome.sent)))
+            same = items == outcome.items and sent == outcome.sent
+            if value is outcome.value and same and failure is outcome.failure:
                 return outcome
-            return replace(outcome, value=value, items=items, failure=failure)
+            return replace(outcome, value=value, items=items, failure=failure, sent=sent)
         kept = self.values(outcome.headers)
         if isinstance(outcome, FramesReply):
             body, sizes, _ = self.body(outcome.body, outcome.cuts or (), _LINES)
