@@ -56,8 +56,17 @@ SEAMS: dict[str, str] = {
     "grpc._channel": "unmet",
     "grpc.aio._channel": "unmet",
     "primp": "unmet",
+    "confluent_kafka.cimpl": "unmet",
+    "psycopg._connection_base": "unmet",
+    "psycopg2": "unmet",
+    "pycares": "unmet",
     "pycurl": "unmet",
+    "pynng.nng": "unmet",
     "pyreqwest._pyreqwest": "unmet",
+    "tls_client.sessions": "unmet",
+    "zmq.sugar.socket": "unmet",
+    "uvloop": "loops",
+    "winloop": "loops",
 }
 """Module that stands for its library when it is imported -> boundary file."""
 

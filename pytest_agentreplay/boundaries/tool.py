@@ -69,7 +69,7 @@ class Redirection:
         """Return the function whose code is exchanged."""
         return self._layer.function
 
-    def rename(self, name: str) -> None:
+    def show_as(self, name: str) -> None:
         """Call the tool `name` from now on."""
         self.tool = replace(self.tool, name=name)
 

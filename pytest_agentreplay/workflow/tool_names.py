@@ -42,7 +42,7 @@ class ToolNames:
             self._renamed.setdefault(key, tools[0][0])
         if shared or (path in self._recorded and short not in self._recorded):
             for full, _, each in tools:
-                each.rename(full)
+                each.show_as(full)
 
     def applied(self, exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
         """Return recorded exchanges under the names that their tools have by now."""
