@@ -50,22 +50,25 @@ class Chance:
     `secrets` and `os.urandom` stay what they are.
     """
 
-    __slots__ = ("_before", "_codes", "_draws", "_entropy", "_node", "_seed", "_stamps", "_stands", "_states")
+    __slots__ = ("_before", "_codes", "_draws", "_entropy", "_left", "_seed", "_stamps", "_stands", "_states", "ids")
 
     def __init__(self, seed: int) -> None:
-        """Take the run's seed; nothing changes until `start`."""
-        self._seed = seed
-        self._node = _number(seed, "node") & 0xFFFF_FFFF_FFFF | 1 << 40  # multicast: nobody's network card
+        """Take the run's seed; nothing changes until `start`. `ids` is what ids are drawn from, the seed at first."""
+        self._seed = self.ids = seed
         self._draws: dict[str, tuple[int, Iterator[int]]] = {}
         self._entropy: dict[tuple[str, int], Iterator[int]] = {}
         self._stands = ("main", 0)
         self._states: dict[str, tuple[Generator, Any]] = {}
+        self._left: dict[str, Any] = {}  # by generator, the state in which `stop` found it
         self._codes: dict[FunctionType, CodeType] = {}
         self._stamps: dict[str, Any] = {}
         self._before: Chance | None = None
 
     def start(self) -> None:
-        """Seed all generators, and draw ids from here on, also for those who hold `uuid4` itself."""
+        """Seed all generators, and draw ids from here on, also for those who hold `uuid4` itself.
+
+        A second time they stand where `stop` has left them.
+        """
         global _active
         self._states = {name: (generator, generator.getstate()) for name, generator in GENERATORS.items()}
         self._stamps = {name: value for name, value in vars(uuid).items() if name.startswith("_last_timestamp")}
@@ -77,12 +80,19 @@ class Chance:
                 self._codes[function] = function.__code__
                 function.__code__ = replacement.__code__
         self._seed_all(*self._stands)
+        for name, state in self._left.items():
+            GENERATORS[name].setstate(state)
 
     def take(self, name: str, generator: Generator) -> None:
         """Hold `generator` too; it stands where it would, had it been held since the start."""
         if name not in self._states:
             self._states[name] = generator, generator.getstate()
             generator.seed(_number(self._seed, name, *self._stands))
+
+    def reseed(self, seed: int) -> None:
+        """Draw for the run of `seed`: a worker of a pool may come to work for another test."""
+        self._seed = seed
+        self._entropy.clear()
 
     def step(self, lane: str, count: int) -> None:
         """The `count`-th outermost crossing of `lane` was done: what comes next is drawn from there."""
@@ -104,19 +114,20 @@ class Chance:
         self._codes.clear()
         _active, self._before = self._before, None
         vars(uuid).update(self._stamps)
+        self._left = {name: generator.getstate() for name, (generator, _) in self._states.items()}
         for generator, state in self._states.values():
             generator.setstate(state)
         self._states.clear()
 
     def uuid4(self, lane: str) -> uuid.UUID:
         """A random id."""
-        return uuid.UUID(int=_number(self._seed, "id", lane, *self._next(lane)), version=4)
+        return uuid.UUID(int=_number(self.ids, "id", lane, *self._next(lane)), version=4)
 
     def uuid7(self, lane: str) -> uuid.UUID:
         """An id that sorts by time, and by order of drawing where time stands still."""
         count, number = self._next(lane)
-        counter = (_number(self._seed, "counter", lane, count) >> 87) + number
-        tail = _number(self._seed, "id", lane, count, number) >> 96
+        counter = (_number(self.ids, "counter", lane, count) >> 87) + number
+        tail = _number(self.ids, "id", lane, count, number) >> 96
         milliseconds = time.time_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF
         high = milliseconds << 16 | 7 << 12 | counter >> 30 & 0xFFF
         low = 0b10 << 62 | (counter & 0x3FFF_FFFF) << 32 | tail
@@ -125,15 +136,19 @@ class Chance:
     def timed(self, name: str, lane: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
         """uuid1 or uuid6: the clock's time, and a node that is the run's instead of the machine's."""
         if clock_seq is None:
-            clock_seq = _number(self._seed, "id", lane, *self._next(lane)) & 0x3FFF
-        made: uuid.UUID = ORIGINALS[name](self._node if node is None else node, clock_seq)
+            clock_seq = _number(self.ids, "id", lane, *self._next(lane)) & 0x3FFF
+        made: uuid.UUID = ORIGINALS[name](self._node() if node is None else node, clock_seq)
         return made
 
     def entropy(self, lane: str) -> int:
         """What a generator that is made without a seed begins with, instead of the operating system's entropy."""
         count, _ = self._draws.get(lane, (0, None))
         numbers = self._entropy.setdefault((lane, count), itertools.count())
-        return _number(self._seed, "entropy", lane, count, next(numbers))
+        return _number(self.ids, "entropy", lane, count, next(numbers))
+
+    def _node(self) -> int:
+        """The run's network card: a multicast address, which is nobody's."""
+        return _number(self.ids, "node") & 0xFFFF_FFFF_FFFF | 1 << 40
 
     def _next(self, lane: str) -> tuple[int, int]:
         """How many crossings `lane` has done, and how many ids it has drawn since."""

@@ -47,7 +47,7 @@ langsmith, which asks for branch and commit to put them on its traces.
 
 _WAYS = frozenset({"multiprocessing.util", "os", "subprocess"})
 """Modules that a probe goes through to start its child."""
-_WRAPPERS = frozenset({"_pydev_bundle.pydev_monkey", "pytest_agentreplay.boundaries.gateway_children"})
+_WRAPPERS = frozenset({"_pydev_bundle.pydev_monkey", "pytest_agentreplay.boundaries.child_start"})
 """Modules that stand around the system's own way to start a child: pydevd, to follow into it; ours, to tell it."""
 
 
@@ -84,6 +84,12 @@ def environment(event: str, args: tuple[Any, ...]) -> Mapping[str, str]:
             return {_text(name): _text(value) for name, value in found.items()}
         case _:
             return {}
+
+
+def above_wrappers(frame: FrameType | None) -> str:
+    """The module that starts a child, past what only stands around the system's way to do it."""
+    frame = _above(frame, _WAYS | _WRAPPERS)
+    return "" if frame is None else _module(frame)
 
 
 def short_name(path: str) -> str:

@@ -33,7 +33,18 @@ class Clock:
     nanoseconds that are waited for a crossing: real ones, or the virtual ones of `boundaries.virtual`.
     """
 
-    __slots__ = ("_mode", "_stand", "_told", "_travel", "_traveller", "_wall", "live_inside", "passes", "ran_on")
+    __slots__ = (
+        "_mode",
+        "_paused",
+        "_stand",
+        "_told",
+        "_travel",
+        "_traveller",
+        "_wall",
+        "live_inside",
+        "passes",
+        "ran_on",
+    )
 
     def __init__(self, mode: Literal["stepped", "real", "virtual"], wall_ns: int) -> None:
         """Take `wall_ns`, nanoseconds since the epoch; nothing moves until `start`."""
@@ -43,6 +54,7 @@ class Clock:
         self._mode = mode
         self._wall = wall_ns
         self._stand = (0, 0)
+        self._paused: tuple[int, int] | None = None  # what it showed at `stop`, and for how long it had
         self._travel: Any = None
         self._traveller: Any = None
         self._told = CTIME, ASCTIME
@@ -53,7 +65,7 @@ class Clock:
         return self._travel is not None
 
     def start(self) -> None:
-        """Stop the wall clock at `wall_ns`."""
+        """Stop the wall clock at `wall_ns`; a second time, where `stop` has left it."""
         if self._mode == "real":
             return
         import time_machine
@@ -61,7 +73,11 @@ class Clock:
         if time_machine.escape_hatch.is_travelling() or _freezegun_travels() or _is_replaced():
             return
         travel = time_machine.travel(0, tick=False)
-        self.step(0)
+        if self._paused is None:
+            self.step(0)
+        else:
+            shown, elapsed = self._paused
+            self._stand = (shown, self.passes() - elapsed)
         self._traveller = travel.start()
         # The library asks its innermost traveller for the time; ours answers by itself, to the nanosecond and in one
         # assignment a step, where `move_to` would take a float of seconds.
@@ -75,12 +91,23 @@ class Clock:
         shown = self._wall + at_ns
         self._stand = (shown - shown % 1000, self.passes())
 
+    def begin_at(self, wall_ns: int) -> None:
+        """Count from the start `wall_ns` of a run: that of the test whose child this process is."""
+        self._wall = wall_ns
+
+    def step_to(self, at_ns: int) -> None:
+        """As `step`, for a call of another process: several report in any order, and time never goes back."""
+        if self._wall + at_ns > self._stand[0]:
+            self.step(at_ns)
+
     def stop(self) -> None:
         """Give the wall clock back. Safe to call twice, and while someone who travelled inside has not come back."""
         travel, traveller = self._travel, self._traveller
         self._travel = self._traveller = None
         if travel is None:
             return
+        shown, since = self._stand
+        self._paused = (shown, self.passes() - since)
         time.ctime, time.asctime = self._told
         from time_machine import traveller_stack as stack
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay.boundaries import hush, lanes
 from pytest_agentreplay.boundaries.agents import agent_here
+from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
@@ -126,6 +127,7 @@ class Passage:
     `suspended` is a replayed call during which others ran.
     `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
     `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
+    `settled`, when the boundary sets it, is called once the real call is over.
     """
 
     __slots__ = (
@@ -141,6 +143,7 @@ class Passage:
         "handed",
         "outcome",
         "partial",
+        "settled",
         "suspended",
         "ticket",
         "unfinished",
@@ -161,6 +164,7 @@ class Passage:
         self.partial: Callable[[], Outcome] | None = None
         self.compare: Callable[[Outcome, str, Outcome | None], None] | None = None
         self.handed: Callable[[], object] | None = None
+        self.settled: Callable[[], object] | None = None
         self.at = 0
         self.at_home = False
 
@@ -186,6 +190,8 @@ class Passage:
         crossing = self._crossing
         crossing.passages.discard(self)
         at = crossing.now()
+        if self.settled is not None:
+            self.settled()
         stored = crossing.scrub.outcome(self._call, outcome)
         crossing.gate.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
         crossing.moved(self._strand, at)
@@ -317,7 +323,11 @@ class Crossing:
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
         self.passages: set[Passage] = set()
         self.problems: list[Exception] = []
+        self.hosts = DeclaredHosts(())  # those that the test may reach
+        self.passed: set[tuple[str, str]] = set()  # hosts and paths of requests that stayed inside the process
         self.codecs: list[Codec] = []  # those that the test has registered
+        # What of the recorded calls is compared by class alone: tool, path and class -> why.
+        self.uncompared: dict[tuple[str, str, str], str] = {}
         self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
         self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
@@ -365,6 +375,21 @@ class Crossing:
     def main(self) -> lanes.Strand:
         """The test's first strand, to stamp the test's own thread or task with."""
         return self._strand
+
+    def begin_at(self, strand: lanes.Strand) -> None:
+        """Make `strand` the first one: for a process that is a child of the test's, or works for a job of a pool."""
+        self._strand = strand
+        self._guests.clear()
+
+    def forget(self) -> None:
+        """Forget all that was under way: in another run, or in the process of which this one is a fork."""
+        self._body_over = False
+        self.refused = self.on_latch = None
+        self._counts.clear()
+        for kept in (self.passages, self.late, self.problems, self.met, self.threads, self.jobs, self.loops):
+            kept.clear()
+        for known in (self.working, self.starting, self.handed, self.begun, self.uncompared):
+            known.clear()
 
     def over(self) -> bool:
         """Whether the code that runs here comes too late: after the test, or after the body that started it."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _PATH = re.compile(r"/t/([0-9a-f]+)\.([0-9]+)(?:/p/([a-z0-9-]+))?(.*)", re.DOTALL)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+UNASKED = "(no child asked the gateway when this test was recorded)"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
@@ -81,8 +82,13 @@ class Gateway:
         recorded: Iterable[Call] = (),
         allow_hosts: Iterable[str] = (),
         port: int = 0,
+        was_asked: bool = True,
     ) -> None:
-        """`recorded` are the calls of the snapshot, `allow_hosts` those that a child may reach past us."""
+        """`recorded` are the calls of the snapshot, `allow_hosts` those that a child may reach past us.
+
+        `was_asked` says that a child asked the gateway when the snapshot was recorded.
+        """
+        self._was_asked = was_asked
         self.crossing = crossing
         self.recording = recording
         self._recorded = tuple(recorded)
@@ -92,6 +98,8 @@ class Gateway:
         self.strays: list[str] = []  # what the children of other tests have asked this gateway for
         self.refused: list[str] = []  # what children wanted of the world beyond the recording
         self._children: list[Child] = []
+        self._started: dict[int, str] = {}  # by number, the program of a child that runs
+        self._asked: set[int] = set()
         self._lock = threading.Lock()
         self._server: Server | None = None
         self._closed = False
@@ -138,6 +146,26 @@ class Gateway:
         mark = f"/t/{self._token}."
         return any(mark in value for value in environ.values())
 
+    def starts(self, environ: Mapping[str, str], program: str) -> str | None:
+        """Why `program`, which was told of the gateway by this environment, may not run; "" if it may.
+
+        None for one that was not told. Where no child asked the gateway when the test was recorded, whatever this one
+        asks goes past it.
+        """
+        mark = re.compile(rf"/t/{self._token}\.([0-9]+)")
+        number = next((found[1] for value in environ.values() if (found := mark.search(value))), None)
+        if number is None:
+            return None
+        if not self.recording and not self._was_asked:
+            return UNASKED
+        self._started.setdefault(int(number), program)
+        return ""
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """The programs of children that ran and have asked nothing here: what they asked elsewhere nobody has seen."""
+        return tuple(program for number, program in self._started.items() if number not in self._asked)
+
     def ready(self, environ: Mapping[str, str]) -> int:
         """Make one child ready that would have run in `environ`; gives its number."""
         environ = dict(environ)
@@ -163,6 +191,7 @@ class Gateway:
             self.strays.append(f"{method} {rest}")
             return "this gateway is another test's: the child has outlived the test that started it"
         child = self._children[int(number)]
+        self._asked.add(int(number))
         if any(name.lower() == "upgrade" for name, _ in headers):
             return self.latch(
                 Divergence(Kind.NETWORK, f"a child asked for a WebSocket, which the gateway does not serve: {rest}")

@@ -1,15 +1,12 @@
 """Children that get the gateway's variables without being told in the test: those named in `agentreplay_children`.
 
-Met at `subprocess.Popen`, which asyncio and anyio start their children by too. `os.posix_spawn`, `os.exec`, `os.system`
-and loops in C (uvloop) go other ways: the guard refuses what they start.
+`child_start` asks for them at `subprocess.Popen`, which asyncio and anyio start their children by too.
+`os.posix_spawn`, `os.exec`, `os.system` and loops in C (uvloop) go other ways: the guard refuses what they start.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
-import subprocess
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -29,32 +26,11 @@ _declared: tuple[Sequence[str], Callable[[], Gateway]] | None = None
 def declared(patterns: Sequence[str], gateway: Callable[[], Gateway]) -> Iterator[None]:
     """A block in which each child whose command line is one of `patterns` is told of `gateway()`."""
     global _declared  # noqa: PLW0603  Popen has no self of ours to find it by
-    install()
     before, _declared = _declared, (patterns, gateway)
     try:
         yield
     finally:
         _declared = before
-
-
-def install() -> None:
-    """Wrap `Popen.__init__`, once and for good; inactive it costs one look-up."""
-    original = subprocess.Popen.__init__
-    if hasattr(original, "__agentreplay__"):
-        return
-    signature = inspect.signature(original)
-
-    @functools.wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        if _declared is not None:
-            asked = signature.bind(self, *args, **kwargs)
-            if (given := variables(asked.arguments)) is not None:
-                asked.arguments["env"] = given
-                return original(*asked.args, **asked.kwargs)
-        return original(self, *args, **kwargs)
-
-    init.__agentreplay__ = True  # type: ignore[attr-defined]
-    subprocess.Popen.__init__ = init  # type: ignore[method-assign]
 
 
 def variables(asked: Mapping[str, Any]) -> Mapping[str, str] | None:

@@ -13,19 +13,29 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.boundaries import audit, lanes, sandbox
+from pytest_agentreplay.boundaries import audit, in_process, lanes, sandbox
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.children import CHILD_EVENTS, environment, is_probe, is_repeat, program, short_name
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
 from pytest_agentreplay.boundaries.ledger import WORDS, Entry, advice, allowing
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import is_agents, origin
-from pytest_agentreplay.boundaries.peers import LIBRARY, LOADED, MADE, SOCKET_EVENTS, Peer, is_socketpair, made, peer
+from pytest_agentreplay.boundaries.peers import (
+    LIBRARY,
+    LOADED,
+    MADE,
+    SOCKET_EVENTS,
+    Peer,
+    is_of_multiprocessing,
+    is_socketpair,
+    made,
+    peer,
+)
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import FrameType
 
 EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY, LOADED, MADE}
@@ -53,7 +63,10 @@ class Guard:
         self.mode = mode
         self._hosts = DeclaredHosts(tuple(allow_hosts))
         self._programs = frozenset(allow_subprocess)
-        self.served: Callable[[Mapping[str, str]], bool] | None = None  # whether a child's model calls come to us
+        self.joins: Callable[[str, tuple[Any, ...], FrameType | None], str | None] | None = None
+        """Whether a child joins the run (""), why it cannot, or None for one that is not asked to."""
+        self.served: Callable[[Mapping[str, str], str], str | None] | None = None
+        """Whether the model calls of a child come to the gateway (""), why not, or None for one that knows of none."""
         self._root = root
         self._counts: dict[tuple[str, str, str], int] = {}
         self.loaded: dict[str, str] = {}  # library in C -> the line of the agent that loaded it
@@ -79,6 +92,17 @@ class Guard:
             _active, self._before, self._on = self._before, None, False
 
     @property
+    def counted(self) -> dict[tuple[str, str, str], int]:
+        """How often each (kind, target, line) was heard."""
+        with self._lock:
+            return dict(self._counts)
+
+    def count(self, what: tuple[str, str, str], times: int = 1) -> None:
+        """Note that (kind, target, line) was heard."""
+        with self._lock:
+            self._counts[what] = self._counts.get(what, 0) + times
+
+    @property
     def ledger(self) -> list[Entry]:
         """What was heard, in order; each target once per line. A look-up that led to a connect is left out."""
         with self._lock:
@@ -98,8 +122,7 @@ class Guard:
                     raise ReplayDiverged(_not_sent(target))
                 return
             line = origin(self._root)
-            with self._lock:
-                self._counts[kind, target, line] = self._counts.get((kind, target, line), 0) + 1
+            self.count((kind, target, line))
             if self.mode == "deny":
                 _close(kind, args)
                 _refuse(kind, target, line)
@@ -127,12 +150,17 @@ class Guard:
             family = made(args, frame) if self.mode == "deny" and sandbox.closed() else ""
             return ("socket", family) if family else None
         if event in CHILD_EVENTS:
-            if self.served is not None and (environ := environment(event, args)) and self.served(environ):
+            hindrance = None if self.joins is None else self.joins(event, args, frame)
+            if hindrance == "":
                 return None
             path = program(event, args)
             name = short_name(path)
+            if hindrance is None and self.served is not None and (environ := environment(event, args)):
+                hindrance = self.served(environ, name)
+            if hindrance == "":
+                return None
             passes = not {path, name}.isdisjoint(self._programs) or is_repeat(event, frame) or is_probe(path, frame)
-            return None if passes else ("child", name)
+            return None if passes else ("child", f"{name} {hindrance or ''}".strip())
         there = peer(event, args)
         if there is None or self._passes(there) or (there.act == "connect" and is_socketpair(frame)):
             return None
@@ -149,7 +177,7 @@ class Guard:
         if there.device:
             return False
         if there.path:
-            return there.act == "bind" or self._hosts.open_file(there.path)
+            return there.act == "bind" or self._hosts.open_file(there.path) or is_of_multiprocessing(there.path)
         if there.act == "lookup":
             known = address(there.host) is not None and not there.reverse
             return (
@@ -158,7 +186,9 @@ class Guard:
                 or there.host == socket.gethostname()
                 or self._hosts.look_up(there.host)
             )
-        return (there.act == "bind" and is_loopback(there.host)) or self._hosts.reach(there.host, there.port or 0)
+        if is_loopback(there.host) and (there.act == "bind" or in_process.is_test_server(there.port or 0)):
+            return True
+        return self._hosts.reach(there.host, there.port or 0)
 
     def _named(self, there: Peer) -> str:
         """The target as people know it: by the name that was looked up for its port, where that is one name."""
@@ -171,6 +201,27 @@ class Guard:
                 self._reached |= names
                 return next(iter(names))
         return str(there)
+
+
+class ModelsOnly(Guard):
+    """Hears of connections to known model hosts alone."""
+
+    def _crosses(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> tuple[str, str] | None:
+        there = peer(event, args) if event in SOCKET_EVENTS else None
+        if there is None or not is_model_host(there.host) or self._hosts.look_up(there.host):
+            return None
+        return super()._crosses(event, args, frame)
+
+
+@contextlib.contextmanager
+def deaf() -> Iterator[None]:
+    """A block of our own in which nothing is heard: a child process connects to that of its test."""
+    global _active  # noqa: PLW0603  as in start
+    before, _active = _active, None
+    try:
+        yield
+    finally:
+        _active = before
 
 
 def _not_sent(target: str) -> str:
@@ -205,16 +256,14 @@ class Bystander:
     `tests` is how many did, `hosts` in how many tests each host. A connection left open by an earlier test is not seen.
     """
 
-    def __init__(self, *, refuse: bool = False, allow_hosts: Iterable[str] = ()) -> None:
-        """Nothing is counted yet. With `refuse` the model is not reached either, unless its host is allowed."""
-        self._refuse = refuse
-        self._allowed = tuple(allow_hosts)
+    def __init__(self) -> None:
+        """Nothing is counted yet."""
         self.tests = 0
         self.hosts: dict[str, int] = {}
         self._met: set[str] = set()
 
     def start(self) -> None:
-        """A test begins, or what stands outside of its recording."""
+        """A test begins."""
         global _bystander  # noqa: PLW0603  the hook has no self to find it by
         audit.listen(EVENTS, _meet)
         self._met.clear()
@@ -232,14 +281,8 @@ class Bystander:
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         """An audit event while nothing is guarded."""
         there = peer(event, args) if event in SOCKET_EVENTS else None
-        if there is None or not is_model_host(there.host):
-            return
-        if not self._refuse:
+        if there is not None and is_model_host(there.host):
             self._met.add(there.host)
-        elif not DeclaredHosts(self._allowed).look_up(there.host):
-            _close(there.act, args)
-            msg = f"{there} refused: a replay reaches nothing"
-            raise ReplayDiverged(msg)
 
 
 _active: Guard | None = None

@@ -146,6 +146,15 @@ class DeclaredHosts:
                 return True
         return False
 
+    def reach_url(self, host: str, port: int) -> bool:
+        """Whether the `host` of a URL may be reached at `port`; "localhost" by an address of it, too."""
+        here = ("127.0.0.1", "::1") if host.casefold() == "localhost" else ()
+        return any(self.reach(name, port) for name in (host, *here))
+
+    def name_port(self, port: int) -> bool:
+        """Whether a rule names this very port."""
+        return any(rule.port == port for rule in self._rules)
+
     def open_file(self, path: str) -> bool:
         """Whether the socket file at `path` may be used."""
         return any(rule.path == path for rule in self._rules if rule.path)

@@ -20,6 +20,7 @@ from pytest_agentreplay.boundaries.http_bodies import Watch
 from pytest_agentreplay.boundaries.http_failures import frozen, thawed
 from pytest_agentreplay.boundaries.http_transports import HEARD, Heard, PlayedTransport, of_the_wire
 from pytest_agentreplay.boundaries.http_wire import Wire, attempt_of, forever
+from pytest_agentreplay.boundaries.in_process import stays
 from pytest_agentreplay.boundaries.loaded import loaded_exception
 from pytest_agentreplay.boundaries.neighbours import closed
 from pytest_agentreplay.boundaries.wrapping import wrap
@@ -71,6 +72,8 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
         if crossing is None or "websocket" in request.headers.get("Upgrade", "").lower():
             return await original(connector, request, *args, **more)
         call = call_of(request, await whole(request))
+        if stays(crossing, call):
+            return await original(connector, request, *args, **more)
         passage = crossing.enter(call, attempt=attempt_of(call.headers))
         wire = Wire(crossing, passage, call, functools.partial(native, request))
         if not passage.forward:

@@ -1,12 +1,16 @@
-"""The HTTP boundary of httpx and httpx2, sync and async: one exchange per wire call.
+"""The HTTP boundary of httpx and httpx2, sync and async: one exchange per call that leaves the process.
 
-Met at `Client._transport_for_url`, which every wire call passes last: below it stand the default, mounted and user
-transports, above it redirects, auth flows and the decoding of bodies. The seam is of the class, so clients that were
-built earlier are met too. It is private; where a future version lacks it nothing is wrapped, and the network guard
-speaks.
+Intercepted at the network transports, `HTTPTransport` and `AsyncHTTPTransport`, by their code: below it stand
+connections and proxies, above it redirects, auth flows, decoding and the transports of others. So a transport that
+wraps a network transport (retries, a cache) runs, and what it sends is recorded; one that calls an application or a
+mock in the process runs as well, and what the application sends is recorded.
+
+A transport that brings a network client of its own (curl_cffi, a connection pool of httpcore, sockets) is intercepted
+as a whole, at `Client._transport_for_url`. That is private: where a future version lacks it, the network guard reports
+such a transport.
 
 Rules of this file: while recording the agent gets the native response, whose stream is teed as it flows, never read
-ahead. While replaying the inner transport is not even looked up.
+ahead. While replaying no network transport is entered.
 """
 
 from __future__ import annotations
@@ -20,8 +24,9 @@ from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.http_bodies import AsyncTee, Played, Take, Tee, Watch, texts
 from pytest_agentreplay.boundaries.http_failures import frozen, thawed
 from pytest_agentreplay.boundaries.http_wire import Wire, attempt_of, forever, never
+from pytest_agentreplay.boundaries.in_process import is_mocked, is_recorder, pass_through, reaches_out, stays
 from pytest_agentreplay.boundaries.neighbours import closed
-from pytest_agentreplay.boundaries.wrapping import wrap
+from pytest_agentreplay.boundaries.wrapping import wrap, wrap_code
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.core.schedule import BEGUN
 
@@ -30,27 +35,36 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+    from pytest_agentreplay.boundaries.wrapping import Seam
+
+
+SYNC, ASYNC = "handle_request", "handle_async_request"
 
 
 def meet(library: ModuleType) -> None:
-    """Wrap the seam of the two client classes of `library`. Doing it twice does nothing."""
+    """Intercept the network transports of `library`, and where its clients choose one. Twice does nothing."""
     streams = _Streams(library)
+    for transport, method in ((library.HTTPTransport, SYNC), (library.AsyncHTTPTransport, ASYNC)):
+        wrap_code(vars(transport)[method], functools.partial(streams.sending, method))
     for client in (library.Client, library.AsyncClient):
-        wrap(client, "_transport_for_url", streams.asking)
+        wrap(client, "_transport_for_url", streams.choosing)
 
 
 class _Transport:
-    """One wire call. `_real` finds the inner transport; it is called when the gate said forward, and only then."""
+    """One call over the network. `_real` sends a request; it is called when the gate said forward, and only then."""
 
     __slots__ = ("_crossing", "_real", "_streams")
 
-    def __init__(self, crossing: Crossing, streams: _Streams, real: Callable[[], Any]) -> None:
+    def __init__(self, crossing: Crossing, streams: _Streams, real: Callable[[Any], Any]) -> None:
         self._crossing = crossing
         self._streams = streams
         self._real = real
 
     def handle_request(self, request: Any) -> Any:
-        wire = self._enter(request, request.read())
+        call = call_of(request, request.read())
+        if stays(self._crossing, call):
+            return self._real(request)
+        wire = self._enter(request, call)
         passage = wire.passage
         if not passage.forward:
             if passage.unfinished:
@@ -59,7 +73,7 @@ class _Transport:
             return self._streams.replayed(wire)
         try:
             with passage.inside():
-                response = self._real().handle_request(request)
+                response = self._real(request)
             passage.come_now(BEGUN)
         except BaseException as error:
             self._crossing.cannot_keep(closed(error))
@@ -68,7 +82,10 @@ class _Transport:
         return self._streams.recorded(response, passage, self._streams.tee, Watch())
 
     async def handle_async_request(self, request: Any) -> Any:
-        wire = self._enter(request, await request.aread())
+        call = call_of(request, await request.aread())
+        if stays(self._crossing, call):
+            return await self._real(request)
+        wire = self._enter(request, call)
         passage = wire.passage
         if not passage.forward:
             if passage.unfinished:
@@ -79,7 +96,7 @@ class _Transport:
         try:
             try:
                 with passage.inside():
-                    response = await watch.over(self._real().handle_async_request(request))
+                    response = await watch.over(self._real(request))
             except Exception:
                 if watch.suspended:
                     await passage.come()
@@ -97,8 +114,7 @@ class _Transport:
             raise
         return self._streams.recorded(response, passage, self._streams.async_tee, watch)
 
-    def _enter(self, request: Any, body: bytes) -> Wire:
-        call = call_of(request, body)
+    def _enter(self, request: Any, call: HttpCall) -> Wire:
         passage = self._crossing.enter(call, attempt=attempt_of(call.headers))
         return Wire(self._crossing, passage, call, functools.partial(native, request, self._streams.library))
 
@@ -150,15 +166,35 @@ class _Streams:
         self.async_tee = type("AsyncTee", (AsyncTee, library.AsyncByteStream), {})
         self.played = type("Played", (Played, library.SyncByteStream, library.AsyncByteStream), {})
 
-    def asking(self, original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        """The seam that gives the real transport, or one that asks at the doorstep first."""
+    def sending(self, method: str, original: Seam) -> Seam:
+        """The method of a network transport, which asks at the crossing first."""
         asked = doorstep.for_http
 
-        def _transport_for_url(client: Any, url: Any) -> Any:
+        def send(transport: Any, request: Any) -> Any:
             crossing = asked()
-            if crossing is None:
-                return original(client, url)
-            return _Transport(crossing, self, functools.partial(original, client, url))
+            if crossing is None or is_mocked(getattr(transport, "_pool", None), method):
+                return original(transport, request)
+            real = functools.partial(original, transport)
+            return getattr(_Transport(crossing, self, real), method)(request)
+
+        return send
+
+    def choosing(self, original: Seam) -> Seam:
+        """The client's choice of a transport; one that brings its own network client is intercepted as a whole."""
+        asked = doorstep.for_http
+        network = (self.library.HTTPTransport, self.library.AsyncHTTPTransport)
+
+        def _transport_for_url(client: Any, url: Any) -> Any:
+            transport = original(client, url)
+            if (crossing := asked()) is None:
+                return transport
+            method = ASYNC if isinstance(client, self.library.AsyncClient) else SYNC
+            own = not isinstance(transport, network) and reaches_out(transport, (SYNC, ASYNC))
+            if own or is_recorder(transport, method):
+                return _Transport(crossing, self, getattr(transport, method))
+            if type(transport) not in network:
+                pass_through(crossing, str(url))
+            return transport
 
         return _transport_for_url
 

@@ -19,6 +19,7 @@ from pytest_agentreplay.boundaries.http_failures import frozen, thawed
 from pytest_agentreplay.boundaries.http_files import LISTENING, Playing, hear, listening
 from pytest_agentreplay.boundaries.http_framing import Incoming, is_chunked
 from pytest_agentreplay.boundaries.http_wire import Wire, attempt_of, never
+from pytest_agentreplay.boundaries.in_process import stays
 from pytest_agentreplay.boundaries.neighbours import closed
 from pytest_agentreplay.boundaries.wrapping import wrap
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
@@ -85,10 +86,14 @@ class _Seams:
             if crossing is None or isinstance(connection.sock, Playing):
                 _under.pop(connection, None)
                 return original(connection, message_body, encode_chunked=encode_chunked)
-            under = _under[connection] = Under(crossing, tuple(connection._buffer))
-            if message_body is None and announces_body(headers_of(under.head)):
-                return None
             parts = [b""] if message_body is None else list(pieces(message_body, connection.blocksize))
+            head = tuple(connection._buffer)
+            if stays(crossing, call_of(connection, head, b"".join(parts))):
+                _under.pop(connection, None)
+                return original(connection, None if message_body is None else parts, encode_chunked=encode_chunked)
+            under = _under[connection] = Under(crossing, head)
+            if message_body is None and announces_body(headers_of(head)):
+                return None
             return self._ask(connection, under, b"".join(parts), parts, encode_chunked=encode_chunked)
 
         return endheaders

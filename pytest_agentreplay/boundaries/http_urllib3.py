@@ -19,6 +19,7 @@ from pytest_agentreplay.boundaries.http_failures import frozen, thawed
 from pytest_agentreplay.boundaries.http_files import Playing, listening
 from pytest_agentreplay.boundaries.http_stdlib import origin, raise_recorded
 from pytest_agentreplay.boundaries.http_wire import Wire, attempt_of
+from pytest_agentreplay.boundaries.in_process import stays
 from pytest_agentreplay.boundaries.neighbours import closed
 from pytest_agentreplay.boundaries.wrapping import wrap
 from pytest_agentreplay.core.model import EMPTY, Body, HttpCall, HttpReply
@@ -49,6 +50,8 @@ def make_request(original: Seam) -> Seam:
             return original(pool, connection, method, url, *args, **more)
         sent, more["body"] = whole(more.get("body"))
         call = HttpCall(method, url_of(pool, url), pairs(more.get("headers") or {}), Body(sent) if sent else EMPTY)
+        if stays(crossing, call):
+            return original(pool, connection, method, url, *args, **more)
         passage = crossing.enter(call, attempt=attempt_of(call.headers))
         wire = Wire(crossing, passage, call, functools.partial(native, {"pool": pool, "conn": connection, "url": url}))
         ask = functools.partial(original, pool, connection, method, url, *args, **more)

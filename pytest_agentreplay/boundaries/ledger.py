@@ -44,7 +44,11 @@ class Entry:
 
 
 def advice(kind: str, target: str) -> str:
-    """What to do about a library that is not met, and about a socket that could not say yet whom it reaches."""
+    """What to do about a library that is not met, a Python child that cannot join, a socket of unknown target."""
+    if kind == "child" and " -" in target:
+        return "a child of Python that is started so does not load the plugin, and its calls would go live"
+    if kind == "child" and " (" in target:
+        return "a child whose calls never came to the gateway may reach the model past it"
     if kind == "socket":
         return "the sandbox makes none; without it the address is told"
     return f"{target} is not met: use httpx, requests or aiohttp for this call" if kind == "library" else ""
@@ -54,4 +58,6 @@ def allowing(kind: str, target: str) -> str:
     """The ini line that lets `target` through."""
     if kind == "socket":
         return "agentreplay_sandbox = off"
-    return f"{'agentreplay_allow_subprocess' if kind == 'child' else 'agentreplay_allow_hosts'} = {target}"
+    if kind == "child":
+        return f"agentreplay_allow_subprocess = {target.partition(' ')[0]}"
+    return f"agentreplay_allow_hosts = {target}"

@@ -86,9 +86,29 @@ def _torch(torch: Any) -> tuple[Codec, ...]:
     return (Codec(torch.Tensor, freeze, thaw),)
 
 
+@functools.cache
+def _results(row: Any) -> tuple[Codec, ...]:
+    """Rows of SQLAlchemy's Core: tuples with names, which a result makes."""
+    made: Any = sys.modules["sqlalchemy.engine.result"].SimpleResultMetaData
+
+    def freeze(value: Any) -> Any:
+        return [list(value._fields), list(value)]
+
+    def thaw(data: Any) -> Any:
+        names, values = data
+        known = made(names)
+        return row.Row(known, None, known._key_to_index, tuple(values))
+
+    def of_mapping(value: Any) -> Any:
+        return [list(value.keys()), list(value.values())]
+
+    return Codec(row.Row, freeze, thaw), Codec(row.RowMapping, of_mapping, lambda data: thaw(data)._mapping)
+
+
 _LIBRARIES: tuple[tuple[str, Callable[[Any], tuple[Codec, ...]]], ...] = (
     ("numpy", _numpy),
     ("torch", _torch),
+    ("sqlalchemy.engine.row", _results),
     ("langchain_core.documents.base", _pieces),
     ("llama_index.core.schema", _pieces),
 )

@@ -50,6 +50,7 @@ class Locale:
 
     def start(self) -> None:
         """The locale is that of the recording, as far as this machine has it."""
+        self.missing.clear()  # it may be started again after a pause
         self._before = {name: os.environ.get(name) for name in self._variables}
         put(self._variables)
         for category, today in in_force().items():

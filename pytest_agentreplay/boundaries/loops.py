@@ -8,10 +8,12 @@ hears them; what is allowed goes on as before. The loop's class is changed in pl
 from __future__ import annotations
 
 import functools
+import os
 import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.boundaries import child_start
 from pytest_agentreplay.boundaries.hosts import address
 from pytest_agentreplay.boundaries.wrapping import wrap
 
@@ -40,7 +42,7 @@ def meet(module: ModuleType) -> None:
     for name, announce in METHODS.items():
         if name not in vars(loop) and hasattr(loop, name):
             setattr(loop, name, _inherited(getattr(loop, name)))
-        wrap(loop, name, functools.partial(_announcing, announce))
+        wrap(loop, name, functools.partial(_starting if name.startswith("subprocess") else _announcing, announce))
 
 
 def _inherited(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,6 +61,17 @@ def _announcing(announce: Callable[..., None], method: Callable[..., Any]) -> Ca
         return await method(self, *args, **kwargs)
 
     return announced
+
+
+def _starting(announce: Callable[..., None], method: Callable[..., Any]) -> Callable[..., Any]:
+    async def started(self: Any, protocol: Any, program: Any, *args: Any, env: Any = None, **kwargs: Any) -> Any:
+        name = "/bin/sh" if announce is subprocess_shell else os.fsdecode(program)
+        env = child_start.invited(name, env)
+        announce(protocol, program, *args, env=env, **kwargs)
+        with child_start.executing():
+            return await method(self, protocol, program, *args, env=env, **kwargs)
+
+    return started
 
 
 def create_connection(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import crossing as doorstep
@@ -19,7 +18,8 @@ from pytest_agentreplay.boundaries.mcp import Recorded, escaped, replayed
 from pytest_agentreplay.boundaries.mcp_direct import Answered, Listened
 from pytest_agentreplay.boundaries.mcp_messages import Messages
 from pytest_agentreplay.boundaries.tool_steps import Watch, stepped
-from pytest_agentreplay.boundaries.trampoline import is_trampoline, lead, parameters
+from pytest_agentreplay.boundaries.trampoline import is_trampoline
+from pytest_agentreplay.boundaries.wrapping import wrap_code
 from pytest_agentreplay.core.model import FrameCall
 
 if TYPE_CHECKING:
@@ -52,22 +52,8 @@ def meet(library: ModuleType) -> None:
 
 def _exchange(function: Any, library: ModuleType, meeting: Callable[..., Any]) -> None:
     """Have `meeting(library, real, given, keywords)` called in the function's stead."""
-    if function.__module__ != library.__name__:
-        return
-    current, code = getattr(function, "__agentreplay__", (None, function.__code__))
-    if current is doorstep.current:
-        return
-    function.__code__ = code
-    real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-    real.__kwdefaults__ = function.__kwdefaults__
-    names = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-
-    def met(values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]) -> Any:
-        __tracebackhide__ = True
-        return meeting(library, real, (*values, *star), dict(zip(names, only, strict=True)) | stars)
-
-    lead(function, met)
-    function.__agentreplay__ = (doorstep.current, code)
+    if function.__module__ == library.__name__:
+        wrap_code(function, lambda real: lambda *given, **keywords: meeting(library, real, given, keywords))
 
 
 async def _streams(
@@ -131,7 +117,7 @@ def _pair(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...],
 def _asker() -> FrameType | None:
     """The frame of whoever ties a client and a server together."""
     frame: FrameType | None = sys._getframe(1)
-    between = {__name__, "contextlib"}
+    between = {__name__, wrap_code.__module__, "contextlib"}
     while frame is not None and (frame.f_globals.get("__name__") in between or is_trampoline(frame.f_code)):
         frame = frame.f_back
     return frame

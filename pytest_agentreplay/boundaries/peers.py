@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 from dataclasses import dataclass
@@ -106,3 +107,14 @@ def is_socketpair(frame: FrameType | None) -> bool:
 
 def _text(host: Any) -> str:
     return bytes(host).decode(errors="surrogateescape") if isinstance(host, bytes | bytearray) else str(host)
+
+
+OF_MULTIPROCESSING = re.compile(r".*/pymp-[^/]+/listener-[^/]+")
+
+
+def is_of_multiprocessing(path: str) -> bool:
+    """Whether a socket file is one by which processes of `multiprocessing` reach each other: its fork server, managers.
+
+    Such a process is a child of the test and has joined the run itself.
+    """
+    return OF_MULTIPROCESSING.fullmatch(path) is not None

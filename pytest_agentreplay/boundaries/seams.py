@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 SEAMS: dict[str, str] = {
     "aiohttp.connector": "http_aiohttp",
+    "aiohttp.test_utils": "in_process",
     "anyio": "process_anyio",
     "anyio.to_thread": "threads_anyio",
+    "concurrent.futures.process": "child_multiprocessing",
     "http.client": "http_stdlib",
     "httpx": "http_httpx",
     "httpx2": "http_httpx",
@@ -31,6 +33,8 @@ SEAMS: dict[str, str] = {
     "mcp.server.lowlevel.server": "mcp_memory",
     "mcp.shared.direct_dispatcher": "mcp_memory",
     "mcp.shared.memory": "mcp_memory",
+    "multiprocessing.pool": "child_multiprocessing",
+    "multiprocessing.spawn": "child_multiprocessing",
     "multiprocessing.util": "exits",
     "numpy.random": "numpy_random",
     "trio._core._run": "trio_order",
@@ -70,6 +74,9 @@ SEAMS: dict[str, str] = {
 }
 """Module that stands for its library when it is imported -> boundary file."""
 
+ALSO: dict[str, str] = {}
+"""All rows that are met in this process, those that other plugins have brought included; children get them too."""
+
 
 def install() -> None:
     """Meet every library of the table, now or when it is imported. Outside a test each call costs one look-up."""
@@ -78,6 +85,7 @@ def install() -> None:
 
 def also(rows: Mapping[str, str]) -> None:
     """Meet the libraries of `rows` too: module that stands for a library -> import path of a boundary module."""
+    ALSO.update(rows)
     for library, boundary in rows.items():
         when_imported(library, _meeting(boundary))
 

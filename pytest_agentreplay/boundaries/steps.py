@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 class Steps:
     """What `crossing.Steps` asks for, made of a clock and of chance."""
 
-    __slots__ = ("chance", "clock")
+    __slots__ = ("at", "chance", "clock")
 
     def __init__(self, clock: Clock, chance: Chance) -> None:
         """Neither is started yet."""
         self.clock = clock
         self.chance = chance
+        self.at = 0
+        """When the last crossing of this process was done; those of its children are not counted."""
 
     def start(self) -> None:
         """Start both, or neither."""
@@ -37,5 +39,6 @@ class Steps:
 
     def step(self, at: int, lane: str, count: int) -> None:
         """The `count`-th crossing of `lane` was done, `at` nanoseconds after the run began."""
+        self.at = at
         self.clock.step(at)
         self.chance.step(lane, count)

@@ -13,7 +13,8 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.boundaries import lanes, vault
+from pytest_agentreplay.boundaries import lanes, tool_iterators, vault
+from pytest_agentreplay.boundaries.argument_freezing import ArgumentFreezing
 from pytest_agentreplay.boundaries.crossing import for_tool
 from pytest_agentreplay.boundaries.library_values import known
 from pytest_agentreplay.boundaries.tool_arguments import Arguments
@@ -22,8 +23,7 @@ from pytest_agentreplay.boundaries.tool_replaying import Replaying
 from pytest_agentreplay.boundaries.tool_results import ANNOTATED, Results
 from pytest_agentreplay.boundaries.tool_verifying import Verifying, entering
 from pytest_agentreplay.boundaries.trampoline import Kind, kind_of, lead, parameters
-from pytest_agentreplay.core.freeze import freeze_arguments
-from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.model import SELF, ToolCall
 from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
 
 if TYPE_CHECKING:
@@ -243,11 +243,17 @@ class Layer:
         if enclosing is not None:
             return functools.partial(vault.lend(self._key, enclosing), *values, *star, **keywords), None
         redirection = self.said()
-        arguments = self._arguments.named((*values, *star), keywords)
-        frozen = freeze_arguments(arguments, codecs=known(redirection.codecs))
+        read, (values, star, keywords) = tool_iterators.replaced(values, star, keywords)
+        arguments = self._arguments.named((*read[0], *read[1]), read[2])
         tool = redirection.tool
-        call = ToolCall(tool.name, frozen, tool.boundary, tool.facts, self._arguments.defaults(arguments))
+        # A model of this process is its weights, which no call can be compared by.
+        receiver = self._arguments.receiver(values) if tool.boundary != "model" else None
+        frozen = ArgumentFreezing(arguments, receiver, self.function, known(redirection.codecs))
+        facts = tool.facts if frozen.receiver is None else {**tool.facts, SELF: frozen.receiver}
+        call = ToolCall(tool.name, frozen.arguments, tool.boundary, facts, self._arguments.defaults(arguments))
         passage = crossing.enter(call, reads=tool.effects == "read")
+        if passage.forward:
+            frozen.watch(crossing, passage, tool.name)
         entered = entering(crossing, passage, redirection.results, awaitable=self.seam.awaitable)
         if not passage.open:
             return _nothing, entered

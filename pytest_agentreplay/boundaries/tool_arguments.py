@@ -41,6 +41,10 @@ class Arguments:
                 del found[name]
         return found
 
+    def receiver(self, positional: tuple[Any, ...]) -> Any:
+        """The instance or the class that a method is called on; None of a function."""
+        return positional[0] if self._receives and positional else None
+
     def defaults(self, named: Mapping[str, Any]) -> frozenset[str]:
         """Which of the named arguments are what the function takes where nobody gives them."""
         return defaulted(named, self._defaults)

@@ -18,12 +18,12 @@ from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import lanes, library_values
+from pytest_agentreplay.boundaries.argument_freezing import ArgumentFreezing
 from pytest_agentreplay.boundaries.tool import said_of
 from pytest_agentreplay.boundaries.tool_arguments import defaulted, defaults_of
 from pytest_agentreplay.boundaries.tool_replaying import Replaying
 from pytest_agentreplay.boundaries.tool_results import ANNOTATED, Results
 from pytest_agentreplay.boundaries.tool_verifying import entering
-from pytest_agentreplay.core.freeze import freeze_arguments
 from pytest_agentreplay.core.freeze.objects import Codec, shape_of
 from pytest_agentreplay.core.model import ToolCall
 
@@ -121,8 +121,11 @@ def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Reco
     codecs = library_values.known((*tool.codecs, *crossing.codecs))
     results = Results(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
     reads = said is not None and said.tool.effects == "read"
-    call = ToolCall(tool.name, freeze_arguments(arguments, codecs=codecs), defaults=_defaults(tool.function, arguments))
+    frozen = ArgumentFreezing(arguments, codecs=codecs)
+    call = ToolCall(tool.name, frozen.arguments, defaults=_defaults(tool.function, arguments))
     passage = crossing.enter(call, reads=reads)
+    if passage.forward:
+        frozen.watch(crossing, passage, tool.name)
     if passage.open:
         running[passage.ticket] = tool.key
         if said is not None:

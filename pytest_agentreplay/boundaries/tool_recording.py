@@ -54,7 +54,8 @@ class Recording:
             return self.flow(result)
         if kind is AsyncGeneratorType:
             return self.async_flow(result, awaited=True)
-        value = self.results.kept(self.crossing, result)
+        with self.passage.inside():  # expired columns of a row are loaded
+            value = self.results.kept(self.crossing, result)
         self.passage.hold_now()
         self.passage.settle(ToolReply(value))
         return result

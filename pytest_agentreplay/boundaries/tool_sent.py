@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.boundaries.argument_freezing import ArgumentFreezing
 from pytest_agentreplay.boundaries.library_values import known
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.failure import failure_of
-from pytest_agentreplay.core.freeze import freeze_arguments
 from pytest_agentreplay.core.model import ToolReply
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ _PLACEHOLDER = re.compile(r"\[\[redacted:[^\]]*\]\]")
 
 def sent(after: int, value: Any, codecs: Sequence[Codec]) -> JsonObject | None:
     """Return what was sent after so many items as it is kept; None for nothing."""
-    return None if value is None else {"after": after} | freeze_arguments({"value": value}, codecs=known(codecs))
+    return (
+        None if value is None else {"after": after} | ArgumentFreezing({"value": value}, codecs=known(codecs)).arguments
+    )
 
 
 def thrown(after: int, error: BaseException, codecs: Sequence[Codec]) -> JsonObject:

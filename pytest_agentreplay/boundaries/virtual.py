@@ -123,6 +123,7 @@ class Hands:
         self._order = order
         self._clocks = clocks
         self._before: list[tuple[object, str, Any]] = []
+        self._began: tuple[float, float, int, int] | None = None
 
     def start(self) -> None:
         """Replace names of `asyncio` and `time`."""
@@ -136,10 +137,11 @@ class Hands:
         self._exchange(asyncio.BaseEventLoop, "run_forever", watched)
         self._exchange(time, "sleep", self._sleep)
         if self._clocks:
-            began_s, began = time.monotonic(), time.perf_counter()
+            if self._began is None:  # else it goes on after a pause
+                self._began = time.monotonic(), time.perf_counter(), time.monotonic_ns(), time.perf_counter_ns()
+            began_s, began, began_ns, perf_ns = self._began
             self._clock("monotonic", time.monotonic, lambda at: began_s + at)
             self._clock("perf_counter", time.perf_counter, lambda at: began + at)
-            began_ns, perf_ns = time.monotonic_ns(), time.perf_counter_ns()
             self._clock("monotonic_ns", time.monotonic_ns, lambda at: began_ns + round(at * SECOND))
             self._clock("perf_counter_ns", time.perf_counter_ns, lambda at: perf_ns + round(at * SECOND))
 

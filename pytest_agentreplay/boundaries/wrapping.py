@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries.trampoline import lead, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,3 +28,26 @@ def wrap(owner: Any, name: str, make: Callable[[Seam], Seam]) -> None:
         made: Any = functools.wraps(original)(make(original))
         made.__agentreplay__ = (doorstep.current, original)
         setattr(owner, name, made)
+
+
+def wrap_code(function: FunctionType, make: Callable[[Seam], Seam]) -> None:
+    """Run `make(original)` wherever `function` is called, whatever name it is held by.
+
+    The code object is exchanged, not the name: a mock that puts another function in the name's place is what runs while
+    it is active, and whatever it saved or restores is the wrapped function.
+    """
+    current, code = getattr(function, "__agentreplay__", (None, function.__code__))
+    if current is doorstep.current:
+        return
+    function.__code__ = code
+    real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    real.__kwdefaults__ = function.__kwdefaults__
+    names = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    made = make(real)
+
+    def call(values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        return made(*values, *star, **dict(zip(names, only, strict=True)), **stars)
+
+    lead(function, call)
+    function.__agentreplay__ = (doorstep.current, code)  # type: ignore[attr-defined]

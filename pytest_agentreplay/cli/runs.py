@@ -121,7 +121,10 @@ def accept(options: argparse.Namespace) -> int:
         if options.what is None or not options.reason.strip():
             wanted = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
             return complain(f"say of which snapshot, and why its replies still hold: {wanted}", USAGE)
-        return run_test(options.what, "-q", "--agentreplay-mode=model", f"--agentreplay-adopt={options.reason}")
+        from pytest_agentreplay.store.reading import load
+
+        only = f"--agentreplay-adopt-only={load(options.what).run.header.test}"
+        return run_test(options.what, "-q", "--agentreplay-mode=model", f"--agentreplay-adopt={options.reason}", only)
     if options.what is None:
         waiting = accepting.pending(root)
         for file in waiting:

@@ -21,6 +21,9 @@ COLUMNS = 108
 _BLOB = re.compile(r"(data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+)*;base64,|)([A-Za-z0-9+/_-]{4096,}={0,2})", re.ASCII)
 
 
+_ROW_ENDS = re.compile(rf'(?<=[A-Za-z0-9+/_-]{{{COLUMNS}}})",\s*"(?=[A-Za-z0-9+/_-]+={{0,2}}")', re.ASCII)
+
+
 class OverBudget(ValueError):
     """A body that unfolds to more than `LARGEST`, or bodies to more than `TOGETHER`."""
 
@@ -79,3 +82,8 @@ class BlobReader:
 def wrapped(text: str) -> list[str]:
     """`text` cut into lines of `COLUMNS`."""
     return [text[at : at + COLUMNS] for at in range(0, len(text), COLUMNS)]
+
+
+def unwrapped(text: str) -> str:
+    """The text of a file with the lines that `wrapped` has cut in one piece: a line's beginning is no word's."""
+    return _ROW_ENDS.sub("", text)

@@ -76,6 +76,23 @@ def place_of(text: str, offset: int) -> str:
     return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 
+def events_until_invalid(text: str) -> Iterator[Any]:
+    """Yield the parser's events of `text`, up to the place where it is no YAML."""
+    import yaml
+
+    try:
+        yield from _events(text)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
+        return
+
+
+def _events(text: str) -> Iterator[Any]:
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return iter(yaml.parse(text, Loader=loader))
+
+
 class Reading:
     """One pass over the events of one file."""
 
@@ -89,9 +106,8 @@ class Reading:
         """The document that `text` holds."""
         import yaml
 
-        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
-            events: Iterator[Any] = yaml.parse(text, Loader=loader)
+            events = _events(text)
             next(events)  # the stream begins
             first = next(events)
             if isinstance(first, yaml.StreamEndEvent):

@@ -65,6 +65,9 @@ class Body:
     def __len__(self) -> int:
         return len(self.data)
 
+    def __reduce__(self) -> tuple[type[Body], tuple[bytes]]:
+        return Body, (self.data,)  # a `restore` function stays where its file is
+
     def __repr__(self) -> str:
         return "Body(asleep)" if self._data is None else f"Body({len(self._data)} bytes)"
 
@@ -86,12 +89,17 @@ class HttpCall:
         return f"HttpCall({self.method}, {self.body})"
 
 
+SELF = "self"
+"""The name, among the facts of a call, of the object or class that a method was called on."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A call of a Python function by its shown name: a tool, a model of this process, or a retrieval (`boundary`).
 
     `arguments` are frozen values, by parameter name (see `core.freeze`). `facts` is what people said of a model or a
-    retrieval and no argument shows: "version", "provider", "parameters", "embedding_model". They are part of the call.
+    retrieval and no argument shows: "version", "provider", "parameters", "embedding_model"; and as "self" what a method
+    was called on. They are part of the call.
     `defaults` names the arguments that are what the function takes where nobody gives them; they are no part of it.
     """
 
@@ -100,6 +108,11 @@ class ToolCall:
     boundary: Literal["tool", "model", "retrieval"] = "tool"
     facts: JsonObject = field(default_factory=dict)
     defaults: frozenset[str] = field(default=frozenset(), compare=False)
+
+    @property
+    def tree(self) -> JsonObject:
+        """The arguments and, as "self", what the method was called on: what rules and reports give paths into."""
+        return {SELF: self.facts[SELF], **self.arguments} if SELF in self.facts else self.arguments
 
     def __repr__(self) -> str:
         return f"ToolCall({self.boundary}, {len(self.arguments)} arguments)"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from pytest_agentreplay.core.fixture_ids import is_fixture, scope_of
+
 PLAIN = re.compile(r"[A-Za-z0-9_./:=+-]+")
 ACTS = re.compile(r"""["\u201c-\u201e$`!\n]|\\(?=[\\"$`]|\Z)""")
 """What one of the shells would act on inside double quotes; PowerShell takes typographic ones for quotes, too."""
@@ -28,5 +30,10 @@ def selecting(test: str) -> str:
 
 
 def typed(test: str) -> str:
-    """The id of a test as pytest knows it; without parameters that only a placeholder stands for."""
+    """The id of a test as pytest knows it; without parameters that only a placeholder stands for.
+
+    For a fixture that is wider than a test: what holds the tests that share it.
+    """
+    if is_fixture(test):
+        return scope_of(test)
     return test.partition("[")[0] if "[[redacted:" in test else test

@@ -124,7 +124,9 @@ def compact(value: Json) -> bytes:
 def kept(headers: Iterable[tuple[str, str]], *, reply: bool = False) -> Headers:
     """The headers that a snapshot keeps, too."""
     if reply:
-        return tuple((name, value) for name, value in headers if header_rules.kept_in_reply(name.lower(), frozenset()))
+        return tuple(
+            (name, value) for name, value in headers if header_rules.kept_in_reply(name.lower(), value, frozenset())
+        )
     return tuple((name, value) for name, value in headers if header_rules.use(name.lower(), frozenset()) == "keep")
 
 

@@ -20,8 +20,9 @@ import pytest
 from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import names
-from pytest_agentreplay.plugin.keys import BASE, SCENE, TMP, nodeid_of, wanted
+from pytest_agentreplay.plugin.keys import BASE, SCENE, nodeid_of
 from pytest_agentreplay.plugin.running import (
+    Unfit,
     pytest_fixture_setup,
     pytest_runtest_call,
     pytest_runtest_makereport,
@@ -112,6 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[BASE] = policies.with_policy(config.stash[BASE], config.rootpath)
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
+    config.pluginmanager.register(Unfit(), "agentreplay-unfit")
     config.stash[LINES] = SessionLines()
     config.pluginmanager.register(config.stash[LINES], "agentreplay-session")
     if config.stash[BASE].mode == "record":
@@ -183,19 +185,7 @@ def agentreplay(request: pytest.FixtureRequest) -> AgentReplay:
     from pytest_agentreplay.plugin import scenes
     from pytest_agentreplay.workflow.handle import AgentReplay
 
-    if "tmp_path" in request.fixturenames:  # a place that must be known before the first call
-        request.node.stash[TMP] = request.getfixturevalue("tmp_path")
     return AgentReplay(scenes.begin(request.node), request.config.rootpath)
-
-
-@pytest.fixture
-def _agentreplay_scene(request: pytest.FixtureRequest) -> None:
-    """Opens the scene of a test that opted in by marker or folder, before its other fixtures: they are part of it."""
-    from pytest_agentreplay.plugin import scenes
-
-    if "tmp_path" in request.fixturenames:
-        request.node.stash[TMP] = request.getfixturevalue("tmp_path")
-    scenes.begin(request.node)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -221,20 +211,10 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
     return made
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Give the tests that opted in by marker or folder the fixture that opens the scene, behind the wider fixtures."""
-    for item in session.items:
-        fixtures = getattr(item, "fixturenames", None)
-        if fixtures is None or not wanted(item) or {"agentreplay", "_agentreplay_scene"} & {*fixtures}:
-            continue
-        known = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
-        own = (at for at, name in enumerate(fixtures) if name in known and known[name][-1].scope == "function")
-        fixtures.insert(next(own, len(fixtures)), "_agentreplay_scene")
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Have JUnit's file say how closed the network was; it is written next."""
+    """Have JUnit's file say how closed the network was; it is written next. What is torn down from now on is late."""
+    session.config.stash[LINES].finishing = True
     session.config.stash[LINES].into_junit(session.config)
 
 

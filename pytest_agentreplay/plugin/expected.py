@@ -25,7 +25,7 @@ def correct_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytes
         return
     error = call.excinfo.value if call.excinfo is not None else None
     excused = hasattr(report, "wasxfail")
-    if isinstance(error, ReplayDiverged) or getattr(error, "agentreplay", False):
+    if isinstance(error, ReplayDiverged) or hasattr(error, "finding") or hasattr(error, "agentreplay"):
         if (holds := item.stash.get(xfailed_key, None)) is not None and names_divergence(item):
             report.outcome, report.wasxfail = "skipped", holds.reason
         elif excused:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +11,6 @@ from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pytest_agentreplay.core.orders import Trial
     from pytest_agentreplay.core.redaction import Redaction
@@ -30,14 +29,16 @@ OPEN: pytest.StashKey[Scene | None] = pytest.StashKey()
 FINDING: pytest.StashKey[Finding] = pytest.StashKey()
 SUITE: pytest.StashKey[Suite] = pytest.StashKey()
 AFTERWARDS: pytest.StashKey[Afterwards] = pytest.StashKey()
-TMP: pytest.StashKey[Path] = pytest.StashKey()
 PROVING: pytest.StashKey[bool] = pytest.StashKey()
+FIXTURES: pytest.StashKey[Any] = pytest.StashKey()
+"""The `fixtures.Fixtures` of the process, where there are any; that module imports this one."""
 HIDING: pytest.StashKey[list[Redaction]] = pytest.StashKey()
 """Of an item: the redactions of its run and of the proof of that, which know what is not to be shown."""
 NODEID: pytest.StashKey[str] = pytest.StashKey()
 REDACTION: pytest.StashKey[Redaction] = pytest.StashKey()
 WANTED: pytest.StashKey[bool] = pytest.StashKey()
 UNDO: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
+UNFIT: pytest.StashKey[BaseException] = pytest.StashKey()
 BODY: pytest.StashKey[bool] = pytest.StashKey()
 RESEEDS: pytest.StashKey[bool] = pytest.StashKey()
 INNER: pytest.StashKey[BaseException] = pytest.StashKey()

@@ -46,6 +46,18 @@ def meant_for_us(config: pytest.Config) -> bool:
     return any(word in knobs.MODES and not Path(word).exists() for word in words)
 
 
+def asks_for_ours(item: pytest.Item) -> bool:
+    """Whether the fixture `agentreplay` of the test is ours or builds on ours; True where it asks for none."""
+    info = getattr(item, "_fixtureinfo", None)
+    definitions = () if info is None else info.name2fixturedefs.get("agentreplay", ())
+    for definition in reversed(definitions):
+        if inspect.unwrap(definition.func).__module__ == ME:
+            return True
+        if "agentreplay" not in definition.argnames:
+            return False
+    return True
+
+
 def foreign_fixture(item: pytest.Item) -> str:
     """What to say of a test that asked for `agentreplay` and got another's, which does not build on ours; else ""."""
     if SCENE in item.stash or "agentreplay" not in getattr(item, "fixturenames", ()):

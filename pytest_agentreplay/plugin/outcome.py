@@ -55,6 +55,7 @@ def unwrapped() -> Generator[None]:
 @contextmanager
 def refusals_unwrapped(fixturedef: pytest.FixtureDef[Any]) -> Generator[None]:
     """Have the fixture raise a refusal as itself, in its set-up and in its teardown; the set-up is this block."""
+    install()
     function = fixturedef.func
     plain = function.__func__ if isinstance(function, MethodType) else function
     if not isinstance(plain, FunctionType):

@@ -14,6 +14,8 @@ from pytest_agentreplay.plugin.session import tried_again
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+    from pytest_agentreplay.report.findings import Finding
+
 
 class Recordings:
     """While recording: proves each new recording, and counts the tests without the plugin that look for a model."""
@@ -47,24 +49,30 @@ class Recordings:
             self.run_again |= tried_again(report)
             if told is not None:
                 if not self.run_again:
-                    self.prove(told)
+                    self.prove(told, getattr(report, "agentreplay_fixtures", []))
                 self.run_again = False
         yield
 
-    def prove(self, told: dict[str, Any]) -> None:
-        """Add the proof to what a test told, when there is something to prove."""
+    def prove(self, told: dict[str, Any], fixtures: list[dict[str, Any]]) -> None:
+        """Add the proof to what a test told, and to what the fixtures told that were torn down with it."""
         assert self.running is not None
         item, nextitem = self.running
-        if told.get("verdict") not in {"created", "replaced"} or not item.config.stash[BASE].prove:
+        new = [one for one in (told, *fixtures) if one.get("verdict") in {"created", "replaced"}]
+        if not new or not item.config.stash[BASE].prove:
             return
-        if (unwilling := unproved(item, told)) is not None:
-            told["proof"] = unwilling
+        if (unwilling := next(filter(None, (unproved(item, one) for one in new)), None)) is not None:
+            for one in new:
+                one["proof"] = unwilling
             return
         if self.timer is not None:
             hooks = item.config.pluginmanager.hook
             hooks.pytest_timeout_cancel_timer(item=item)
             hooks.pytest_timeout_set_timer(item=item, settings=self.timer)
-        told["proof"] = prove(item, nextitem, self.reports)
+        proof, parted = prove(item, nextitem, self.reports)
+        for one in new:
+            failed = parted is not None and parted.test == one["test"]
+            shared = one is not told and (parted is None or not failed)
+            one["proof"] = {"replays": True, "why": ""} if shared else proof
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, settings: Any) -> None:
@@ -80,8 +88,12 @@ def unproved(item: pytest.Item, told: dict[str, Any]) -> dict[str, Any] | None:
     return {"skipped": "--trace would stop again"} if item.config.getoption("trace", None) else None
 
 
-def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: list[pytest.TestReport]) -> dict[str, Any]:
+def prove(
+    item: pytest.Item, nextitem: pytest.Item | None, recorded: list[pytest.TestReport]
+) -> tuple[dict[str, Any], Finding | None]:
     """Replay the recording just made, offline: whether it replays, and what moved if not. Nothing is logged.
+
+    With it comes the finding, where a test or a fixture that it shares has diverged.
 
     A teardown that failed while recording may fail again: that is not the recording's doing.
     """
@@ -106,7 +118,8 @@ def prove(item: pytest.Item, nextitem: pytest.Item | None, recorded: list[pytest
         crash = getattr(failing.longrepr, "reprcrash", None)
         failure = crash.message if crash is not None else failing.longreprtext
     proof = judge(recorded[-1].agentreplay, getattr(reports[-1], "agentreplay", {}), finding, failure)
-    return {name: hide_of(item)(value) if isinstance(value, str) else value for name, value in proof.items()}
+    hide = hide_of(item)
+    return {name: hide(value) if isinstance(value, str) else value for name, value in proof.items()}, finding
 
 
 @contextmanager

@@ -5,6 +5,7 @@ The door (`plugin/__init__.py`) has these names too: pytest finds its hooks ther
 
 from __future__ import annotations
 
+import itertools
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ import pytest
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
 from pytest_agentreplay.plugin import names
 from pytest_agentreplay.plugin.keys import (
+    BASE,
     BODY,
     FINDING,
+    FIXTURES,
     HIDING,
     INNER,
     OPEN,
@@ -24,6 +27,7 @@ from pytest_agentreplay.plugin.keys import (
     TRIAL,
     TRIED,
     UNDO,
+    UNFIT,
     afterwards_of,
     wanted,
 )
@@ -32,6 +36,9 @@ from pytest_agentreplay.plugin.session import LINES
 if TYPE_CHECKING:
     from collections.abc import Generator
     from contextlib import AbstractContextManager
+
+    from pytest_agentreplay.plugin.fixtures import Fixtures
+    from pytest_agentreplay.workflow.scene import Scene
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -73,54 +80,90 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         from pytest_agentreplay.report.clashes import TWO_RECORDERS
 
         pytest.fail(TWO_RECORDERS, pytrace=False)
-    around: AbstractContextManager[None] = nullcontext()
-    if wanted(item):
+    if may_be_shared(item):
+        from pytest_agentreplay.plugin import fixtures
+
+        fixtures.before_packages(item)
+    if wanted(item) and names.asks_for_ours(item):
         from pytest_agentreplay.plugin import scenes
 
-        around = scenes.outside(item)
+        if not item.config.option.setupplan and not scenes.is_skipped(item):
+            try:
+                scenes.begin(item)  # whatever its fixtures do, in whatever order, belongs to the test
+            except pytest.fail.Exception as unfit:
+                item.stash[UNFIT] = unfit
     try:
-        with around:
-            return (yield)
+        return (yield)
     except BaseException as raised:  # some runners make another exception of a refusal
-        from pytest_agentreplay.plugin.scenes import refused_in_setup
+        from pytest_agentreplay.plugin.scenes import drop_skipped, refused_in_setup
 
+        if (finding := getattr(raised, "finding", None)) is not None:
+            item.stash[FINDING] = finding  # of a fixture that it shares
         if (error := refused_in_setup(item, raised)) is None:
+            drop_skipped(item, raised)
             raise
         raise error from None
+
+
+class Unfit:
+    """Fails a test that cannot be recorded or replayed, inside of all wrappers: some must run for their teardown."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Raise what the hook above has kept."""
+        if UNFIT in item.stash:
+            error = item.stash[UNFIT]
+            del item.stash[UNFIT]
+            raise error
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, Any, Any]:
-    """Let a fixture that is refused leave nothing behind, and say of a wider one what to do."""
-    if not wanted(request._pyfuncitem):
-        return (yield)
-    from pytest_agentreplay.plugin.outcome import refusals_unwrapped
+    """Keep a wider fixture out of the recording of the test that needs it first, and clean up after refused ones."""
+    item = request._pyfuncitem
+    around: AbstractContextManager[None] = nullcontext()
+    if wanted(item):
+        from pytest_agentreplay.plugin import outcome
 
-    try:
-        with refusals_unwrapped(fixturedef):  # before runners of async fixtures take the function
-            return (yield)
-    except ReplayDiverged as refused:
-        if fixturedef.scope == "function":
-            raise
-        from pytest_agentreplay.plugin.scenes import WIDE
+        around = outcome.refusals_unwrapped(fixturedef)  # before runners of async fixtures take the function
+    with around:
+        if fixturedef.scope != "function":
+            if not may_be_shared(item):
+                return (yield)
+            from pytest_agentreplay.plugin import fixtures
 
-        error = pytest.fail.Exception(f"{refused}\n{WIDE}", pytrace=False)
-        error.agentreplay = True  # type: ignore[attr-defined]
-        fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, None))  # type: ignore[arg-type]
-        raise error from None
+            return (yield from fixtures.set_up(fixturedef, request))
+        value = yield
+        if fixturedef.argname == "tmp_path" and (scene := item.stash.get(SCENE, None)) is not None:
+            scene.place_tmp(value)
+        return value
+
+
+def may_be_shared(item: pytest.Item) -> bool:
+    """Whether a wider fixture that the test needs may be shared with one that opted in, or have a snapshot."""
+    config = item.config
+    base = config.stash[BASE]
+    if base.mode == "off" or config.option.setupplan:
+        return False
+    shared = config.stash[LINES].shared
+    place = item.path.parent
+    if place not in shared:
+        folders = itertools.takewhile(lambda folder: folder != config.rootpath.parent, item.path.parents)
+        recorded = any((folder / base.directory).is_dir() for folder in folders)
+        shared[place] = recorded or any(map(wanted, config.stash[LINES].items))
+    return shared[place]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Open the scene, run the body under its stamp, and let the gate have the last word."""
     if not wanted(item):
-        return (yield)
+        return (yield from call_of_late(item))
     if clash := names.foreign_fixture(item):
         pytest.fail(clash, pytrace=False)
     from pytest_agentreplay.plugin import scenes
-    from pytest_agentreplay.workflow.scene import Ended
 
     scene = scenes.begin(item)
     if scene is None:
@@ -137,6 +180,29 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     finally:
         scene.leave_body()
         item.stash[BODY] = False
+    return conclude(item, scene, result, failure)
+
+
+def call_of_late(item: pytest.Item) -> Generator[None, Any, Any]:
+    """The body of a test that may ask for the fixture `agentreplay` while it runs."""
+    result, failure = None, None
+    try:
+        result = yield
+    except BaseException as raised:  # raised again below
+        failure = raised
+    if (scene := item.stash.get(SCENE, None)) is not None:
+        scene.leave_body()
+        return conclude(item, scene, result, failure)
+    if failure is not None:
+        raise failure
+    return result
+
+
+def conclude(item: pytest.Item, scene: Scene, result: Any, failure: BaseException | None) -> Any:
+    """The body has given `result` or raised `failure`: let the gate have the last word."""
+    from pytest_agentreplay.plugin import scenes
+    from pytest_agentreplay.workflow.scene import Ended
+
     ended = scenes.how_it_ended(item, failure, Ended)
     finding = scene.end_body(ended)
     if TRIAL in item.stash or TRIED in item.stash:
@@ -159,13 +225,18 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
     """Close the scene when all fixtures are down; a recording is sealed here."""
     finding, broken, leaving, refused, result = None, None, False, None, None
+    if (scene := item.stash.get(SCENE, None)) is not None and FIXTURES in item.config.stash:
+        scene.told["uses"] = item.config.stash[FIXTURES].uses(item)
     try:
         result = yield
     except BaseException as raised:
         leaving = isinstance(raised, KeyboardInterrupt | pytest.exit.Exception)
+        if not leaving and SCENE in item.stash and item in (state := item.session._setupstate).stack:
+            # A hook of another plugin has failed before pytest's own: the finalizers still belong to the test.
+            state.teardown_exact(nextitem)
         if (scene := item.stash.get(SCENE, None)) is not None:
             from pytest_agentreplay.plugin.scenes import broken_off
 
@@ -210,19 +281,28 @@ def pytest_runtest_makereport(
         from pytest_agentreplay.plugin import cases
 
         return cases.told(item, (yield))
+    shared = item.config.stash.get(FIXTURES, None)
     if not wanted(item) and SCENE not in item.stash:  # a test may ask for the fixture while it runs
-        return (yield)
+        return with_fixtures(shared, call, (yield))
     from pytest_agentreplay.plugin import hiding
 
     if call.excinfo is not None:
         hiding.leave_out_our_frames(call.excinfo.value)
     if (scene := item.stash.get(SCENE, None)) is not None:
         known = item.stash.setdefault(HIDING, [])
-        known += [scene.redaction] if scene.redaction not in known else []
+        redactions = [scene.redaction, *(shared.redactions() if shared is not None else ())]
+        known += [each for each in redactions if each not in known]
     hide = hiding.hide_of(item)
     item.config.stash[LINES].hiding = item.nodeid, hide
     report = told_of(item, call, (yield))
     hiding.hide_report(report, hide)
+    return with_fixtures(shared, call, report)
+
+
+def with_fixtures(shared: Fixtures | None, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+    """The report, with what the wider fixtures have to tell that were torn down with the test."""
+    if shared is not None and call.when == "teardown" and (told := shared.report()):
+        report.__dict__["agentreplay_fixtures"] = told
     return report
 
 

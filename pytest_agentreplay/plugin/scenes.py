@@ -7,7 +7,6 @@ import functools
 import inspect
 import os
 import re
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,9 +21,7 @@ from pytest_agentreplay.plugin.keys import (
     PROVING,
     RESEEDS,
     SCENE,
-    TMP,
     TRIAL,
-    afterwards_of,
     nodeid_of,
     redactors_of,
     store_of,
@@ -33,8 +30,6 @@ from pytest_agentreplay.plugin.keys import (
 from pytest_agentreplay.plugin.session import suite_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from pytest_agentreplay.core.orders import Trial
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
@@ -43,11 +38,6 @@ if TYPE_CHECKING:
 INTERRUPTS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception, bdb.BdbQuit)
 
 TIMED_OUT = re.compile(r"Timeout \(?>[\d.]+s\)?( from pytest-timeout\.)?")
-
-WIDE = (
-    "It was asked for outside of the recording, by a fixture that is wider than the test: a recording is one test's.\n"
-    "Let the test call the model, or its function-scoped fixture; or let the host pass: agentreplay_allow_hosts."
-)
 
 
 def begin(item: pytest.Item) -> Scene | None:
@@ -60,6 +50,8 @@ def begin(item: pytest.Item) -> Scene | None:
         if any(mark.args for mark in item.iter_markers("agentreplay")):
             raise SettingsError("@pytest.mark.agentreplay takes keywords only")
         settings = item.config.stash[BASE].for_test(marker, proving=item.stash.get(PROVING, False))
+        if settings.adopt and item.config.option.agentreplay_adopt_only not in {None, nodeid_of(item)}:
+            settings = settings._replace(adopt="")
         if settings.orders or TRIAL in item.stash:
             settings = settings._replace(trial=in_which_order(item))
         scene = None
@@ -69,8 +61,10 @@ def begin(item: pytest.Item) -> Scene | None:
             suite = functools.partial(suite_of, item.session)
             scene = begin_scene(place_of(item, settings), settings, store_of(item.config), suite)
             meet_what_others_bring(item.config)
+            hold_seeds(item)
             scene.open()
-            hold_seeds(item.config)
+            if not wanted(item):
+                scene.told["late"] = True
     except AgentReplayError as error:
         item.stash[SCENE] = None
         raise unfit(item, error) from None
@@ -100,11 +94,38 @@ def meet_what_others_bring(config: pytest.Config) -> None:
         seams.also(rows)
 
 
-def hold_seeds(config: pytest.Config) -> None:
-    """Keep pytest-randomly from seeding again before body and teardown: the run has its own seeds by then."""
+def hold_seeds(item: pytest.Item) -> None:
+    """Have pytest-randomly seed now, before the run has its own seeds, and not again before body and teardown."""
+    config = item.config
     if getattr(config.option, "randomly_reset_seed", False):
+        if (randomly := config.pluginmanager.get_plugin("randomly")) is not None:
+            randomly.pytest_runtest_setup(item)
         config.option.randomly_reset_seed = False
         config.stash[RESEEDS] = True
+
+
+def is_skipped(item: pytest.Item) -> bool:
+    """Whether pytest will skip the test because of its markers: then nothing of it runs."""
+    if not any(mark.name in {"skip", "skipif", "xfail"} for mark in item.iter_markers()):
+        return False
+    # Private: pytest 8.4 to 9.2 evaluate markers inside `pytest_runtest_setup`, which is too late to ask.
+    from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
+
+    try:
+        xfailed = None if item.config.getoption("runxfail") else evaluate_xfail_marks(item)
+        return evaluate_skip_marks(item) is not None or (xfailed is not None and not xfailed.run)
+    except pytest.fail.Exception:  # a condition that cannot be evaluated: pytest reports it next
+        return True
+
+
+def drop_skipped(item: pytest.Item, raised: BaseException) -> None:
+    """Forget a test that was skipped in its set-up before it had made a call: there is nothing to report."""
+    scene = item.stash.get(SCENE, None)
+    if scene is None or not isinstance(raised, pytest.skip.Exception) or scene.crossing.activity or scene.watch.ledger:
+        return
+    scene.discard()
+    del item.stash[SCENE]
+    item.config.stash[OPEN] = None
 
 
 def left_out(item: pytest.Item, markers: list[dict[str, Any]]) -> bool:
@@ -137,26 +158,12 @@ def place_of(item: pytest.Item, settings: Settings) -> Any:
     from pytest_agentreplay.boundaries.places import todays_places
     from pytest_agentreplay.workflow.scene import Place
 
-    made = getattr(item, "funcargs", None) or {}
     root = item.config.rootpath
-    tmp = item.stash.get(TMP, None) or made.get("tmp_path")
+    tmp = (getattr(item, "funcargs", None) or {}).get("tmp_path")
     marks = todays_places(root, tmp=tmp) if settings.places else {}
     nodeid = nodeid_of(item)
     path = store_of(item.config).path_of(item.path, nodeid)
     return Place(nodeid, path, root, marks, os.environ, redactors_of(item.config))
-
-
-@contextmanager
-def outside(item: pytest.Item) -> Generator[None]:
-    """Around a test's set-up: its wider fixtures come before its scene, and belong to no recording."""
-    base = item.config.stash[BASE]
-    if base.mode == "off" or not wanted(item):
-        yield
-        return
-    outcome.install()
-    recording = base.mode == "record" and not item.stash.get(PROVING, False)
-    with afterwards_of(item.config).bystander("outside" if recording else "refused", allow=base.allow_hosts):
-        yield
 
 
 def refused_in_setup(item: pytest.Item, raised: BaseException) -> BaseException | None:
@@ -217,10 +224,6 @@ def broken_off(scene: Scene, raised: BaseException) -> None:
         from pytest_agentreplay.workflow.scene import Ended
 
         scene.end_body(Ended(interrupted=True))
-    elif isinstance(raised, AssertionError) and "mocked but not requested" in str(raised) and scene.mode == "replay":
-        from pytest_agentreplay.report.clashes import NOT_REQUESTED
-
-        raised.add_note(NOT_REQUESTED)
 
 
 def timed_out(failure: BaseException | None) -> bool:

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_agentreplay.plugin.keys import AFTERWARDS, BASE, OPEN, SUITE, nodeid_of, redaction_of, store_of, wanted
+from pytest_agentreplay.plugin.keys import (
+    AFTERWARDS,
+    BASE,
+    FIXTURES,
+    OPEN,
+    SUITE,
+    nodeid_of,
+    redaction_of,
+    store_of,
+    wanted,
+)
 
 if TYPE_CHECKING:
     import warnings
@@ -43,6 +53,10 @@ class SessionLines:
         self.crashed: list[str] = []
         self.tries: dict[str, int] = {}
         self.run_again: set[str] = set()
+        self.items: list[pytest.Item] = []
+        self.shared: dict[Path, bool] = {}  # by folder, whether a fixture there may be one that is recorded
+        self.begun = time.time_ns()
+        self.finishing = False
         self.seen: dict[str, list[str]] = {"items": [], "folders": [], "passed": [], "skipped": [], "failed": []}
 
         self.passed: dict[str, bool] = {}
@@ -57,6 +71,7 @@ class SessionLines:
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know each test, one that will be deselected too."""
+        self.items.append(item)
         self.seen["items"].append(item.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -73,6 +88,7 @@ class SessionLines:
         if tried_again(report):
             self.run_again.add(report.nodeid)
         told = getattr(report, "agentreplay", None)
+        self.told += getattr(report, "agentreplay_fixtures", ())
         if (case := getattr(report, "agentreplay_case", None)) is not None:
             self.cases[report.nodeid] = case
             self.levels |= {case["network"]} - {""}
@@ -130,6 +146,10 @@ class SessionLines:
         config = session.config
         if (scene := config.stash.get(OPEN, None)) is not None:
             self.cut_short(scene)
+        if FIXTURES in config.stash:
+            config.stash[FIXTURES].close()
+            if told := config.stash[FIXTURES].report():
+                self.elsewhere.append({"fixtures": told})
         if AFTERWARDS in config.stash:
             self.await_exit(session)
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
@@ -155,11 +175,13 @@ class SessionLines:
         from pytest_agentreplay.workflow.afterwards import joined
 
         self.facts = joined(self.elsewhere)
+        self.told += () if hasattr(config, "workeroutput") else self.facts.get("fixtures", ())
         if (to_controller := getattr(config, "workeroutput", None)) is not None:
             to_controller["agentreplay"] = self.facts
             return
         self.conclude(session)
-        fails = "late" in self.facts or (self.unused.get("unused") and config.stash[BASE].unused == "fail")
+        parted = any("code" in told for told in self.facts.get("fixtures", ()))
+        fails = parted or "late" in self.facts or (self.unused.get("unused") and config.stash[BASE].unused == "fail")
         if fails and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -219,13 +241,16 @@ class SessionLines:
         folders = {*self.seen["folders"], *filter(os.path.isdir, beside)}
         if not folders or not wish or base.mode == "off":
             return {}
+        from pytest_agentreplay.plugin.fixture_names import id_of, wide
         from pytest_agentreplay.workflow import unused
 
         words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
         if part := unused.narrowed(vars(config.option), *words):
             return unused.nothing(part)
         tests = [(nodeid_of(item) if wanted(item) else item.nodeid, item.path, wanted(item)) for item in items]
-        return unused.look(unused.Collected(tests, self.seen, {*map(Path, folders)}), store_of(config))
+        shared = {id_of(each, item) for item in items if wanted(item) for each in wide(item)}
+        fixtures = [(fixture, config.rootpath / fixture.partition("::")[0]) for fixture in sorted(shared)]
+        return unused.look(unused.Collected(tests, fixtures, self.seen, {*map(Path, folders)}), store_of(config))
 
     def conclude(self, session: pytest.Session) -> None:
         """Decide which snapshots are unused, if every test of the project was run to its end."""
@@ -292,9 +317,12 @@ LINES: pytest.StashKey[SessionLines] = pytest.StashKey()
 def suite_of(session: pytest.Session) -> Suite:
     """What the session knows of the project's tests, for those that were renamed."""
     if SUITE not in session.config.stash:
+        from pytest_agentreplay.plugin.fixture_names import id_of, wide
         from pytest_agentreplay.workflow.renaming import Suite
 
-        ids = frozenset((*session.config.stash[LINES].seen["items"], *map(nodeid_of, filter(wanted, session.items))))
+        opted_in = [*filter(wanted, session.items)]
+        fixtures = (id_of(each, item) for item in opted_in for each in wide(item))
+        ids = frozenset((*session.config.stash[LINES].seen["items"], *map(nodeid_of, opted_in), *fixtures))
         modules = {item.nodeid.partition("::")[0]: getattr(item, "module", None) for item in session.items}
         session.config.stash[SUITE] = Suite(session.config.rootpath, ids, session.config.args, modules)
     return session.config.stash[SUITE]

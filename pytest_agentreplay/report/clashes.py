@@ -1,4 +1,4 @@
-"""What is said where another plugin owns a name of ours, or answers the same requests in the same test."""
+"""What is said where another plugin owns a name of ours, or records the same test."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ OURS = "pytest_agentreplay"
 """The name of our entry point, as `-p` takes it."""
 
 FLAG = "another plugin has --replay here; say --agentreplay-mode=model"
-
-NOT_REQUESTED = (
-    "agentreplay: the snapshot answered this test's requests, so none reached httpx_mock. Take httpx_mock off the "
-    "test, or say so: @pytest.mark.httpx_mock(assert_all_responses_were_requested=False)"
-)
 
 TWO_RECORDERS = (
     "this test has two recorders: the mark vcr of pytest-recording, and agentreplay\n"

@@ -31,6 +31,10 @@ class Heard(Protocol):
     """An entry of the guard's ledger."""
 
     @property
+    def kind(self) -> str:
+        """What it is: "child", "connect" ..."""
+
+    @property
     def origin(self) -> str:
         """The line of the agent, or ""."""
 
@@ -86,7 +90,9 @@ def network(test: str, ledger: Sequence[Heard]) -> Finding:
     cause = "a replay is closed: no boundary stands here, so the snapshot holds no answer"
     steps = [("answer it from the snapshot: add the function around it to agentreplay_tools", around(ledger[0].origin))]
     steps += [
-        (f"or: {text}", "docs/how-to/http-clients.md") for text in dict.fromkeys(e.advice() for e in ledger) if text
+        (f"or: {text}", "docs/how-to/other-processes.md" if kind == "child" else "docs/how-to/http-clients.md")
+        for kind, text in dict.fromkeys((e.kind, e.advice()) for e in ledger)
+        if text
     ]
     steps += [("or let it through, in the ini file", line) for line in dict.fromkeys(entry.allow() for entry in ledger)]
     return _plain(

@@ -11,7 +11,7 @@ from pytest_agentreplay.core.redaction.secret_names import WORDS, is_place, look
 from pytest_agentreplay.core.shell import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_agentreplay.report.findings import Finding
 
@@ -22,6 +22,9 @@ STAND_INS = frozenset(
     {"dummy", "example", "fake", "mock", "never", "placeholder", "replay", "replayed", "test", "unused"}
 )
 """Words of a value that is none: a client wants some key, and a replay any."""
+
+GAPS = 5
+"""Arguments that are compared by class alone and are listed; the kit has all of them."""
 
 NOTHING_VERIFIED = (
     "ERROR: --replay-tools=verify had nothing to verify: no tool that reads was called in the selected tests",
@@ -57,7 +60,9 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     replayed = [one for one in everything if one["mode"] == "replay"]
     recorded = [one for one in everything if one["mode"] == "record"]
     lines: list[str] = []
-    parted = any(one.get("code") or one.get("drift") or one.get("changed") for one in replayed)
+    parted = any(
+        one.get("code") or one.get("drift") or one.get("changed") or one.get("without_content") for one in replayed
+    )
     if replayed and (verbosity > 0 or (parted and verbosity > -2)):
         lines += replay_lines(replayed)
     elif replayed and verbosity >= 0:
@@ -68,14 +73,16 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines += clock_lines(one)
     for one in everything:
         lines += stray_lines(one)
+        lines += late_lines(one) if verbosity >= -1 else []
     lines += guessed_lines(everything) if verbosity >= 0 else []
     lines += unheard_lines(replayed) if verbosity >= 0 else []
-    calm = [one for one in recorded if verbosity < 0 and went_well(one)]
+    calm = [one for one in recorded if verbosity < 0 and went_well(one) and one.get("verdict") != "kept"]
     if calm and verbosity == -1:
         lines.append(recording_count(calm))
     for one in recorded:
         if one not in calm:
             lines += recording_lines(one, place)
+    lines += differing_lines(recorded)
     adopting = [one for one in everything if one["mode"] == "adopt"]
     lines += [adopting_line(one, place) for one in adopting if verbosity > -2 or one.get("verdict") != "adopted"]
     return lines
@@ -103,6 +110,16 @@ def stray_lines(one: Told) -> list[str]:
     return [
         f"refused   at the gateway of {one['test']}: {strays[0]}{more}, by the child of another test",
         "          it has outlived the test that started it: wait for the child before the test returns",
+    ]
+
+
+def late_lines(told: Told) -> list[str]:
+    """A test that asked for the fixture by `request.getfixturevalue`: what it did before nobody has intercepted."""
+    if not told.get("late"):
+        return []
+    return [
+        f"late      {told['test']} asked for agentreplay while it ran: its calls before that run for real",
+        "          name the fixture among its arguments, or mark it: @pytest.mark.agentreplay",
     ]
 
 
@@ -144,10 +161,35 @@ def went_well(one: Told) -> bool:
     """Whether a recording leaves nothing for a person to do."""
     if one.get("verdict") in {"pending", "not written"}:
         return False
-    if any(one.get(what) for what in ("gaps", "unfrozen", "large", "racy")):
+    if any(one.get(what) for what in ("gaps", "unfrozen", "uncompared", "large", "racy")):
         return False
     proof = one.get("proof") or {}
     return bool(proof.get("replays", True)) and not proof.get("skipped")
+
+
+def differing_lines(recorded: list[Told]) -> list[str]:
+    """Tests that were recorded with one run of a shared fixture, while the run of another process was kept."""
+    dropped = {(one["test"], one["instance"]) for one in recorded if one.get("differs")}
+    lines = []
+    for fixture in sorted({test for test, _ in dropped}):
+        tests = [
+            one["test"]
+            for one in recorded
+            if one.get("exchanges") and (fixture, one.get("uses", {}).get(fixture)) in dropped
+        ]
+        if tests:
+            lines += [
+                f"differs   {fixture} was recorded by several processes, with other answers; the first run is kept",
+                f"          {plural(len(tests), 'test')} used another one, {tests[0]} for example: record without -n",
+            ]
+    return lines
+
+
+def tests_and_fixtures(told: list[Told]) -> str:
+    """How many of each: "3 tests and 1 fixture"."""
+    fixtures = len({one["test"] for one in told if "fixture" in one})
+    tests = plural(sum("fixture" not in one for one in told), "test")
+    return tests + (f" and {plural(fixtures, 'fixture')}" if fixtures else "")
 
 
 def recording_count(recorded: list[Told]) -> str:
@@ -155,7 +197,7 @@ def recording_count(recorded: list[Told]) -> str:
     verdicts = Counter(str(one["verdict"]) for one in recorded)
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
     proven = ", all replay" if all(one.get("proof") for one in recorded if one["verdict"] != "nothing crossed") else ""
-    return f"recorded {plural(len(recorded), 'test')} ({counted}{proven})"
+    return f"recorded {tests_and_fixtures(recorded)} ({counted}{proven})"
 
 
 def afterwards(facts: Told, *, recording: bool = False) -> list[str]:
@@ -181,13 +223,6 @@ def afterwards(facts: Told, *, recording: bool = False) -> list[str]:
             f"not recorded: {plural(standing['tests'], 'test')} without the plugin called a model at {asked}",
             "          give each the fixture agentreplay, or name their folder in agentreplay_paths",
         ]
-    if standing := facts.get("outside"):
-        asked = ", ".join(standing["hosts"])
-        setups = plural(standing["tests"], "test")
-        lines += [
-            f"not recorded: fixtures wider than a test called a model at {asked}, in the set-up of {setups}",
-            "          a recording is one test's: let each test call the model, or its function-scoped fixture",
-        ]
     return lines
 
 
@@ -209,7 +244,7 @@ def replay_count(replayed: list[Told]) -> str:
     live = f"{ran} verified live" if ran else "0 live"
     if replayed and all(one.get("network") == "L3" for one in replayed):
         live += ", network closed (L3)"
-    return f"replayed {plural(len(replayed), 'test')} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"
+    return f"replayed {tests_and_fixtures(replayed)} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"
 
 
 def replay_lines(replayed: list[Told]) -> list[str]:
@@ -229,6 +264,18 @@ def replay_lines(replayed: list[Told]) -> list[str]:
     lines += [
         f"changed   {text} since it was recorded; {plural(count, 'test')} replayed all the same"
         for text, count in sorted(changed.items())
+    ]
+    older = [one for one in replayed if one.get("without_content")]
+    if older:
+        calls = plural(sum(one["without_content"] for one in older), "call")
+        lines += [
+            f"older     {calls} in {plural(len(older), 'test')} recorded without content, by an older release",
+            "          record again to have it compared:   pytest --snapshot-record",
+        ]
+    recurs = Counter(one["recurs"] for one in replayed if one.get("recurs"))
+    lines += [
+        f"{plural(count, 'test')} {'fails' if count == 1 else 'fail'} as recorded on {date}; nothing went live"
+        for date, count in sorted(recurs.items())
     ]
     kept = Counter(one["expect"] for one in replayed if one.get("expect"))
     lines += [f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(kept.items())]
@@ -253,17 +300,24 @@ def recording_lines(one: Told, here: Path) -> list[str]:
     match one.get("verdict"):
         case "created" | "replaced" as verdict:
             at = f" at try {one['tries']}" if "tries" in one else ""
-            line = f"recorded  {file} ({verdict}, {plural(one['exchanges'], 'call')}, test {one['outcome']}{at})"
+            what = "fixture" if "fixture" in one else "test"
+            line = f"recorded  {file} ({verdict}, {plural(one['exchanges'], 'call')}, {what} {one['outcome']}{at})"
             proof = one.get("proof")
             if proof is not None:
                 line += proof_words(proof)
             lines.append(line)
         case "pending":
             pending = near(Path(one["pending"]), here)
+            left = "is as it was" if one.get("kept", True) else "was not written"
+            take = "if the outage is the point" if one.get("outage") else "to take the new run"
             lines += [
-                f"pending   {one['test']}: {one['why']}; {file} is as it was",
-                f"          to take the new run:   agentreplay accept {quoted(pending)}",
+                f"pending   {one['test']}: {one['why']}; {file} {left}",
+                f"          {take}:   agentreplay accept {quoted(pending)}",
             ]
+        case "kept":
+            pass  # another process was first: `differing_lines`
+        case "nothing crossed" if one.get("uses"):
+            pass  # it looks at what a fixture has done
         case "nothing crossed":
             lines.append(f"recorded  nothing: {one['test']} made no call that a boundary knows")
         case _:
@@ -284,6 +338,7 @@ def recording_lines(one: Told, here: Path) -> list[str]:
         lines.append(f"racy      {file}: two threads had their answers within a millisecond, {times}")
         lines.append("          which came first was chance, so a replay may part where your code depends on it")
     lines += [f"not recorded: {gap}" for gap in one.get("gaps", ())]
+    lines += uncompared_lines(one.get("uncompared", ()))
     for tool in one.get("unfrozen", ()):
         where = "unseen" if tool["path"] else "in a child process"
         lines.append(f"[AR-UNFROZEN] tool {tool['tool']} ran {where} and will run again in a replay")
@@ -292,6 +347,18 @@ def recording_lines(one: Told, here: Path) -> list[str]:
         else:
             lines.append("          a child's own tools are not frozen: give it a test account")
     return lines
+
+
+def uncompared_lines(gaps: Sequence[Told]) -> list[str]:
+    """The arguments of tools that are compared by their class alone."""
+    if not gaps:
+        return []
+    lines = [f"uncompared {plural(len(gaps), 'argument')}: a replay compares them by class alone"]
+    lines += [f"          {gap['path']} of {gap['tool']} ({gap['kind']}) {gap['why']}" for gap in gaps[:GAPS]]
+    if len(gaps) > GAPS:
+        lines.append(f"          and {len(gaps) - GAPS} more")
+    kinds = dict.fromkeys(str(gap["line"]) for gap in gaps[:GAPS])
+    return lines + [f"          say what they are compared by:   {line}" for line in kinds]
 
 
 def proof_words(proof: Told) -> str:

@@ -24,7 +24,7 @@ class Afterwards:
         """Nothing is heard yet."""
         self._ended: list[tuple[str, list[str]]] = []
         self._told: list[int] = []  # by ended test, how many of its late calls have been reported
-        self._standing: dict[str, Bystander] = {}
+        self._standing: Bystander | None = None
 
     def listen(self, scene: Scene) -> None:
         """The scene is closed, and its test is reported next; the scene itself is let go."""
@@ -46,30 +46,25 @@ class Afterwards:
         return fresh
 
     @contextmanager
-    def bystander(self, what: str = "bystanders", *, allow: Iterable[str] = ()) -> Iterator[None]:
-        """Around what is not recorded: whether it looks for a model. "bystanders" are tests without the plugin.
-
-        "outside" is what a test with the plugin does before its scene is open, which is to set wider fixtures up;
-        "refused" is the same in a replay, where only the hosts of `allow` are reached.
-        """
+    def bystander(self) -> Iterator[None]:
+        """Around a test without the plugin: whether it looks for a model."""
         from pytest_agentreplay.boundaries.guard import Bystander
 
-        if what not in self._standing:
-            self._standing[what] = Bystander(refuse=what == "refused", allow_hosts=allow)
-        standing = self._standing[what]
-        standing.start()
+        if self._standing is None:
+            self._standing = Bystander()
+        self._standing.start()
         try:
             yield
         finally:
-            standing.stop()
+            self._standing.stop()
 
     def facts(self) -> Facts:
         """What there is to tell by now; empty when there is nothing."""
         late = self.late()
         found: Facts = {"late": late} if late else {}
-        for what, standing in self._standing.items():
-            if standing.tests:
-                found[what] = {"tests": standing.tests, "hosts": sorted(standing.hosts)}
+        standing = self._standing
+        if standing is not None and standing.tests:
+            found["bystanders"] = {"tests": standing.tests, "hosts": sorted(standing.hosts)}
         return found
 
 
@@ -83,8 +78,9 @@ def joined(several: Iterable[Facts]) -> Facts:
         together["looked"] = looked
     if still := next((one["open"] for one in found if "open" in one), ""):
         together["open"] = still
-    for what in ("bystanders", "outside"):
-        if standing := [one[what] for one in found if what in one]:
-            hosts = sorted({host for one in standing for host in one["hosts"]})
-            together[what] = {"tests": sum(one["tests"] for one in standing), "hosts": hosts}
+    if standing := [one["bystanders"] for one in found if "bystanders" in one]:
+        hosts = sorted({host for one in standing for host in one["hosts"]})
+        together["bystanders"] = {"tests": sum(one["tests"] for one in standing), "hosts": hosts}
+    if fixtures := [told for one in found for told in one.get("fixtures", ())]:
+        together["fixtures"] = fixtures
     return together

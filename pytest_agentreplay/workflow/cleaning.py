@@ -10,20 +10,26 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import SOURCE_TRACE
-from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, secret_header
+from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, secret_header, set_cookies
 from pytest_agentreplay.core.redaction.views import DEEPEST
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange.archives import packed
 from pytest_agentreplay.interchange.opening import rows_of, text_of, unpacked
 from pytest_agentreplay.workflow.reviewing import in_text
+from pytest_agentreplay.workflow.trace_headers import edits, without_credentials
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.workflow.reviewing import Found
 
 _QUOTE = r"""(?<!\\)\\*["']"""  # from the first backslash of many, or each of them would be a beginning
 _NAME = rf"(?:{_QUOTE})?(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:{_QUOTE})?"
-_VALUE = r"(?P<scheme>(?:Bearer|Basic|Token|ApiKey) )?(?P<value>[^\"'\\\n]+)"
+_SCHEME = "(?:Bearer|Basic|Token|ApiKey) "
+SCHEME = re.compile(_SCHEME, re.IGNORECASE)
+PLACEHOLDER = re.compile(r"\[\[redacted:[a-z-]+:\d+\]\]")
+_VALUE = rf"(?P<scheme>{_SCHEME})?(?P<value>[^\"'\\\n]+)"
 HEADER = re.compile(
     rf"""(?P<before>{_QUOTE}name{_QUOTE}\s*:\s*{_NAME}\s*,\s*{_QUOTE}value{_QUOTE}\s*:\s*{_QUOTE}){_VALUE}(?={_QUOTE})""",
     re.IGNORECASE,
@@ -33,7 +39,9 @@ MEMBER = re.compile(
     re.IGNORECASE,
 )
 LINE = re.compile(
-    rf"""(?m)^(?P<before>[ \t-]*{_NAME}:[ \t]*(?:\n[ \t]*-[ \t]+)?(?:{_QUOTE})?){_VALUE}(?={_QUOTE}|$)""", re.IGNORECASE
+    rf"""(?m)^(?P<before>[ \t-]*{_NAME}:(?![ \t]*[\[{{])[ \t]*(?:\n[ \t]*-[ \t]+)?(?:{_QUOTE})?)"""
+    rf"""{_VALUE}(?={_QUOTE}|$)""",
+    re.IGNORECASE,
 )
 """A header as HAR has it, as a member of an object, as a line of YAML."""
 NUMBER = re.compile(
@@ -97,29 +105,56 @@ def clean(text: str, redaction: Redaction) -> str:
 
 def found_in(name: str, data: bytes, redaction: Redaction) -> list[Found]:
     """What the rules find in a text file, by line and column: of a kept trace, in what cleaning it would change."""
-    if name.startswith(SOURCE_TRACE):
-        data = NUMBER_BYTES.sub(lambda found: found["before"] + b"x" * len(found["digits"]), data)
-    return in_text(data, redaction)
+    if not name.startswith(SOURCE_TRACE):
+        return in_text(data, redaction)
+    headers = list(_header_hits(data, redaction))
+    data = NUMBER_BYTES.sub(lambda found: found["before"] + b"x" * len(found["digits"]), data)
+    return in_text(data, redaction, headers)
+
+
+def _header_hits(data: bytes, redaction: Redaction) -> Iterator[tuple[int, str]]:
+    """(offset, category) of each credential in a header of a kept trace file."""
+    if (text := text_of(data)) is None:
+        return
+    offset = at = 0
+    for edit in edits(text, _Headers(redaction).stored):
+        offset += len(text[at : edit.start].encode())
+        at = edit.start
+        yield offset, "header"
 
 
 class _Headers:
-    """Takes the credentials out of headers, however short they are; each value has a number."""
+    """What is stored of the credentials in headers, however short they are; each value has a number."""
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
         self._numbers: dict[str, int] = {}
 
     def out_of(self, text: str) -> str:
-        """The text without them."""
+        """The text without them: first of its parsed data, then of texts in it that show headers."""
+        text = without_credentials(text, self.stored)
         text = HEADER.sub(lambda found: self._instead(found, secret_header(found["name"].lower())), text)
         known = CREDENTIALS | NEVER
         for pattern in (MEMBER, LINE):
             text = pattern.sub(lambda found: self._instead(found, found["name"].lower() in known), text)
         return text
 
+    def stored(self, name: str, value: str) -> str:
+        """What is stored of the value of the header `name`: its scheme, and a placeholder for the rest."""
+        scheme = SCHEME.match(value)
+        prefix = scheme[0] if scheme else ""
+        rest = value[len(prefix) :]
+        if not rest.strip() or PLACEHOLDER.fullmatch(rest):
+            return value
+        if name == "set-cookie":
+            for session in set_cookies(((name, value),)):
+                self._redaction.learn("cookie", session)
+        else:
+            self._redaction.headers(((name, value),))
+        number = self._numbers.setdefault(rest, len(self._numbers) + 1)
+        return f"{prefix}[[redacted:header:{number}]]"
+
     def _instead(self, found: re.Match[str], secret: bool) -> str:
         if not secret or "[[redacted:" in found["value"]:
             return found[0]
-        self._redaction.headers(((found["name"], f"{found['scheme'] or ''}{found['value']}"),))
-        number = self._numbers.setdefault(found["value"], len(self._numbers) + 1)
-        return f"{found['before']}{found['scheme'] or ''}[[redacted:header:{number}]]"
+        return found["before"] + self.stored(found["name"].lower(), f"{found['scheme'] or ''}{found['value']}")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.codec.blobs import unwrapped
 from pytest_agentreplay.core.model import (
     EMPTY,
     Body,
@@ -132,7 +133,7 @@ class Knife:
         return Body(as_bytes(json.dumps(self._tree(tree, place), ensure_ascii=False)))
 
     def _leaks(self, text: str | bytes) -> tuple[str, ...]:
-        return self._redaction.leaks(as_bytes(text) if isinstance(text, str) else text)
+        return self._redaction.leaks(as_bytes(unwrapped(text)) if isinstance(text, str) else text)
 
     def _opaque(self, data: str | bytes) -> str:
         return self._redaction.opaque(as_bytes(data) if isinstance(data, str) else data).decode()

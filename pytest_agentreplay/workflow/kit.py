@@ -20,7 +20,7 @@ from pytest_agentreplay.dialects.messages import tool_results
 from pytest_agentreplay.store.declared import locks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
@@ -156,6 +156,31 @@ def unfrozen(
         if isinstance(x.outcome, HttpReply | FramesReply | ToolReply):
             asked |= {use.id or use.name: use.name for use in reader.read_reply(x.call, x.outcome).tool_uses}
     return list(missed.values())
+
+
+def uncompared(gaps: Mapping[tuple[str, str, str], str]) -> list[Json]:
+    """What of the arguments of tools is compared by class alone: tool, path and class with why, and what to add."""
+    return [
+        {"tool": tool, "path": path, "kind": kind, "why": why, "line": codec_line(kind)}
+        for (tool, path, kind), why in gaps.items()
+    ]
+
+
+_SPELLED = {
+    "function": "types.FunctionType",
+    "generator": "types.GeneratorType",
+    "async_generator": "types.AsyncGeneratorType",
+    "coroutine": "types.CoroutineType",
+    "_thread.lock": "type(threading.Lock())",
+    "_thread.RLock": "type(threading.RLock())",
+}
+"""Classes whose names are not those of what one imports."""
+
+
+def codec_line(kind: str) -> str:
+    """The line that has instances of a class compared by what the user chooses."""
+    name = _SPELLED.get(kind, kind.rpartition("<locals>.")[2])
+    return f"agentreplay.codec({name}, freeze=lambda value: ..., thaw=lambda data: ...)"
 
 
 def by_name(reading: CallReading) -> frozenset[str]:

@@ -1,8 +1,9 @@
 """One test recorded: everything runs for real, and is kept when the test is over.
 
-What replaces what: with no snapshot yet, any finished run is written, its outcome with it. A failing run never replaces
-a passing snapshot, and nothing replaces a failure that its test keeps (`expect="reproduces"`): such a run is kept as
-pending. A run that was cut short is never promoted; its journal stays for `agentreplay recover`.
+What replaces what: with no snapshot yet, any finished run is written, its outcome with it, unless it is the run of an
+outage (no model call was answered), which is kept as pending. A failing run never replaces a passing snapshot, and
+nothing replaces a failure that its test keeps (`expect="reproduces"`): such a run is kept as pending, too. A run that
+was cut short is never promoted; its journal stays for `agentreplay recover`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from pytest_agentreplay.boundaries.locales import locale_here
 from pytest_agentreplay.boundaries.pacing import Pacing
 from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.codec.v1 import bodies_of
+from pytest_agentreplay.core.freeze.fitting import BY_CONTENT
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.numbering import thinned
+from pytest_agentreplay.core.outage import outage
 from pytest_agentreplay.core.precedence import late_lanes, untangled
 from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.core.schedule import Schedule
@@ -77,6 +80,7 @@ class Recording(Scene):
         if settings.clock == "virtual":
             self.crossing.order = self.order = pacing = Pacing(recorder, self.crossing)
             self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
+        self.details: JsonObject = {}  # what else the header says
         self._locale = locale_here(place.environ)
         self._ended: Ended | None = None
         self._body = 0
@@ -100,6 +104,7 @@ class Recording(Scene):
         """A straggler or a value that cannot be frozen fails the test; its own failure is its own."""
         self._ended = ended
         self._body = self.recorder.count()
+        self.strangers()
         if (late := self.stragglers()) is not None:
             return late
         if self.crossing.problems and ended.failure is None:
@@ -122,7 +127,8 @@ class Recording(Scene):
             self._keep_journal(False)
         else:
             try:
-                self._write(self._sealed(ended), self._keeps_old(ended))
+                run = self._sealed(ended)
+                self._write(run, self._outage(run) or self._keeps_old(ended))
             except AgentReplayError as error:
                 self.told["why"] = str(error).partition("\n")[0]
                 self._keep_journal(isinstance(error, CannotWrite))
@@ -132,6 +138,11 @@ class Recording(Scene):
                 raise
             self._keep_journal(False)
         return self.stragglers()
+
+    def discard(self) -> None:
+        """Close it, and keep nothing."""
+        self.close()
+        self.journal.close(keep=False)
 
     def withdraw(self) -> None:
         """Undo what `end` has written: the test is run again, and this try counts for nothing."""
@@ -155,6 +166,7 @@ class Recording(Scene):
         if keep_old:
             self.told["pending"] = str(self.store.save_pending(self.place.snapshot, text))
             self.told["verdict"], self.told["why"] = "pending", keep_old
+            self.told["kept"] = self.previous is not None
         else:
             self._replaced = None if self.previous is None else self.store.data(self.place.snapshot)
             self._saved = self.store.save(self.place.snapshot, text)
@@ -200,6 +212,14 @@ class Recording(Scene):
             return "this run failed, the recorded one passed"
         return "this run skipped itself, the recorded one passed" if ended.skipped else ""
 
+    def _outage(self, run: Run) -> str:
+        """Why `run` waits for a person: it holds no answer of a model, and no snapshot of an outage stands there."""
+        reason = outage(run, READER)
+        if not reason or (self.previous is not None and outage(self.previous.run, READER)):
+            return ""
+        self.told["outage"] = True
+        return f"no model call was answered ({self.redaction.text(reason)})"
+
     def _sealed(self, ended: Ended) -> Run:
         exchanges, now = thinned(self._names.applied(self.recorder.exchanges()))
         exchanges = untangled(exchanges, self.child_lanes())
@@ -207,7 +227,9 @@ class Recording(Scene):
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
-        order = order_of(exchanges, self.child_lanes(), self.order.collisions)
+        self.told["uncompared"] = uncompared = kit.uncompared(self.crossing.uncompared)
+        apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
+        order = order_of(exchanges, apart, self.order.collisions)
         self.told["racy"] = order.get("racy", 0)
         details: JsonObject = kit.surroundings(self.place.root) | {
             "models": kit.models(exchanges, READER),
@@ -225,9 +247,18 @@ class Recording(Scene):
             "annotations": self.annotations,
             "gaps": list(gaps),
             "unfrozen": missed,
+            "arguments": BY_CONTENT,
+            "uncompared": list(uncompared),
         }
+        details |= self.details
         kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
+
+
+def lanes_of(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[str, ...]:
+    """Those of `lanes` in which something was recorded."""
+    there = {x.lane for x in exchanges}
+    return tuple(lane for lane in lanes if any(other == lane or other.startswith(f"{lane}.") for other in there))
 
 
 def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...], collisions: int) -> JsonObject:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.codec.blobs import unwrapped
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import Leak, SnapshotEdited
 from pytest_agentreplay.store import files
@@ -46,7 +47,7 @@ def redacted(file: Path, policy: Policy, environ: Mapping[str, str], reason: str
     digest = codec.loads(codec.dumps(review.run), file=shown(file)).digest
     revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": review.redaction.text(reason)}
     text = codec.dumps(review.run, revisions=[*snapshot.revisions, revision])
-    if leaks := review.redaction.leaks(text.encode()):
+    if leaks := review.redaction.leaks(unwrapped(text).encode()):
         raise Leak(
             f"{shown(file)}: not written, because {', '.join(leaks)} would still be in it, in an encoding that "
             "redaction does not reach.\nRecord the test again: pytest --snapshot-record"

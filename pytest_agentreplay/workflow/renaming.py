@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from pytest_agentreplay.core.fixture_ids import is_fixture
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.store import layout
 
@@ -27,6 +28,8 @@ def mv(old: str, new: str) -> str:
 
 def likeness(one: str, other: str) -> float:
     """How alike two node ids are, from 0 to 2: their files and what stands in them count the same."""
+    if is_fixture(one) is not is_fixture(other):
+        return 0
     (file, _, rest), (file_too, _, rest_too) = one.partition("::"), other.partition("::")
     names = SequenceMatcher(None, rest, rest_too, autojunk=False)
     if file == file_too:
@@ -72,6 +75,9 @@ class Suite:
             return True
         if not (self.root / file).is_file():
             return False
+        if is_fixture(test):
+            module = self.modules.get(file)
+            return module is None or found_in(module, rest.partition("[")[0].replace("@", ""))
         if file not in self._files:
             return True
         typed = [word.partition("::")[2] for word in self.words if "::" in word]

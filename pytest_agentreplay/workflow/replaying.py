@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.boundaries import sandbox
+from pytest_agentreplay.boundaries import in_process, sandbox
+from pytest_agentreplay.boundaries.crossing import describe
 from pytest_agentreplay.boundaries.discrete import Discrete
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.serving import Serving
+from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.model import Header, HttpCall, Run
 from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import Schedule
+from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.report import findings
+from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import kit
 from pytest_agentreplay.workflow.accept import accepted_rules
 from pytest_agentreplay.workflow.scene import Ended, Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.divergence import Divergence, Kind
+    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
     from pytest_agentreplay.core.verifier import Verifier
@@ -106,9 +111,9 @@ class Replay(Scene):
         """Serve a call whose pictures, sounds or files alone are others, where `near` takes them for the recorded."""
         self.replayer.media(near)
 
-    def recorded_calls(self) -> Iterable[Call]:
-        """The calls of the snapshot."""
-        return (x.call for x in self.replayer.run.exchanges)
+    def recorded_exchanges(self) -> tuple[Exchange, ...]:
+        """The exchanges of the snapshot."""
+        return self.replayer.run.exchanges
 
     def run(self) -> Run:
         """The exchanges that this test has been given so far."""
@@ -121,6 +126,8 @@ class Replay(Scene):
         """
         self.told["failed"] = ended.failure is not None
         self.told["guessed"] = self.order is not None and self.order.guessed
+        if (stranger := self.strangers()) is not None:
+            self.crossing.latch(stranger, "")
         divergence = self.replayer.parted()
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body)
@@ -131,6 +138,7 @@ class Replay(Scene):
         if (late := self.stragglers()) is not None:
             return late
         self._whole = ended.failure is None and not (ended.interrupted or ended.skipped)
+        self._recurs(ended)
         return self._expected(ended)
 
     def failed_as_expected(self) -> Finding | None:
@@ -147,6 +155,8 @@ class Replay(Scene):
             self.told["verified"] = self.verifier.verified
         self.told["turns"] = sum(1 for turn in turns(made, READER) if turn.number)
         self.told["exchanges"] = len(self.replayer.replayed())
+        if older := len({x.start for x in self.replayer.without_content}):
+            self.told["without_content"] = older
         self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
         self.told["network"], self.told["unheard"] = self.level(), {**self.unheard()}
         self.told["ran_on"] = self.clock.ran_on
@@ -169,6 +179,37 @@ class Replay(Scene):
         if isinstance(self.order, Discrete):
             return {"why": self.order.why, "tight": len(self.order.tight)}
         return {"why": "tools are verified, which takes real time"}
+
+    def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
+        """As for any run; a snapshot that holds requests to the application under test says so, and nothing else."""
+        if inside := self._recorded_inside(divergence):
+            divergence = replace(
+                divergence,
+                kind=Kind.REQUEST,
+                summary=f"the snapshot holds {inside}, which stays inside this process and is no longer recorded",
+                recorded=None,
+                now=None,
+                differences=(),
+                detail=(),
+                hints=(f"if the test calls nothing else: git rm {quoted(shown(self.place.snapshot))}",),
+                cause="an earlier version took a test client or a mock for the network and froze what it calls; "
+                "that runs now, and the calls that it makes itself are recorded: record the test again",
+            )
+        return super().parted(divergence, facts)
+
+    def _recorded_inside(self, divergence: Divergence) -> str:
+        """The first recorded request that was passed through now and never made over the network; "" for none."""
+        if not (passed := self.crossing.passed):
+            return ""
+        made = {in_process.target(x.call.url) for x in self.replayer.made() if isinstance(x.call, HttpCall)}
+        if isinstance(divergence.now, HttpCall):
+            made.add(in_process.target(divergence.now.url))
+        inside = (
+            describe(x.call)
+            for x in self.replayer.run.exchanges
+            if isinstance(x.call, HttpCall) and in_process.target(x.call.url) in passed - made
+        )
+        return next(inside, "")
 
     def snapshot_facts(self, kind: Kind | None = None) -> JsonObject:
         """What a report says about the snapshot: its file, when it was recorded, what has changed around it since."""
@@ -197,6 +238,17 @@ class Replay(Scene):
             return False
         return self.snapshot.run.header.outcome == self.outcome(ended)
 
+    def _recurs(self, ended: Ended) -> None:
+        """Say of a failure that is the recorded one that it is: a recorded outage looks like one of today."""
+        if self.settings.expect == "reproduces" or ended.failure is None or ended.interrupted:
+            return
+        if without_ports(self.snapshot.run.header.outcome) == without_ports(self.outcome(ended)):
+            self.told["recurs"] = date = self.snapshot.run.header.recorded[:10]
+            again = f"pytest --snapshot-record {selecting(self.place.test)}"
+            ended.failure.add_note(
+                f"agentreplay: the test fails as recorded on {date}; nothing went live\n  to record again:   {again}"
+            )
+
     def outcome(self, ended: Ended) -> JsonObject:
         """How the test has ended, as a header keeps it."""
         return self.redaction.header(replace(self.snapshot.run.header, outcome=ended.outcome())).outcome
@@ -212,6 +264,14 @@ class Replay(Scene):
         found = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())
         self.told["code"] = found.code
         return found
+
+
+def without_ports(outcome: JsonObject) -> JsonObject:
+    """How a test ended, without the ports of this machine: they are not compared in requests either."""
+    return outcome | {"message": _PORT.sub(r"\1", str(outcome.get("message", "")))}
+
+
+_PORT = re.compile(r"(localhost|127\.0\.0\.1|\[::1\]):[0-9]+")
 
 
 def schedule_of(run: Run, completion: Sequence[int] | None = None) -> Schedule:
@@ -244,12 +304,13 @@ class Refusing(Scene):
         *,
         at_once: bool = False,
         explain: Callable[[Divergence], Divergence] | None = None,
+        seed: int = 0,
     ) -> None:
         """`why` is told at the first call; `explain` adds what is worth looking for only then."""
         self.gate = Closed(why)
         self.at_once = at_once
         self._explain = explain
-        super().__init__(place, settings, self.gate, clock=time.time_ns(), seed=0)
+        super().__init__(place, settings, self.gate, clock=time.time_ns(), seed=seed)
 
     def guard(self) -> Guard:
         """Nothing goes live here either."""
@@ -262,6 +323,8 @@ class Refusing(Scene):
     def end_body(self, ended: Ended) -> Finding | None:
         """The refusal, if anything was asked."""
         del ended
+        if (stranger := self.strangers()) is not None:
+            self.crossing.latch(stranger, "")
         return self._refusal() or self.stragglers()
 
     def end(self) -> Finding | None:

@@ -17,7 +17,7 @@ from pytest_agentreplay.core.selector import show
 from pytest_agentreplay.workflow.redacting import redaction_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pytest_agentreplay.core.model import Exchange, Headers, Json, JsonObject
     from pytest_agentreplay.core.redaction import Redaction
@@ -220,14 +220,15 @@ def differing(before: Any, after: Any, place: Place) -> Iterator[Place]:
         yield place
 
 
-def in_text(data: bytes, redaction: Redaction) -> list[Found]:
-    """What the rules find in a text, by line and column."""
+def in_text(data: bytes, redaction: Redaction, also: Iterable[tuple[int, str]] = ()) -> list[Found]:
+    """What the rules find in a text, by line and column; and `also`, (offset, category), where they find nothing."""
+    hits = dict(also) | {begin: category for begin, _, category in redaction.findings(data)}
     found = []
     line, start, at = 1, 0, 0
-    for begin, _, category in sorted(redaction.findings(data)):
+    for begin in sorted(hits):
         if breaks := data.count(b"\n", at, begin):
             line, start = line + breaks, data.rfind(b"\n", at, begin) + 1
         at = begin
         column = len(data[start:begin].decode(errors="replace")) + 1
-        found.append(Found(f"{line}:{column}", category))
+        found.append(Found(f"{line}:{column}", hits[begin]))
     return found

@@ -19,6 +19,7 @@ from pytest_agentreplay.cases.fixtures import of_answers, one
 from pytest_agentreplay.cases.given import given, writable
 from pytest_agentreplay.cases.inferring import inferred
 from pytest_agentreplay.cases.timeline import notes, plain
+from pytest_agentreplay.codec.blobs import unwrapped
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.drift import table, texts
 from pytest_agentreplay.core.model import Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
@@ -138,7 +139,7 @@ def scaffold(
         **(kept or {}),
     }
     for name, data in contents.items():
-        if leaks := redaction.leaks(data):
+        if leaks := redaction.leaks(unwrapped(data.decode()).encode() if name == RUN else data):
             raise Leak(
                 f"{name}: not written, because {', '.join(leaks)} would still be in it, in an encoding that redaction "
                 "does not reach. Name the value: pytest_agentreplay.secret(...), or a policy: --policy FILE"
@@ -162,7 +163,7 @@ def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:
     if isinstance(call, HttpCall):
         call = replace(call, headers=redaction.headers(call.headers))
     if isinstance(outcome, HttpReply):
-        kept = tuple(pair for pair in outcome.headers if kept_in_reply(pair[0].lower(), frozenset()))
+        kept = tuple(pair for pair in outcome.headers if kept_in_reply(pair[0].lower(), pair[1], frozenset()))
         outcome = replace(outcome, headers=kept)
     return replace(x, call=call, outcome=outcome)
 

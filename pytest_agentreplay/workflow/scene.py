@@ -10,13 +10,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from pytest_agentreplay.boundaries import child_start, debuggers, exits, lanes, sandbox, seams
 from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries import debuggers, exits, lanes, sandbox, seams
 from pytest_agentreplay.boundaries.chance import Chance
+from pytest_agentreplay.boundaries.child_server import Children, is_of_process
+from pytest_agentreplay.boundaries.children import short_name
 from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.gateway import Gateway
+from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.locales import Locale
 from pytest_agentreplay.boundaries.overtime import Overtime
+from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.boundaries.steps import Steps
 from pytest_agentreplay.boundaries.stragglers import refusing, release
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
@@ -24,17 +28,18 @@ from pytest_agentreplay.boundaries.tool_again import Redirections
 from pytest_agentreplay.boundaries.virtual import Hands
 from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.cases.view import RunView
-from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.freeze import Codec
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.redaction.placeholders import tags_in
-from pytest_agentreplay.core.redaction.secret_names import CATEGORY
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.store import declared
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.workflow import inviting
 from pytest_agentreplay.workflow.redacting import redaction_for
 from pytest_agentreplay.workflow.reviewing import other_policy, redacted_by
 from pytest_agentreplay.workflow.tool_names import ToolNames
@@ -47,10 +52,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.boundaries.guard import Guard
     from pytest_agentreplay.boundaries.virtual import Timed
-    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.gate import Gate
     from pytest_agentreplay.core.matching.beside import Near
-    from pytest_agentreplay.core.model import Call, Json, JsonObject, Run
+    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
@@ -139,17 +143,33 @@ class Scene:
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.fixtures)
+        self.chance = Chance(seed)
         self.crossing = doorstep.Crossing(
-            gate, self.redaction, steps=Steps(self.clock, Chance(seed)), root=str(place.root), count=count
+            gate, self.redaction, steps=Steps(self.clock, self.chance), root=str(place.root), count=count
         )
         self.crossing.read_tools = settings.read_tools
+        self.crossing.hosts = DeclaredHosts(settings.allow_hosts)
         self.overtime = Overtime(self.crossing)
         self._hands: Hands | None = None
         self._gateway: Gateway | None = None
+        self._kit = kit
+        self.tools: list[tuple[str, Tool]] = []
+        self.children = Children(
+            self.crossing,
+            mode=self.mode,
+            greeting=lambda: {
+                **inviting.greeting(settings, self.crossing, kit, self.tools),
+                "wall": clock,
+                "seed": seed,
+            },
+            recorded=self.recorded_exchanges(),
+            learn=self._learn,
+        )
         self._met = Redirections(self.crossing.codecs)
         self._names = ToolNames({call.name for call in self.recorded_calls() if isinstance(call, ToolCall)})
         self._told_late = 0
         self._stack = ExitStack()
+        self._intercepting = ExitStack()
         self._token: Token[lanes.Strand | None] | None = None
 
     def guard(self) -> Guard:
@@ -176,7 +196,7 @@ class Scene:
         """Undo what `end` has written; nothing, where nothing is."""
 
     def open(self) -> None:
-        """Meet the boundaries. What cannot be met is CannotRedirect, and everything is as before."""
+        """Redirect the tools, and intercept from now on. Raises CannotRedirect, and then nothing has changed."""
         with ExitStack() as stack:
             seams.install()
             exits.install(doorstep.current, refusing)
@@ -184,11 +204,28 @@ class Scene:
             stack.callback(release, self.crossing, self._met)
             stack.callback(self._met.stop)
             self._met.start()
-            for path, tool in (*named_tools(self.settings.tools), *named_models(self.settings)):
+            self.tools += [*named_tools(self.settings.tools), *named_models(self.settings)]
+            for path, tool in self.tools:
                 redirection = redirect(tool, codecs=self.crossing.codecs)
                 self._met.add(redirection, path)
                 if tool.name in {path, short := path.rpartition(".")[2]}:
                     self._names.add(redirection, short, path)
+            self.watch = self.children.guard = self.guard()
+            self.watch.joins = child_start.joins
+            stack.callback(self.pause)
+            self.resume()
+            self._stack = stack.pop_all()
+
+    def pause(self) -> None:
+        """Stop intercepting for a while: clock, seeds, zone, locale and guard are as before. Twice is once.
+
+        What the test itself has started, a thread for example, stays intercepted.
+        """
+        self._intercepting.close()
+
+    def resume(self) -> None:
+        """Intercept again, with the clock and the random numbers where `pause` left them."""
+        with ExitStack() as stack:
             steps = self.crossing.steps
             assert isinstance(steps, Steps)
             steps.start()
@@ -200,16 +237,16 @@ class Scene:
             stack.callback(self.zone.stop)
             self.locale.start()
             stack.callback(self.locale.stop)
-            self.watch = self.guard()
             self.watch.start(self.crossing)
             stack.callback(self.watch.stop)
             doorstep.open_for(self.crossing)
             stack.callback(doorstep.open_for, None)
+            stack.enter_context(child_start.joining(self.children, inviting.TAKING))
             if self.settings.children:
                 from pytest_agentreplay.boundaries.gateway_children import declared
 
                 stack.enter_context(declared(self.settings.children, lambda: self.gateway))
-            self._stack = stack.pop_all()
+            self._intercepting = stack.pop_all()
 
     def keep_time(self, order: Timed, now: Callable[[], int], passes: Callable[[], int], *, clocks: bool) -> None:
         """Show the test virtual time: `now` for what is written down, `passes` for who waits on the wall clock."""
@@ -222,6 +259,15 @@ class Scene:
         self._stack.close()
         if self._gateway is not None and self._gateway.strays:
             self.told["strays"] = [*self._gateway.strays]
+
+    def discard(self) -> None:
+        """Close it as if it had not been opened: the test was skipped."""
+        self.close()
+
+    def place_tmp(self, folder: Path) -> None:
+        """The test has a temporary directory from now on: it is stored as a mark."""
+        if self.settings.places:
+            self.redaction.take_places(todays_places(self.place.root, tmp=folder))
 
     def enter_body(self) -> None:
         """Stamp the test's own thread, so that what it starts carries the stamp on."""
@@ -273,18 +319,51 @@ class Scene:
                 recording=self.mode == "record",
                 recorded=self.recorded_calls(),
                 allow_hosts=self.settings.allow_hosts,
+                was_asked=self.gateway_was_asked(),
             )
-            self.watch.served = self._gateway.serves
+            self.watch.served = self._gateway.starts
             self._stack.callback(self._gateway.close)
         return self._gateway
 
+    def recorded_exchanges(self) -> tuple[Exchange, ...]:
+        """The exchanges of the snapshot; none where there is none."""
+        return ()
+
     def recorded_calls(self) -> Iterable[Call]:
         """The calls of the snapshot; none where there is none."""
-        return ()
+        return (x.call for x in self.recorded_exchanges())
+
+    def gateway_was_asked(self) -> bool:
+        """Whether a child asked the gateway when the snapshot was recorded."""
+        order = (self._kit or {}).get("order")
+        apart = order.get("apart") if isinstance(order, dict) else None
+        return isinstance(apart, list) and any(not is_of_process(str(lane)) for lane in apart)
 
     def child_lanes(self) -> tuple[str, ...]:
         """The lanes of the children that the gateway has met."""
         return () if self._gateway is None else self._gateway.lanes
+
+    def _learn(self, environ: Mapping[str, str]) -> None:
+        """The secrets in the environment of a child process are secrets of the run."""
+        for category, value in secret_environment(environ, self.settings.redacted.secret_environment):
+            self.redaction.learn(category, value)
+
+    def strangers(self) -> Divergence | None:
+        """Children whose calls may have gone past us: Python that has not joined, others that never asked the gateway.
+
+        They are listed with what no boundary took; a replay is to fail with the divergence.
+        """
+        allowed = {short_name(program) for program in self.settings.allow_subprocess}
+        apart = [name for name in self.children.strangers() if name not in allowed]
+        silent = [name for name in (self._gateway.silent if self._gateway is not None else ()) if name not in allowed]
+        for name in (*apart, *silent):
+            self.watch.count(("child", name, ""))
+        if not apart and not silent:
+            return None
+        name = next(iter((*apart, *silent)))
+        what = "has not joined the run" if apart else "has asked its gateway for nothing"
+        why = f"child process {name} {what}: what it called elsewhere was neither seen nor refused"
+        return Divergence(Kind.NETWORK, why, hints=(f"where it calls nothing: agentreplay_allow_subprocess = {name}",))
 
     def view(self) -> RunView:
         """The live, read-only view that tests see."""
@@ -293,8 +372,10 @@ class Scene:
     def meet(self, function: F, name: Any, **said: Any) -> F:
         """Freeze `function` for the rest of the test, as `boundaries.tool.Tool` takes what is `said`; gives it back."""
         short = getattr(function, "__name__", type(function).__name__)
-        redirection = redirect(Tool(name or short, function, **said), codecs=self.crossing.codecs)
+        tool = Tool(name or short, function, **said)
+        redirection = redirect(tool, codecs=self.crossing.codecs)
         self._met.add(redirection)
+        self.tools.append(("", tool))
         if not name:
             self._names.add(redirection, short)
         return function
@@ -319,9 +400,7 @@ class Scene:
 
 
 def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
-    """The tools of the settings with their paths.
-
-    Named by their short names as models know them; by their paths where two share one.
+    """The tools of the settings with their paths, by the short names that models know; by paths where two share one.
 
     Raises CannotRedirect for a path that leads to nothing.
     """
@@ -334,7 +413,7 @@ def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
 
 
 def named_models(settings: Settings) -> Iterator[tuple[str, Tool]]:
-    """The models and retrievals of the settings with their paths; each must lead to something (CannotRedirect)."""
+    """The models and retrievals of the settings with their paths. Raises CannotRedirect for one that leads nowhere."""
     models = {path: (function, model) for line, model in settings.models for path, function in find(line)}
     names = shown_names(models)
     for path, (function, model) in models.items():
@@ -344,8 +423,8 @@ def named_models(settings: Settings) -> Iterator[tuple[str, Tool]]:
     found = {path: (function, model) for line, model in settings.retrievals for path, function in find(line)}
     names = shown_names(found)
     for path, (function, model) in found.items():
-        facts = {"embedding_model": model} if model else {}
-        yield path, Tool(names[path], function, "read", boundary="retrieval", facts=facts)
+        about: JsonObject = {"embedding_model": model} if model else {}
+        yield path, Tool(names[path], function, "read", boundary="retrieval", facts=about)
 
 
 def shown_names(paths: Iterable[str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.codec.blobs import unwrapped
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import Leak
 from pytest_agentreplay.workflow.cutting import cut
@@ -24,7 +25,7 @@ def checked(redaction: Redaction, run: Run, file: str) -> str:
         rules = " and ".join(f"the redactor {rule} raised {error}" for rule, error in failed.items())
         raise Leak(f"{file}: not written, because {rules}: what it would have found is not known.")
     text = codec.dumps(run)
-    leaks = redaction.leaks(text.encode())
+    leaks = redaction.leaks(unwrapped(text).encode())
     if not leaks:
         return text
     if redaction.leaks(run.header.test.encode()):
@@ -60,4 +61,4 @@ def rest(redaction: Redaction, run: Run) -> str:
     run, places = cut(redaction, run)
     places += [f"{rule}: the redactor raised {error}" for rule, error in redaction.broken.items()]
     text = codec.dumps(replace(run, header=replace(run.header, kit={**run.header.kit, CUT: [*places]})))
-    return "" if redaction.leaks(text.encode()) else text
+    return "" if redaction.leaks(unwrapped(text).encode()) else text

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.core.fixture_ids import is_fixture, scope_of
 from pytest_agentreplay.errors import SnapshotError
 from pytest_agentreplay.store import files, layout, nearby
 from pytest_agentreplay.workflow.renaming import nearest
@@ -46,10 +47,12 @@ LOST = "a worker was lost"
 class Collected:
     """What one process collected: `tests` are id, file and whether the test opted in, of those that are to run.
 
+    `fixtures` are id and file of the fixtures wider than a test that the tests share which opted in.
     `seen` holds every test's id ("items") and the nodes that gave tests, by outcome ("passed", "skipped", "failed").
     """
 
     tests: Sequence[tuple[str, Path, bool]]
+    fixtures: Sequence[tuple[str, Path]]
     seen: Mapping[str, Sequence[str]]
     folders: Collection[Path]
 
@@ -79,8 +82,9 @@ def look(collected: Collected, store: Store) -> Plain:
     if len(seen["items"]) > len(collected.tests):
         part = part or "tests were deselected"
     homes = {str(store.path_of(path, test)): (test, wanted) for test, path, wanted in collected.tests}
+    homes |= {str(store.path_of(path, fixture)): (fixture, True) for fixture, path in collected.fixtures}
     ids = {test: home for home, (test, _) in homes.items()}
-    told = nothing(part) | {"tests": len(ids)}
+    told = nothing(part) | {"tests": len({test for test, _, _ in collected.tests})}
     for folder in sorted(collected.folders):
         for file in nearby.snapshots_in(folder, store.root):
             test, wanted = homes.get(str(file), ("", False))
@@ -103,7 +107,8 @@ def sort_out(file: Path, told: Plain, ids: Mapping[str, str], seen: Mapping[str,
     elif any(test.startswith((f"{one}::", f"{one}/")) or one in {"", "."} for one in seen["skipped"]):
         gone = False
     else:
-        gone = module in seen["passed"] or not (root / module).exists()
+        place = scope_of(test) if is_fixture(test) else module  # pytest reports the folder of a conftest, not the file
+        gone = place in seen["passed"] or module in seen["passed"] or not (root / module).exists()
     if gone:
         told["gone"][str(file)] = test
 
@@ -126,7 +131,8 @@ def conclude(
     told = list(told)
     opened = {one["test"] for one in told}
     everywhere = set.intersection(*({*one["gone"]} for one in looked))
-    gone = {file: test for file, test in looked[0]["gone"].items() if file in everywhere}
+    asked = {one["test"] for one in told if "fixture" in one and not one.get("idle")}
+    gone = {file: test for file, test in looked[0]["gone"].items() if file in everywhere and test not in asked}
     idle = {file: test for one in looked for file, test in one["idle"].items() if ran.get(test) and test not in opened}
     unused = sorted({**gone, **idle}.items())
     missing = sorted(one["test"] for one in told if one.get("code") == "AR-NEW")

@@ -80,38 +80,21 @@ def test_mocked(httpx_mock):
     httpx_mock.add_response(json={"left": 3})
     assert stock() == {"left": 3}
 
-MARK
 def test_both(agentreplay, httpx_mock):
     httpx_mock.add_response(json={"left": 3})
     assert stock() == {"left": 3}
     assert "refund" in agent.answer("Where is A-17?")
 """
-LENIENT = "@pytest.mark.httpx_mock(assert_all_responses_were_requested=False)"
 
 
-def test_a_mock_of_pytest_httpx_is_recorded_as_the_world_and_then_no_longer_asked(project, three_acts):
+def test_a_mock_of_pytest_httpx_answers_in_both_modes_and_is_not_recorded(project, three_acts):
     project.plugins += ("pytest_httpx",)
-    project.write(test_shop=MOCKED.replace("MARK", LENIENT))
+    project.write(test_shop=MOCKED)
     _, replayed, diverged = three_acts(project)
-    assert "3 passed" in replayed.stdout
+    assert "3 passed" in replayed.stdout, "its strict check has seen the request, too"
     assert "2 failed, 1 passed" in diverged.stdout
-
-
-def test_the_strict_check_of_pytest_httpx_is_explained(project):
-    project.plugins += ("pytest_httpx",)
-    project.write(test_shop=MOCKED.replace("MARK", ""))
-    recorded = project.record()
-    assert recorded.returncode == 0, recorded.stdout
-    assert "offline: AssertionError: The following responses are mocked but not requested" in recorded.stdout
-    project.server.stop()
-    replayed = project.replay()
-    assert "3 passed, 1 error" in replayed.stdout
-    assert "the snapshot answered this test's requests, so none reached httpx_mock" in replayed.stdout
-    assert LENIENT in replayed.stdout
-    project.edit("agent.py", "Be brief.", "Be short.")
-    summary = project.replay().stdout.partition("short test summary info")[2]
-    assert "FAILED test_shop.py::test_both - [AR-PROMPT] turn " in summary
-    assert "ERROR test_shop.py::test_both - AssertionError: The following responses" in summary
+    for snapshot in project.snapshots:
+        assert all("stock.invalid" not in x.call.url for x in snapshot.run.exchanges if hasattr(x.call, "url"))
 
 
 def test_pytest_socket_closes_what_a_replay_does_not_need(project, three_acts):

@@ -183,15 +183,14 @@ def test_other(warm, agentreplay):
 """
 
 
-def test_a_wider_fixture_that_calls_the_model_is_told_and_refused(own):
+def test_a_wider_fixture_that_calls_a_model_past_all_boundaries_is_reported_and_refused(own):
     project, _ = own
     project.write(test_wide=WIDE)
     recorded = project.record("test_wide.py", "--agentreplay-no-prove")
-    assert "fixtures wider than a test called a model at api.openai.com, in the set-up of 1 test" in recorded.stdout
-    done = project.offline("test_wide.py")
+    assert "recorded  nothing: test_wide.py::@warm made no call that a boundary knows" in recorded.stdout
+    assert "not recorded: 1 look-up of api.openai.com" in recorded.stdout, recorded.stdout
+    done = project.offline("test_wide.py", COLUMNS="120")
     assert done.returncode == 1
-    assert "lookup" not in done.stdout.partition("refused")[0]
-    assert done.stdout.count("api.openai.com:443 refused: a replay reaches nothing") >= 2, done.stdout
-    assert "by a fixture that is wider than the test" in done.stdout
+    assert done.stdout.count("[AR-NET] fixture warm: ") >= 2, done.stdout
     allowed = project.offline("test_wide.py", "-o", "agentreplay_allow_hosts=api.openai.com")
     assert allowed.returncode == 0, allowed.stdout

@@ -9,6 +9,9 @@ from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.demo.server import Raw
 from pytest_agentreplay.workflow.handle import AgentReplay
 
+INI = "[pytest]\nagentreplay_allow_subprocess = python\n"
+"""The children stand for programs in other languages: started with -S they do not load the plugin."""
+
 CHILD = """
 import http.client, json, os, sys, threading, time, urllib.error, urllib.parse, urllib.request
 
@@ -124,7 +127,7 @@ TURNS = {
 
 def child(gateway, code):
     done = subprocess.run(
-        [sys.executable, "agent_main.py", code], env={**os.environ, **gateway.env}, capture_output=True, encoding="utf-8"
+        [sys.executable, "-S", "agent_main.py", code], env={**os.environ, **gateway.env}, capture_output=True, encoding="utf-8"
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -142,9 +145,9 @@ def test_in_this_process_or_another(agentreplay):
     else:
         assert "answer" in child(agentreplay.gateway, "ask('first')")
 
-@pytest.mark.agentreplay(children=["python agent_main.py *"])
+@pytest.mark.agentreplay(children=["python -S agent_main.py *"])
 def test_by_the_marker():
-    done = subprocess.run([sys.executable, "agent_main.py", "ask('first')"], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run([sys.executable, "-S", "agent_main.py", "ask('first')"], stdout=subprocess.PIPE, check=True)
     assert b"answer" in done.stdout
 
 def test_the_gateway_itself(agentreplay):
@@ -169,13 +172,13 @@ def test_another_tests_child(agentreplay):
     env = agentreplay.gateway.env
     env["OPENAI_BASE_URL"] = re.sub("/t/[0-9a-f]+", "/t/" + "0" * 16, env["OPENAI_BASE_URL"])
     done = subprocess.run(
-        [sys.executable, "agent_main.py", "ask('first')"], env={**os.environ, **env}, capture_output=True, encoding="utf-8"
+        [sys.executable, "-S", "agent_main.py", "ask('first')"], env={**os.environ, **env}, capture_output=True, encoding="utf-8"
     )
     assert "this gateway is another test's" in done.stdout
 
 def test_two_children(agentreplay):
     start = lambda name: subprocess.Popen(
-        [sys.executable, "agent_main.py", f"[ask('{name} one'), ask('{name} two')]"],
+        [sys.executable, "-S", "agent_main.py", f"[ask('{name} one'), ask('{name} two')]"],
         env={**os.environ, **agentreplay.gateway.env}, stdout=subprocess.PIPE, encoding="utf-8",
     )
     running = [start("left"), start("right")]
@@ -216,7 +219,7 @@ def model(body, number):
 def children(shared_project):
     made = shared_project(model)
     made.write(agent_main=CHILD, test_children=TESTS)
-    (made.root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
     made.environ |= {"OPENAI_API_KEY": "sk-live-0123456789abcdef", "OPENAI_BASE_URL": made.server.url + "/v1"}
     return made
 
@@ -347,7 +350,7 @@ from agent_main import CHANGES
 def test_changed(agentreplay, what):
     code = CHANGES[what][os.environ.get("NOW") == "1"]
     done = subprocess.run(
-        [sys.executable, "agent_main.py", code], env={**os.environ, **agentreplay.gateway.env}, capture_output=True, encoding="utf-8"
+        [sys.executable, "-S", "agent_main.py", code], env={**os.environ, **agentreplay.gateway.env}, capture_output=True, encoding="utf-8"
     )
     print("SAID", what, done.stdout, done.stderr)
     assert done.returncode == 0
@@ -385,7 +388,7 @@ def changed(shared_project):
     made = shared_project(lambda body, number: f"answer {number}")
     table = f"CHANGES = {CHANGES!r}\n"
     made.write(agent_main=CHILD.replace("if __name__", table + MORE + "\nif __name__"), test_changes=ASKING)
-    (made.root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
     made.environ |= {"OPENAI_API_KEY": "sk-live-0123456789abcdef", "OPENAI_BASE_URL": made.server.url + "/v1"}
     done = made.record("--agentreplay-no-prove")
     assert done.returncode == 0, done.stdout + done.stderr

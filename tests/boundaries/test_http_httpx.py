@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,18 @@ from pytest_agentreplay.demo.server import Ask, ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 
 pytestmark = pytest.mark.env("main", "legacy", "lowest")
+
+
+def outside(library):
+    """A transport that answers from a handler, and counts as a network client: it holds a socket module."""
+
+    class Outside(library.MockTransport):
+        def __init__(self, handler):
+            super().__init__(handler)
+            self.network = socket
+
+    return Outside
+
 
 LIBRARIES = [pytest.param(httpx, id="httpx"), pytest.param(httpx2, id="httpx2")]
 HOW = ["sync", "async"]
@@ -265,10 +278,12 @@ def test_a_refusal_comes_out_of_an_sdk_at_once(sdk, how, running, Player):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_no_transport_is_looked_up_in_replay(library, how, recording, running, Player):
+def test_a_transport_with_a_network_client_of_its_own_is_not_entered_in_a_replay(
+    library, how, recording, running, Player
+):
     asked = []
 
-    class Seen(library.MockTransport):
+    class Seen(outside(library)):
         def handle_request(self, request):
             asked.append(request)
             return super().handle_request(request)
@@ -277,23 +292,14 @@ def test_no_transport_is_looked_up_in_replay(library, how, recording, running, P
             asked.append(request)
             return await super().handle_async_request(request)
 
-    class Pattern(dict):
-        """Mounts, which the client goes through to find a transport."""
-
-        def items(self):
-            asked.append("mounts")
-            return super().items()
-
     def act():
         transport = Seen(lambda request: library.Response(200, json={"n": len(asked)}))
         if how == "sync":
             with library.Client(transport=transport) as client:
-                client._mounts = Pattern()
                 return client.get("http://nowhere.test/").json()
 
         async def main():
             async with library.AsyncClient(transport=transport) as client:
-                client._mounts = Pattern()
                 return (await client.get("http://nowhere.test/")).json()
 
         return asyncio.run(main())
@@ -307,6 +313,83 @@ def test_no_transport_is_looked_up_in_replay(library, how, recording, running, P
     with running(Player()), pytest.raises(ReplayDiverged):
         act()
     assert len(asked) == before
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_what_stays_inside_the_process_passes_recording_and_replaying(library, how, running, Player):
+    """Mocks and own transports that never reach a network transport, subclasses of network transports included."""
+
+    class Own(library.BaseTransport, library.AsyncBaseTransport):
+        def handle_request(self, request):
+            return library.Response(200, stream=library.ByteStream(b"mine"))
+
+        async def handle_async_request(self, request):
+            return library.Response(200, stream=library.ByteStream(b"mine"))
+
+    class Network(library.HTTPTransport if how == "sync" else library.AsyncHTTPTransport):
+        handle_request, handle_async_request = Own.handle_request, Own.handle_async_request
+
+    for transport in (
+        library.MockTransport(lambda request: library.Response(200, stream=library.ByteStream(b"mine"))),
+        Own(),
+        Network(),
+    ):
+        for client in ({"transport": transport}, {"mounts": {"http://nowhere.test": transport}}):
+            with running(Player()) as crossing:
+                assert fetch(library, how, "GET", "http://nowhere.test/", client=client)[-1] == [b"mine"]
+            assert crossing.gate.latched is None
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_transport_around_a_network_transport_runs_and_what_it_sends_is_frozen(library, how, both):
+    base = library.HTTPTransport if how == "sync" else library.AsyncHTTPTransport
+    runs = []
+
+    class Retrying(library.BaseTransport, library.AsyncBaseTransport):
+        def __init__(self):
+            self.inner = base()
+
+        def handle_request(self, request):
+            runs.append(request)
+            while (response := self.inner.handle_request(request)).status_code == 503:
+                response.read()
+            return response
+
+        async def handle_async_request(self, request):
+            runs.append(request)
+            while (response := await self.inner.handle_async_request(request)).status_code == 503:
+                await response.aread()
+            return response
+
+        def close(self):
+            self.inner.close()
+
+        async def aclose(self):
+            await self.inner.aclose()
+
+    class Tagging(base):
+        def handle_request(self, request):
+            runs.append(request)
+            return super().handle_request(request)
+
+        async def handle_async_request(self, request):
+            runs.append(request)
+            return await super().handle_async_request(request)
+
+    for transport, sent in ((Retrying, 2), (Tagging, 1)):
+        runs.clear()
+        script = [Raw(503, chunks=(b"busy",))] * (sent - 1) + [Raw(chunks=(b"done",))]
+        with ModelServer(script) as server:
+            live, replayed, exchanges = both(
+                server,
+                lambda: fetch(library, how, "GET", server.url, client={"transport": transport()}),  # noqa: B023
+            )
+        assert live == replayed
+        assert live[-1] == [b"done"]
+        assert len(exchanges) == sent
+        assert len(runs) == 2
 
 
 def reply_kinds(library):
@@ -344,7 +427,7 @@ def test_user_transports_whatever_they_give(kind, library, recording, replaying)
         return reply_kinds(library)[kind]()
 
     def act():
-        with library.Client(transport=library.MockTransport(handler)) as client:
+        with library.Client(transport=outside(library)(handler)) as client:
             response = client.get("http://nowhere.test/")
             return response.status_code, response.reason_phrase, response.content
 
@@ -374,7 +457,7 @@ def test_suspended_is_said_of_what_really_gave_way(library, recording):
     }
 
     async def act(handler):
-        async with library.AsyncClient(transport=library.MockTransport(handler)) as client:
+        async with library.AsyncClient(transport=outside(library)(handler)) as client:
             return (await client.get("http://nowhere.test/")).content
 
     for handler, suspended in handlers.values():
@@ -396,7 +479,7 @@ def test_mounts_and_user_transports_over_the_real_wire(library, how, both):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_one_exchange_per_wire_call_though_a_transport_calls_out_itself(library, both):
+def test_a_transport_that_calls_out_with_a_client_is_recorded_by_those_calls(library, both):
     class Fetching(library.BaseTransport):
         """Asks for a token first, with a client of its own, as auth transports do."""
 
@@ -412,7 +495,7 @@ def test_one_exchange_per_wire_call_though_a_transport_calls_out_itself(library,
     with ModelServer() as server:
         live, replayed, exchanges = both(server, act)
     assert live == replayed
-    assert [x.call.url for x in exchanges] == ["http://nowhere.test/"]
+    assert [x.call.url for x in exchanges] == [server.url + "/token", server.url]
     assert server.hits == 2
 
 
@@ -666,7 +749,7 @@ def test_cancellation_waits_to_be_cancelled_again(runner, when, library, recordi
 
 
 def unfinished(url, outcome, recording):
-    with recording() as tape, httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as client:
+    with recording() as tape, httpx.Client(transport=outside(httpx)(lambda _: httpx.Response(200))) as client:
         client.get(url)
     (exchange,) = tape.exchanges.values()
     return Exchange(exchange.call, outcome, 1, None)

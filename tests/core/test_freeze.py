@@ -419,7 +419,7 @@ def test_a_value_inside_itself_or_without_end_is_refused():
         deep = [deep]
     with pytest.raises(CannotFreeze, match="nested too deeply"):
         freeze(deep)
-    assert freeze_arguments({"a": loop, "b": deep}) == {"a": [{"$opaque": "list"}], "b": {"$opaque": "list"}}
+    assert freeze_arguments({"a": loop, "b": deep}) == {"a": [{"$cycle": ["list", 1]}], "b": {"$opaque": "list"}}
 
 
 def test_one_list_in_two_places_is_no_loop():
@@ -608,9 +608,9 @@ def test_arguments_are_compared_by_content_where_there_is_some():
         {"cat": Cat("Tom"), "color": Color.RED, "fn": len, "model": Model(id=1), "it": iter([1]), "gone": [object()]}
     )
     assert frozen["cat"] == {"$object": [f"{__name__}.Cat", {"name": "Tom", "lives": 9}]}
-    assert frozen["color"] == {"$enum": [f"{__name__}.Color", "RED"]}
-    assert frozen["fn"] == {"$opaque": "builtin_function_or_method"}
-    assert frozen["it"] == {"$opaque": "list_iterator"}
+    assert frozen["color"] == {"$enum": [f"{__name__}.Color", "RED", "r"]}
+    assert frozen["fn"] == {"$state": ["builtin_function_or_method", "builtins.len"]}
+    assert frozen["it"] == {"$state": ["list_iterator", [[1], 0]]}
     assert frozen["gone"] == [{"$opaque": "object"}]
     json.dumps(frozen, allow_nan=False)
 

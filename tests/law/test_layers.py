@@ -68,6 +68,10 @@ WRITERS: dict[str, tuple[set[str], str]] = {
         {"tempfile.TemporaryDirectory"},
         "where a command writes its result, until that is read and its secrets are off",
     ),
+    "core.redaction.archives": (
+        {"import zipfile"},
+        "reads an archive that it holds in memory, and makes it anew there",
+    ),
     "interchange.opening": ({"import zipfile"}, "reads an archive that it holds in memory"),
     "interchange.archives": ({"import zipfile"}, "makes an archive in memory"),
     "workflow.bundling": ({"import zipfile"}, "reads the archive of a bundle that it holds in memory"),

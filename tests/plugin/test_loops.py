@@ -58,8 +58,8 @@ async def by_reverse_dns():
         pass
 
 async def by_child():
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", f"open({str(LEDGER)!r}, 'a').write('child\\\\n')")
-    await child.wait()
+    child = await asyncio.create_subprocess_exec("tee", "-a", LEDGER, stdin=asyncio.subprocess.PIPE)
+    await child.communicate(b"child")
 
 async def by_shell():
     child = await asyncio.create_subprocess_shell(f"echo shell >> {LEDGER}")
@@ -76,6 +76,8 @@ async def serving():
     server.close()
     await server.wait_closed()
     await loop().getaddrinfo("127.0.0.1", 80)
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import os")
+    assert await child.wait() == 0
 """
 
 TESTS = """
@@ -108,7 +110,7 @@ WAYS = {
     "unix": "connect to /run/nobody.sock",
     "dns": "look-up of api.shop.invalid:443",
     "reverse_dns": "look-up of 192.0.2.1:443",
-    "child": "child process python",
+    "child": "child process tee",
     "shell": "child process sh",
     "socket": "connect to 127.0.0.1:PORT",
 }
@@ -151,7 +153,7 @@ def test_a_replay_refuses_them(loops):
 def test_what_is_allowed_passes(loops):
     (loops.root / "pytest.ini").write_text(
         "[pytest]\npythonpath = .\nagentreplay_allow_hosts =\n    127.0.0.1\n    api.shop.invalid\n    0.0.0.0\n"
-        "agentreplay_allow_subprocess = python\n",
+        "agentreplay_allow_subprocess = tee\n",
         encoding="utf-8",
     )
     done = loops.replay()

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core import media
 from pytest_agentreplay.core.diff import diff
 from pytest_agentreplay.core.divergence import ABSENT, Difference
+from pytest_agentreplay.core.freeze.fitting import fitted
 from pytest_agentreplay.core.matching.address import split
 from pytest_agentreplay.core.matching.content import content, header
-from pytest_agentreplay.core.model import FrameCall, ToolCall
+from pytest_agentreplay.core.model import SELF, FrameCall, ToolCall
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def differences(recorded: Call, now: Call, *, hidden: Collection[str] = ()) -> t
     for a function's name and what was said of it.
     """
     if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
-        found = (*diff(_facts(recorded), _facts(now), path="call"), *diff(recorded.arguments, now.arguments))
+        now = fitted(recorded, now, older=False)
+        found = (*diff(_facts(recorded), _facts(now), path="call"), *diff(recorded.tree, now.tree))
     elif isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return ()
     elif isinstance(recorded, FrameCall) == isinstance(now, FrameCall):
@@ -103,7 +105,7 @@ def differences(recorded: Call, now: Call, *, hidden: Collection[str] = ()) -> t
 
 
 def _facts(call: ToolCall) -> JsonObject:
-    return {"name": call.name, **call.facts}
+    return {"name": call.name, **{name: fact for name, fact in call.facts.items() if name != SELF}}
 
 
 def _wire(recorded: WireCall, now: WireCall) -> tuple[Difference, ...]:

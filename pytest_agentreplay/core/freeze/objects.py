@@ -1,8 +1,8 @@
 """How an instance of a user's class comes apart and is put together, without running its `__init__`.
 
 Known by annotation alone: dataclasses, attrs classes, pydantic models and secrets, named tuples, enums, subclasses
-of str, int, float and bytes. Everything else needs a `Codec`. Libraries are met by what their classes carry, so none
-is imported here.
+of built-in containers and scalars. Rows of a database are known without one (`rows`). Everything else needs a `Codec`.
+Libraries are met by what their classes carry, so none is imported here.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin
 
 from pytest_agentreplay.core.freeze.hints import annotations_of
+from pytest_agentreplay.core.freeze.state import EXACT, attributes_of, base_of, builtin_of, has_hidden_state, remade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,7 +46,7 @@ class Shape:
 
 
 @functools.lru_cache(maxsize=512)
-def shape_of(cls: type) -> Shape | None:
+def shape_of(cls: Any) -> Shape | None:
     """The shape of a class; None when its instances cannot be taken apart faithfully."""
     if issubclass(cls, enum.Enum):
         return _ENUM if cls.__members__ else None
@@ -59,7 +60,8 @@ def shape_of(cls: type) -> Shape | None:
         return _PYDANTIC
     if issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_make"):
         return _NAMEDTUPLE
-    return _SCALAR if issubclass(cls, _SCALARS) and cls not in _SCALARS else None
+    base = builtin_of(cls)
+    return _DERIVED if base is not None and cls not in EXACT and not has_hidden_state(cls) else None
 
 
 def _no_hints(_: type) -> dict[str, Any]:
@@ -80,26 +82,46 @@ def _member_together(cls: Any, parts: Any) -> Any:
 # Instances with attributes: dataclasses and attrs classes, with slots or without, frozen or not.
 
 
+ITEMS = "__items__"
+"""The part that holds what an instance is as the built-in class that it derives from: the items of a list."""
+
+
 def _attributes_apart(value: Any, known: Iterable[str]) -> dict[str, Any]:
-    """The known attributes, and what else stands in `__dict__` and cannot be computed again."""
-    parts = {name: getattr(value, name) for name in known if hasattr(value, name)}
-    for name, part in getattr(value, "__dict__", {}).items():
-        recomputed = isinstance(getattr(type(value), name, None), functools.cached_property)
-        if name not in parts and not name.startswith("__") and not recomputed:
-            parts[name] = part
+    """The known attributes first, and whatever else the instance holds and cannot be computed again."""
+    state = attributes_of(value)
+    parts: dict[str, Any] = {}
+    for name in known:
+        if name in state:
+            parts[name] = state.pop(name)
+        elif hasattr(value, name):  # a default that stands in the class, or a descriptor
+            parts[name] = getattr(value, name)
     if hasattr(value, "_attrs_cached_hash"):
         # attrs reads this attribute before it computes; another process hashes strings otherwise.
-        parts["_attrs_cached_hash"] = None
-    return parts
+        state["_attrs_cached_hash"] = None
+    parts |= state
+    base = base_of(value)
+    return parts if base is None else {**parts, ITEMS: base.value}
 
 
 def _attributes_together(cls: Any, parts: dict[str, Any]) -> Any:
-    made: Any = object.__new__(cls)
+    made: Any = _blank(cls, parts)
     for name, part in parts.items():
+        if name == ITEMS:
+            continue
         if name.startswith("__"):
             raise ValueError(f"no field can be called {name}")
         object.__setattr__(made, name, part)
     return made
+
+
+def _blank(cls: Any, parts: dict[str, Any]) -> Any:
+    """An instance without attributes, with the items or the value of its built-in base."""
+    base = builtin_of(cls)
+    if base is None:
+        return object.__new__(cls)
+    if ITEMS not in parts:
+        raise ValueError(f"nothing was recorded for its {base.__name__}")
+    return remade(cls, base, parts[ITEMS])
 
 
 def _dataclass_apart(value: Any) -> dict[str, Any]:
@@ -139,6 +161,7 @@ def _attrs_together(cls: type, parts: dict[str, Any]) -> Any:
 
 # Pydantic models: the four attributes that make up an instance; its validators have run when it was made.
 
+_ATTRIBUTES = "__attributes__"
 _UNSET, _EXTRA, _PRIVATE = "__pydantic_unset__", "__pydantic_extra__", "__pydantic_private__"
 
 
@@ -150,12 +173,16 @@ def _model_apart(model: Any) -> dict[str, Any]:
         if name in known or not isinstance(getattr(type(model), name, None), functools.cached_property)
     }
     unset = [name for name in known if name not in model.__pydantic_fields_set__]
+    base = base_of(model)
+    if base is not None:
+        parts[ITEMS] = base.value
     more = {_UNSET: unset, _EXTRA: model.__pydantic_extra__, _PRIVATE: model.__pydantic_private__}
     return parts | {name: part for name, part in more.items() if part}
 
 
 def _model_together(cls: Any, parts: dict[str, Any]) -> Any:
     held = {name: part for name, part in parts.items() if not name.startswith("__")}
+    made = _blank(cls, parts)
     for name, field in cls.model_fields.items():
         if name not in held:
             if field.is_required():
@@ -163,7 +190,6 @@ def _model_together(cls: Any, parts: dict[str, Any]) -> Any:
             held[name] = field.get_default(call_default_factory=True)
     extra = parts.get(_EXTRA) or ({} if cls.model_config.get("extra") == "allow" else None)
     private = parts.get(_PRIVATE) or ({} if cls.__private_attributes__ else None)
-    made = object.__new__(cls)
     object.__setattr__(made, "__dict__", held)
     object.__setattr__(made, "__pydantic_fields_set__", _set_names(cls, parts, extra))
     object.__setattr__(made, _EXTRA, extra)
@@ -179,30 +205,44 @@ def _model_hints(cls: Any) -> dict[str, Any]:
     return {name: field.annotation for name, field in cls.model_fields.items()}
 
 
-# Named tuples and subclasses of scalars.
-
-
-def _without_attributes(value: Any) -> Any:
-    if getattr(value, "__dict__", None):
-        raise ValueError("it carries attributes of its own")
-    return value
+# Named tuples, and subclasses of built-in containers and scalars: their content alone, unless there are attributes.
 
 
 def _named_apart(value: Any) -> dict[str, Any]:
-    return dict(zip(value._fields, _without_attributes(value), strict=True))
+    held = dict(zip(value._fields, tuple.__iter__(value), strict=True))
+    attributes = attributes_of(value)
+    return {**held, _ATTRIBUTES: attributes} if attributes else held
 
 
 def _named_together(cls: Any, parts: dict[str, Any]) -> Any:
-    return tuple.__new__(cls, [parts[name] for name in cls._fields])
+    return _with(tuple.__new__(cls, [parts[name] for name in cls._fields]), parts.get(_ATTRIBUTES, {}))
 
 
-def _scalar_apart(value: Any) -> Any:
-    base = next(base for base in _SCALARS if isinstance(value, base))
-    return base.__getnewargs__(_without_attributes(value))[0]
+def _derived_apart(value: Any) -> Any:
+    """The content, where it is a scalar without attributes; else a dict with the content among the attributes."""
+    base = base_of(value)
+    assert base is not None
+    attributes = attributes_of(value)
+    return base.value if base.type in _SCALARS and not attributes else {**attributes, ITEMS: base.value}
 
 
-def _scalar_together(cls: Any, parts: Any) -> Any:
-    return type(parts).__new__(cls, parts)
+def _derived_together(cls: Any, parts: Any) -> Any:
+    if not isinstance(parts, dict) or ITEMS not in parts:
+        return type(parts).__new__(cls, parts)
+    return _attributes_together(cls, parts)
+
+
+def _derived_hints(cls: Any) -> dict[str, Any]:
+    """What its items are, where a class says it: `class Orders(list[Order])`."""
+    bases = (base for known in cls.__mro__ for base in vars(known).get("__orig_bases__", ()))
+    items = next((base for base in bases if get_origin(base) in EXACT), None)
+    return {**annotations_of(cls), ITEMS: items}
+
+
+def _with(made: Any, attributes: dict[str, Any]) -> Any:
+    for name, part in attributes.items():
+        object.__setattr__(made, name, part)
+    return made
 
 
 _ENUM = Shape("$enum", _member_apart, _member_together, _no_hints)
@@ -211,4 +251,4 @@ _DATACLASS = Shape("$object", _dataclass_apart, _dataclass_together, annotations
 _ATTRS = Shape("$object", _attrs_apart, _attrs_together, annotations_of)
 _PYDANTIC = Shape("$object", _model_apart, _model_together, _model_hints)
 _NAMEDTUPLE = Shape("$object", _named_apart, _named_together, annotations_of)
-_SCALAR = Shape("$object", _scalar_apart, _scalar_together, _no_hints)
+_DERIVED = Shape("$object", _derived_apart, _derived_together, _derived_hints)

@@ -43,8 +43,12 @@ def untagged(tag: str, payload: Json) -> object:
             return pairs(payload)
         case "$defaultdict", [_, list(items)]:
             return pairs(items)
-        case "$object" | "$enum" | "$secret", [_, parts]:
+        case "$object" | "$enum" | "$secret" | "$state", [_, parts, *_]:
+            return _items(parts) if isinstance(parts, dict) and parts.keys() == {"__items__"} else plain(parts)
+        case "$row", [_, parts, *_]:
             return plain(parts)
+        case "$cycle", [name, *_]:
+            return f"<{name}>"
         case "$object" | "$enum" | "$secret", _:
             return plain(payload)
         case "$codec", [_, inner]:
@@ -55,6 +59,11 @@ def untagged(tag: str, payload: Json) -> object:
             return f"<{payload}>"
         case _:
             return {tag: payload}
+
+
+def _items(parts: dict[str, Json]) -> object:
+    """A subclass of a built-in container or scalar that has nothing but its content."""
+    return plain(parts["__items__"])
 
 
 def pairs(items: list[Json]) -> dict[object, object]:

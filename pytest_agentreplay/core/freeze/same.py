@@ -9,6 +9,7 @@ from math import copysign
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.freeze.objects import shape_of
+from pytest_agentreplay.core.freeze.rows import is_row_class, row_apart
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -66,9 +67,11 @@ class _Comparison:
             return alike and len(a) == len(b) and all(map(self.same, a, b))
         if kind is set or kind is frozenset:
             return self._same_members(a, b)
-        if issubclass(kind, dict):
-            return self._same_dicts(a, b)
+        if is_row_class(kind):
+            return self.same(row_apart(a), row_apart(b))
         shape = shape_of(kind)
+        if issubclass(kind, dict) and shape is None:
+            return self._same_dicts(a, b)
         if shape is not None:
             return self.same(shape.apart(a), shape.apart(b))
         return self._same_others(kind, a, b)

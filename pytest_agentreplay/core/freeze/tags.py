@@ -101,7 +101,8 @@ def _write_str(value: str) -> str:
     return value.encode("unicode_escape").decode("ascii")
 
 
-def _write_bytes(value: bytes) -> Json:
+def write_bytes(value: bytes) -> Json:
+    """Bytes as they are frozen: as text where they are UTF-8, else as base64 in a list."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -151,8 +152,8 @@ TAG_OF: dict[type, Tag] = {
     int: Tag("$int", _write_int, lambda data: int(data, 0)),
     float: Tag("$float", repr, float),
     str: Tag("$str", _write_str, lambda data: data.encode("ascii").decode("unicode_escape")),
-    bytes: Tag("$bytes", _write_bytes, _read_bytes),
-    bytearray: Tag("$bytearray", _write_bytes, lambda data: bytearray(_read_bytes(data))),
+    bytes: Tag("$bytes", write_bytes, _read_bytes),
+    bytearray: Tag("$bytearray", write_bytes, lambda data: bytearray(_read_bytes(data))),
     complex: Tag("$complex", lambda v: [repr(v.real), repr(v.imag)], lambda data: complex(*map(float, data))),
     datetime: Tag("$datetime", _write_moment, _read_moment(datetime)),
     time: Tag("$time", _write_moment, _read_moment(time)),

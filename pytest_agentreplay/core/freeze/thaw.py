@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.freeze import hints, tags
 from pytest_agentreplay.core.freeze.objects import SHAPE_TAGS, shape_of
+from pytest_agentreplay.core.freeze.rows import row_blank, row_class, row_fill
 from pytest_agentreplay.errors import CannotFreeze
 
 if TYPE_CHECKING:
@@ -51,10 +52,11 @@ def at_key(place: Any, key: str) -> Any:
 
 
 class _Thawer:
-    __slots__ = ("codecs",)
+    __slots__ = ("codecs", "rows")
 
     def __init__(self, codecs: Sequence[Codec]) -> None:
         self.codecs = {hints.dotted(codec.type): codec for codec in codecs}
+        self.rows: list[Any] = []
 
     def walk(self, data: Any, hint: Any, place: Any) -> Any:
         if type(data) is list:
@@ -82,6 +84,8 @@ class _Thawer:
                 return tags.read({tag: payload})
             if tag in SHAPE_TAGS:
                 return self._instance(tag, payload, hint, place)
+            if tag == "$row":
+                return self._row(payload, hint, place)
             if tag == "$codec":
                 return self._coded(payload, place)
             if tag == "$arm":
@@ -138,6 +142,19 @@ class _Thawer:
         if codec is None:
             raise _misfit(f"no codec for {name} is registered; add agentreplay.codec({name}, ...)", place, name)
         return codec.thaw(self.walk(data, None, place))
+
+    def _row(self, payload: Any, hint: Any, place: Any) -> Any:
+        if isinstance(payload, int):
+            return self.rows[payload]
+        name, parts, *stands = payload
+        cls = row_class(name, hint)
+        if cls is None:
+            raise _misfit(f"{name} is no loaded class of a table", place, name)
+        row = row_blank(cls)
+        self.rows.append(row)
+        filled = self._parts(parts, {}, place)
+        row_fill(row, filled, self.walk(stands[0], None, place) if stands else {})
+        return row
 
     def _instance(self, tag: str, payload: Any, hint: Any, place: Any) -> Any:
         name, parts = payload if isinstance(payload, list) else ("", payload)

@@ -67,6 +67,10 @@ def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
     reasons += [
         f"tool {text_of(one, 'tool')} ran unseen, and runs again: freeze it" for one in entries(kit, "unfrozen")
     ]
+    reasons += [
+        f"{text_of(one, 'path')} of tool {text_of(one, 'tool')} ({text_of(one, 'kind')}) {text_of(one, 'why')}"
+        for one in entries(kit, "uncompared")
+    ]
     reasons += [f"no boundary took {gap}" for gap in entries(kit, "gaps") if isinstance(gap, str)]
     if clock.get("mode") != "stepped":
         reasons.append("the clock was real: a time in a prompt differs" if clock else "it says nothing of the clock")

@@ -49,6 +49,7 @@ def calls(run: Run, told: list[tuple[Exchange, CallReading]]) -> Iterator[Field]
     retries = sum(x.attempt > 1 for x, _ in told)
     unseen = [text_of(one, "tool") for one in entries(kit, "unfrozen")]
     gaps = [gap for gap in entries(kit, "gaps") if isinstance(gap, str)]
+    by_class = [f"{text_of(one, 'tool')} {text_of(one, 'path')}" for one in entries(kit, "uncompared")]
     group = "calls"
     yield known(group, "requests", plural(len(told), "call") + (f", {told_size(size)}" if size else ""), told)
     yield known(group, "replies", f"{ended} of {len(told)}", ended)
@@ -59,6 +60,8 @@ def calls(run: Run, told: list[tuple[Exchange, CallReading]]) -> Iterator[Field]
     else:
         tools = kinds.count("tool")
         yield fitting(group, "tool calls", f"{plural(tools, 'call')} with arguments and result", tools)
+    if by_class:
+        yield Field(group, "arguments", Status.ABSENT, f"compared by class alone: {', '.join(by_class)}")
     looked = sum(kind in {"retrieval", "embeddings", "rerank"} for kind in kinds)
     yield fitting(group, "retrievals", plural(looked, "call"), looked)
     yield known(group, "order", f"starts and finishes, {plural(len(lanes), 'lane')}", lanes)

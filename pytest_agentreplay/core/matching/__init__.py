@@ -18,7 +18,7 @@ from pytest_agentreplay.core.matching.address import Url, split
 from pytest_agentreplay.core.matching.beside import laid_aside, parted
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.matching.ids import SHORTEST, ClientIds
-from pytest_agentreplay.core.model import Body, FrameCall, ToolCall
+from pytest_agentreplay.core.model import SELF, Body, FrameCall, ToolCall
 from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
 
@@ -106,7 +106,7 @@ class Matching:
     def counted(self, call: Call) -> Call:
         """The call with nothing of its body or arguments but what counts."""
         if isinstance(call, ToolCall):
-            return replace(call, arguments=cast("JsonObject", self._left(call.arguments, self._table("tool"), "")))
+            return self._counted_tool(call)
         held, table = content(call.headers, call.body), self._table(self._reader.read_call(call).dialect)
         left = self._left(held.tree, table, split(call.url).host)
         if held.kind != "json" or left is held.tree:
@@ -114,12 +114,23 @@ class Matching:
         headers = tuple(pair for pair in call.headers if pair[0].lower() != "content-encoding")
         return replace(call, headers=headers, body=Body(canonical(left).encode("utf-8", "surrogatepass")))
 
+    def _counted_tool(self, call: ToolCall) -> ToolCall:
+        arguments = {**cast("JsonObject", self._left(call.tree, self._table("tool"), ""))}
+        facts: JsonObject = {name: fact for name, fact in call.facts.items() if name != SELF}
+        if SELF in call.facts and SELF in arguments:
+            facts[SELF] = arguments.pop(SELF)
+        return replace(call, arguments=arguments, facts=facts)
+
     def key_beside(self, call: Call) -> str:
         """The key of a call without its pictures, sounds and files, of each of which its type stays; "" without any."""
         if isinstance(call, ToolCall):
             return ""
         held, found = laid_aside(call)
         return self.ids().key(*self._text(call, held=held)) if found else ""
+
+    def key_alone(self, call: Call) -> str:
+        """The key of a call beside no others: ids are renamed by their places in it alone."""
+        return self.ids().key(*self._text(call))
 
     def near_enough(self, recorded: Call, now: Call) -> bool:
         """Whether the pictures, sounds and files of two calls that are alike beside them may stand for each other."""
@@ -184,8 +195,9 @@ class Matching:
     ) -> tuple[str, set[str]]:
         """The canonical text of a call, and the ids in it that the client made itself."""
         if isinstance(call, ToolCall):
-            put_to = canonical([call.boundary, call.name, call.facts])
-            return f"{put_to}\n{canonical(self._left(call.arguments, self._table('tool'), ''))}", set()
+            facts: Json = {name: fact for name, fact in call.facts.items() if name != SELF}
+            put_to = canonical([call.boundary, call.name, facts])
+            return f"{put_to}\n{canonical(self._left(call.tree, self._table('tool'), ''))}", set()
         reading = self._reader.read_call(call)
         table = self._table(reading.dialect)
         url = split(call.url)
@@ -252,7 +264,7 @@ class Matching:
             host, tree = url.host, content(call.headers, call.body).tree
             found.update(self._unkeyed_outside(call, url, table))
         else:
-            host, tree, table = "", call.arguments, self._table("tool")
+            host, tree, table = "", call.tree, self._table("tool")
         for path, rule in table.body:
             if rule.applies(host):
                 found.update((selector.show(place), (value, rule)) for place, value in path.find(tree))

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply, WireCall
 from pytest_agentreplay.core.redaction import headers as header_rules
-from pytest_agentreplay.core.redaction.deltas import find_joined
-from pytest_agentreplay.core.redaction.detecting import REACH, Detector, united
+from pytest_agentreplay.core.redaction.arranged import find_arranged
+from pytest_agentreplay.core.redaction.channels import gathered, inner_stream, shape_of
+from pytest_agentreplay.core.redaction.detecting import REACH, Detector, by_rule, certain, united
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.fields import strength
+from pytest_agentreplay.core.redaction.joining import borders, find_joined
 from pytest_agentreplay.core.redaction.known import Known, is_bare_number
 from pytest_agentreplay.core.redaction.pii import PERSONAL, names_a_person
 from pytest_agentreplay.core.redaction.placeholders import Placeholders
@@ -30,12 +32,13 @@ from pytest_agentreplay.core.redaction.remembering import Remembering
 from pytest_agentreplay.core.redaction.rewriting import Rewriting
 from pytest_agentreplay.core.redaction.spans import disjoint, splice
 from pytest_agentreplay.core.redaction.torn import torn
-from pytest_agentreplay.core.redaction.urls import ENCODED, redact_url
+from pytest_agentreplay.core.redaction.urls import ENCODED, is_ticket, redact_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, Json, JsonObject, Outcome, Run
+    from pytest_agentreplay.core.redaction.channels import Pieces, Records
     from pytest_agentreplay.core.redaction.detecting import Found
     from pytest_agentreplay.core.redaction.places import Places
     from pytest_agentreplay.core.redaction.policy import Policy
@@ -72,10 +75,28 @@ class Redaction:
         self._began: int | None = None
         self._hits: dict[str, int] = {}
         kinds: Any = {"named": self._named, "placed": self._placed if policy.paths else None}
-        self._inward = Rewriting(self._everything, self._applied, self._opaque, **kinds)
-        self._again = Rewriting(self._secrets, self._applied, self._opaque, **kinds)
+        self._inward = Rewriting(
+            self._everything,
+            self._applied,
+            self._opaque,
+            **kinds,
+            joined=functools.partial(self._joined, find=self._both),
+        )
+        self._again = Rewriting(
+            self._secrets,
+            self._applied,
+            self._opaque,
+            **kinds,
+            joined=functools.partial(self._joined, find=self._found),
+        )
         self._shown = Rewriting(self._certain, lambda _: None)
         self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, "{{")
+
+    def take_places(self, values: Mapping[str, str]) -> None:
+        """Mark these places from now on, by mark name, instead of those so far."""
+        self._places.take(values)
+        self._remembering = Remembering(self._both)  # what was found before, was found without them
+        self._clean.clear()
 
     def learn(self, category: str, value: str) -> bool:
         """Keep `value` out from now on, and at the seal out of what came before. False: too short or too common."""
@@ -87,7 +108,9 @@ class Redaction:
         for pair in headers:
             name = pair[0]
             use = self._uses.get(name) or self._uses.setdefault(name, self._use(name.lower()))
-            if use == "keep":
+            if use == "keep" and name.lower() in header_rules.SESSIONS:
+                kept.append((name, self._instead("session", pair[1])))
+            elif use == "keep":
                 kept.append(pair)
             elif use == "learn" and pair not in self._learnt:
                 for category, value in header_rules.credentials(*pair):
@@ -259,10 +282,14 @@ class Redaction:
             lower = name.lower()
             if lower == "set-cookie":
                 value = header_rules.without_cookie(value, functools.partial(self._instead, "cookie", learn=False))  # noqa: PLW2901  the value that is stored
-            elif value and (lower in self._policy.headers or not header_rules.kept_in_reply(lower, self._extra)):
-                value = self._instead("header", value, learn=False)  # noqa: PLW2901  the value that is stored
-            elif name.lower() in {"location", "link", "content-location"}:
+            elif value and lower in header_rules.SESSIONS:
+                value = self._instead("session", value)  # noqa: PLW2901  as above
+            elif value and (lower in self._policy.headers or not header_rules.kept_in_reply(lower, value, self._extra)):
+                value = self._instead("header", value, learn=False)  # noqa: PLW2901  as above
+            elif lower == "link":
                 value = redact_url(value, self._instead)  # noqa: PLW2901  as above
+            elif lower in {"location", "content-location"} or value.startswith(("http://", "https://")):
+                value = redact_url(value, self._instead, is_ticket)  # noqa: PLW2901  as above
             kept.append((name, value))
         return tuple(kept)
 
@@ -270,27 +297,69 @@ class Redaction:
         self._note("opaque")
         return self._placeholders.of("opaque", hashlib.sha256(data).hexdigest())
 
-    def _secrets(self, data: bytes, stream: bool) -> list[Span]:
-        return self._joined_first(data, self._found) if stream else self._found(data)
+    def _secrets(self, data: bytes, pieces: Pieces) -> list[Span]:
+        return self._found(data) if pieces == "none" else self._in_pieces(data, pieces, self._found, self._found)
 
-    def _certain(self, data: bytes, stream: bool) -> list[Span]:  # noqa: ARG002  Finder
+    def _certain(self, data: bytes, pieces: Pieces) -> list[Span]:  # noqa: ARG002  Finder
         return [self._span(data, hit) for hit in self._detector.last(data)]
 
-    def _everything(self, data: bytes, stream: bool) -> list[Span]:
+    def _everything(self, data: bytes, pieces: Pieces) -> list[Span]:
         if self._began is None:
             self._began = self._known.generation
-        if stream:
-            return self._joined_first(data, self._both)
+        if pieces == "none":
+            return self._grown(data)
+        return self._in_pieces(data, pieces, self._both, self._grown)
+
+    def _grown(self, data: bytes) -> list[Span]:
         if self._known.numeric:
             return self._both(data)
         # What a guise may be drawn out by, colour codes, counts twice; escapes and marks are short.
         reach = 2 * max(self._known.reach, self._places.reach, REACH) + 64
         return self._remembering(data, reach, self._known.generation)
 
-    def _joined_first(self, data: bytes, find: Callable[..., list[Span]]) -> list[Span]:
-        """What is found in the joined text of a stream, and then what stands in one fragment and is no piece of it."""
-        joined = find_joined(data, find)
-        return disjoint(joined, find(data, [(start, end) for start, end, _ in joined])) if joined else find(data)
+    def _in_pieces(
+        self, data: bytes, pieces: Pieces, find: Callable[..., list[Span]], grown: Callable[[bytes], list[Span]]
+    ) -> list[Span]:
+        """What is found in joined text, and then what stands in one piece and is no part of it."""
+        records, tree = shape_of(data) if isinstance(pieces, str) else (pieces, None)
+        if records is not None:
+            joined = find_joined(data, records, find)
+            taken = [(start, end) for start, end, _ in joined.crossing]
+            return disjoint(joined.crossing, find(data, taken) if taken else find(data), joined.inside)
+        spans = grown(data)
+        crossing = [] if tree is None else self._between(data, tree)
+        if not crossing:
+            return spans
+        return disjoint(crossing, find(data, [(start, end) for start, end, _ in crossing]))
+
+    def _joined(self, data: bytes, records: Records | None, *, find: Callable[..., list[Span]]) -> list[Span]:
+        """What only the joined text of several strings shows, or one member of another."""
+        tree: Any = None
+        members: list[Span] = []
+        if records is None:
+            records, tree = shape_of(data)
+            found = list(by_rule(data, find_arranged))
+            self._learns(found)
+            members = [self._span(data, hit) for hit in united([found])]
+        if records is not None:
+            joined = find_joined(data, records, find)
+            return disjoint(joined.crossing, joined.inside, members)
+        return disjoint([] if tree is None else self._between(data, tree), members)
+
+    def _between(self, data: bytes, tree: Json) -> list[Span]:
+        """Known values and keys of vendors that stand in several strings of one JSON value, at the same path."""
+        secrets = [secret.raw for secret in self._known.secrets]
+        for texts in gathered(tree):
+            together = as_bytes("".join(texts))
+            if together.startswith((b"data:", b"event:")) and inner_stream(together) is not None:
+                joined = find_joined(data, [(0, len(data))], self._found)
+                return disjoint(joined.crossing, joined.inside)
+            if any(secret in together for secret in secrets) or any(any(certain(text)) for text in borders(texts)):
+                return find_joined(data, [(0, len(data))], self._sure).crossing
+        return []
+
+    def _sure(self, data: bytes) -> list[Span]:
+        return [self._span(data, hit) for hit in self._detector.last(data)]
 
     def _both(self, data: bytes, taken: Iterable[tuple[int, int]] = ()) -> list[Span]:
         spans, marks = self._found(data, taken), self._places.marks_in(data)
@@ -300,7 +369,7 @@ class Redaction:
         """The secrets in `data`, none of which overlaps what is `taken`; what a rule finds is known from now on."""
         found = self._detector.all(data)
         if taken:
-            found = [hit for hit in found if not any(hit.start < end and start < hit.end for start, end in taken)]
+            found = [part for hit in found for part in left_over(data, hit, taken)]
         if found and self._learns(found):
             found = united([self._detector.known(data), found])
         return self._decoded_placeholders(data, [self._span(data, hit) for hit in found])
@@ -321,7 +390,7 @@ class Redaction:
 
     @staticmethod
     def _decoded_placeholders(data: bytes, spans: list[Span]) -> list[Span]:
-        if b"redacted%3" in data:
+        if b"%5" in data and b"redacted" in data:
             encoded = [(hit.start(), hit.end(), b"[[redacted:%b:%b]]" % hit.groups()) for hit in ENCODED.finditer(data)]
             spans = disjoint(spans, encoded)
         return spans
@@ -334,6 +403,26 @@ class Redaction:
 
     def _note(self, category: str) -> None:
         self._hits[category] = self._hits.get(category, 0) + 1
+
+
+def left_over(data: bytes, hit: Found, taken: Iterable[tuple[int, int]]) -> list[Found]:
+    """A finding, or what is left of it beside the spans that are taken already; nothing that runs over a quote."""
+    parts = [(hit.start, hit.end)]
+    for start, end in taken:
+        if start < hit.end and hit.start < end:
+            parts = [
+                (low, high)
+                for first, last in parts
+                for low, high in ((first, min(last, start)), (max(first, end), last))
+                if low < high
+            ]
+    if parts == [(hit.start, hit.end)]:
+        return [hit]
+    return [
+        hit._replace(start=low, end=high, by_rule=False)
+        for low, high in parts
+        if b'"' not in data[low:high] and b"\n" not in data[low:high]
+    ]
 
 
 def rewrite_header(header: Header, rewriting: Rewriting) -> Header:

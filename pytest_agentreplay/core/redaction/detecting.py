@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from pytest_agentreplay.core.redaction.arranged import find_arranged
 from pytest_agentreplay.core.redaction.credentials import find_credentials, find_private_keys
 from pytest_agentreplay.core.redaction.encodings import as_text
 from pytest_agentreplay.core.redaction.json_paths import find_paths
 from pytest_agentreplay.core.redaction.named import find_named
 from pytest_agentreplay.core.redaction.nearby import find_nearby
-from pytest_agentreplay.core.redaction.packed import Packed, unpacked
+from pytest_agentreplay.core.redaction.packed import Packed, Unreadable, unpacked
 from pytest_agentreplay.core.redaction.pii import find_pii, find_strict
 from pytest_agentreplay.core.redaction.spoken import find_spoken
 from pytest_agentreplay.core.redaction.vendors import find_vendors
@@ -51,7 +52,7 @@ class Found(NamedTuple):
 class Reading(NamedTuple):
     """One reading of a text. `back` gives the bytes that spell a part of it; `shaped` says that keys are looked for."""
 
-    view: View | Packed
+    view: View | Packed | Unreadable
     back: Callable[[int, int], tuple[int, int]]
     shaped: bool
 
@@ -85,6 +86,10 @@ class Detector:
         try:
             for reading in readings(data, deep=own is not None):
                 text = reading.view.text
+                if isinstance(reading.view, Unreadable):
+                    start, end = reading.back(0, 0)
+                    yield [Found(start, end, "opaque", as_text(data[start:end]), by_rule=False)]
+                    continue
                 ours = self._placeholders.inside(text) if self._placeholders.may_be_in(text) else []
                 known = [Found(a, z, x.category, x.value, by_rule=False) for a, z, x in self._known.find(reading.view)]
                 if known:
@@ -111,6 +116,7 @@ class Detector:
         yield from find_vendors(text)
         yield from find_credentials(text)
         yield from find_named(text, self._policy.names)
+        yield from find_arranged(text)
         yield from find_spoken(text)
         yield from find_nearby(text)
 

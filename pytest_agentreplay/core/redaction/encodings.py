@@ -11,11 +11,11 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 JSON_DEPTH = 5  # a body, a message in it, a tool result in that, and what a server of tools had put into it
 CASES = ("", "drive", "lower")
@@ -25,11 +25,16 @@ SAFE_RUN = re.compile(rb"[A-Za-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Guise:
-    """Needles that can only occur where both `sign`, one for many guises, and `gate` do: few scans clear them all."""
+    """Needles that can only occur where both `sign`, one for many guises, and `gate` do: few scans clear them all.
+
+    `where` says in what they are looked for: in the text in lower case ("folded"), in which they are too; in the text
+    as it is ("exact"); or in its long runs without a space ("run"), where alone base64 stands.
+    """
 
     sign: bytes
     gate: bytes = field(repr=False)
     needles: tuple[bytes, ...] = field(repr=False)
+    where: Literal["folded", "exact", "run"] = "folded"
 
 
 def as_bytes(text: str) -> bytes:
@@ -60,12 +65,28 @@ def lower_percent(text: str) -> str:
 @lru_cache(maxsize=128)
 def secret_guises(value: str) -> tuple[Guise, ...]:
     """Every guise of a secret of at least 8 characters. Remembered: the environment has the same ones in each test."""
-    plain = [written(value), *base64_shifted(value), *in_hex(value)]
-    folded = value.lower()
-    if folded != value:
-        plain.append(written(folded))
-    signed = ((b"", plain), (b"%", percent_all(value)), (b"\\u", unicode_escaped(value)))
-    return tuple(Guise(sign, gate_of(needles), needles) for sign, groups in signed for needles in groups)
+    plain = [written(value), *({written(value.lower()), written(value.upper())} - {written(value)})]
+    folded = ((b"", plain), (b"", dumped(value)), (b"%", percent_all(value)), (b"\\u", unicode_escaped(value)))
+    return (
+        *distinct(*((sign, map(lowered, groups)) for sign, groups in folded)),
+        *(Guise(b"\0", needle, (needle,)) for needle in lowered(wide(value))),
+        *(Guise(b"", gate_of(needles), needles, "run") for needles in (*in_base64(value), *in_hex(value))),
+    )
+
+
+def distinct(*signed: tuple[bytes, Iterable[tuple[bytes, ...]]]) -> Iterator[Guise]:
+    """A guise for each group of needles that no other has."""
+    seen: set[tuple[bytes, ...]] = set()
+    for sign, groups in signed:
+        for needles in groups:
+            if needles not in seen:
+                seen.add(needles)
+                yield Guise(sign, gate_of(needles), needles)
+
+
+def lowered(needles: Iterable[bytes]) -> tuple[bytes, ...]:
+    """The needles in lower case, each once, the longest first."""
+    return tuple(sorted({needle.lower() for needle in needles}, key=lambda needle: (-len(needle), needle)))
 
 
 def written(value: str) -> tuple[bytes, ...]:
@@ -102,16 +123,25 @@ def percent_all(value: str) -> Iterator[tuple[bytes, ...]]:
 
 
 def unicode_escaped(value: str) -> Iterator[tuple[bytes, ...]]:
-    r"""Every UTF-16 unit as \uXXXX, in JSON and in JSON inside JSON, upper and lower case."""
-    units = value.encode("utf-16-be", "surrogatepass").hex()
-    for digits in {units, units.upper()}:
-        for slash in ("\\u", "\\\\u"):
-            yield ("".join(slash + digits[at : at + 4] for at in range(0, len(digits), 4)).encode(),)
+    r"""Every UTF-16 unit as \uXXXX, in JSON and in JSON inside JSON; and UTF-16 of which JSON has escaped the zeros."""
+    digits = value.encode("utf-16-be", "surrogatepass").hex()
+    for slash in ("\\u", "\\\\u"):
+        yield ("".join(slash + digits[at : at + 4] for at in range(0, len(digits), 4)).encode(),)
+        yield ((slash + "0000").join(map(json_escaped, value)).encode("utf-8", "surrogatepass"),)
 
 
-def base64_shifted(value: str) -> Iterator[tuple[bytes, ...]]:
+def in_base64(value: str) -> Iterator[tuple[bytes, ...]]:
+    """Its base64, the base64 of that, and that of its UTF-16."""
+    for forms in base64_shifted(as_bytes(value)):
+        yield forms
+        # Between two borders of three bytes the base64 of base64 depends on nothing else.
+        yield from base64_shifted(min(forms, key=len).replace(b"-", b"+").replace(b"_", b"/"))
+    for raw in wide(value):
+        yield from base64_shifted(raw)
+
+
+def base64_shifted(raw: bytes) -> Iterator[tuple[bytes, ...]]:
     """Its base64 as far as no neighbour changes it, at the three offsets; URL-safe and escaped too."""
-    raw = as_bytes(value)
     for offset in range(3):
         whole = base64.b64encode(b"\0" * offset + raw)
         stable = whole[(offset * 8 + 5) // 6 : (offset + len(raw)) * 8 // 6].decode()
@@ -120,11 +150,24 @@ def base64_shifted(value: str) -> Iterator[tuple[bytes, ...]]:
         yield unique([stable, safe, stable.replace("/", "\\/"), percent, lower_percent(percent)])
 
 
+def wide(value: str) -> tuple[bytes, bytes]:
+    """Its UTF-16, little and big end first."""
+    return value.encode("utf-16-le", "surrogatepass"), value.encode("utf-16-be", "surrogatepass")
+
+
 def in_hex(value: str) -> Iterator[tuple[bytes, ...]]:
     """Hexadecimal, both cases."""
-    digits = as_bytes(value).hex()
-    for form in {digits, digits.upper()}:
-        yield (form.encode(),)
+    for raw in (as_bytes(value), *wide(value)):
+        digits = raw.hex()
+        yield from ((form.encode(),) for form in sorted({digits, digits.upper()}))
+
+
+def dumped(value: str) -> Iterator[tuple[bytes, ...]]:
+    """Its bytes as programs list them, in octal and hexadecimal digits."""
+    raw = as_bytes(value)
+    yield (" ".join(f"{byte:03o}" for byte in raw).encode(),)
+    yield (raw.hex(" ").encode(),)
+    yield (raw.hex(":").encode(),)
 
 
 def unique(forms: list[str]) -> tuple[bytes, ...]:

@@ -14,11 +14,11 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.redaction.channels import lines as lines_in
 from pytest_agentreplay.core.redaction.spans import splice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from pytest_agentreplay.core.redaction.channels import Finder
     from pytest_agentreplay.core.redaction.spans import Span
 
 KIND = "application/vnd.amazon.eventstream"
@@ -86,7 +86,7 @@ def framed(headers: bytes, payload: bytes) -> bytes:
     return frame + _CHECKSUM.pack(zlib.crc32(frame))
 
 
-def find_framed(data: bytes, find: Callable[[bytes, bool], list[Span]]) -> tuple[list[Span], list[Span]]:
+def find_framed(data: bytes, find: Finder) -> tuple[list[Span], list[Span]]:
     """The frames that change, with what stands instead, and what `find` has found in the lines of all of them.
 
     What follows the last whole frame is looked at as it stands.
@@ -94,8 +94,8 @@ def find_framed(data: bytes, find: Callable[[bytes, bool], list[Span]]) -> tuple
     every = frames(data)
     rest = every[-1].end if every else 0
     before = b"\n".join(frame.line.replace(b"\n", b" ") for frame in every)
-    found = find(before, True)
+    found = find(before, list(lines_in(before)))
     lines = zip(every, before.split(b"\n"), splice(before, found).split(b"\n"), strict=True) if found else ()
     changed = [(frame.start, frame.end, frame.saying(new)) for frame, old, new in lines if new != old]
-    after = find(data[rest:], False)
+    after = find(data[rest:], "none")
     return [*changed, *((start + rest, end + rest, text) for start, end, text in after)], [*found, *after]

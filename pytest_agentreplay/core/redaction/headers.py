@@ -24,11 +24,24 @@ REPLY = names(
     " date age expires last-modified retry-after retry-after-ms x-request-id request-id x-should-retry location etag"
     " cache-control vary server via link allow connection keep-alive accept-ranges pragma upgrade trailer"
     " x-accel-buffering x-content-type-options strict-transport-security alt-svc www-authenticate"
-    " sec-websocket-protocol mcp-protocol-version mcp-session-id"
+    " sec-websocket-protocol mcp-protocol-version"
     " x-amzn-requestid x-amz-request-id x-ms-request-id apim-request-id cf-ray"
+    " operation-location content-location preference-applied warning deprecation sunset server-timing"
+    " x-total-count x-next-page x-api-warning x-debug-trace-id x-error-code x-error-message grpc-status grpc-message"
+    " azureml-model-session"
 )
+"""Those that say nothing secret and that clients read: of HTTP, of paging, of errors, of operations that go on."""
 PREFIXES = ("openai-", "anthropic-")
-REPLY_PREFIXES = (*PREFIXES, "x-ratelimit-", "ratelimit", "access-control-")
+REPLY_PREFIXES = (
+    *(*PREFIXES, "x-ratelimit-", "ratelimit", "access-control-"),
+    # What SDKs read of a reply: boto3 (counts of tokens, kinds of errors), google-genai and resumable uploads,
+    # Azure (operations, errors), huggingface_hub, Mistral, Groq; a name among them that looks secret is left out.
+    *("x-amzn-", "x-amz-", "x-goog-", "x-ms-", "azure-", "azureml-", "upload-", "tus-", "x-stainless-"),
+    *("x-repo-", "x-linked-", "x-compute-", "x-inference-", "x-groq-", "mistral-", "x-envoy-upstream-"),
+)
+SESSIONS = names("mcp-session-id")
+"""Who has such a value is in the session of another; clients send it back, so that a placeholder has to do for it."""
+PLAIN_VALUE = re.compile(r"(?i:-?[0-9]{1,9}(?:\.[0-9]{1,9})?|true|false|yes|no)\Z")
 NEVER = frozenset(("set-cookie", "set-cookie2", "cookie", "authorization", "proxy-authorization"))
 DIGESTS = names("etag content-md5 digest content-digest repr-digest x-amz-content-sha256")
 CREDENTIALS = names("authorization proxy-authorization x-api-key api-key x-goog-api-key x-auth-token")
@@ -44,10 +57,13 @@ def use(name: str, extra: frozenset[str]) -> Use:
     return "keep" if name in REQUEST or name in extra or name.startswith(PREFIXES) else "drop"
 
 
-def kept_in_reply(name: str, extra: frozenset[str]) -> bool:
+def kept_in_reply(name: str, value: str, extra: frozenset[str]) -> bool:
     """Whether the value of a reply header is stored; `name` in lower case."""
-    known = name in REPLY or name in extra or name.startswith(REPLY_PREFIXES) or "ratelimit" in name
-    return known and name not in NEVER
+    if name in NEVER or name in SESSIONS:
+        return False
+    if name in REPLY or name in extra or "ratelimit" in name:
+        return True
+    return (name.startswith(REPLY_PREFIXES) or PLAIN_VALUE.match(value) is not None) and not looks_secret(name)
 
 
 def secret_header(name: str) -> bool:

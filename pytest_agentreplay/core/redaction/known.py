@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.redaction.encodings import as_bytes, secret_guises
 from pytest_agentreplay.core.redaction.placeholders import CATEGORY_NAME
 from pytest_agentreplay.core.redaction.secret_names import SHORTEST, worth_knowing
-from pytest_agentreplay.core.redaction.views import CUTS, squeezed, widened
+from pytest_agentreplay.core.redaction.views import View, bare, respelled, runs, squeezed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,8 +30,8 @@ class Secret:
     category: str
     value: str
     raw: bytes
-    tight: bytes
-    """Without line ends and quotes, as `squeezed` reads a text."""
+    bare: bytes
+    """In lower case, without what `bare` leaves out of a text."""
 
     def __repr__(self) -> str:
         return f"Secret({self.category})"
@@ -50,7 +50,7 @@ class Known:
         self.numeric = False
         self._lock = Lock()
         self._secrets: dict[str, Secret] = {}
-        self._guises: dict[bytes, list[tuple[bytes, tuple[bytes, ...], Secret]]] = {}
+        self._guises: dict[tuple[str, bytes], list[tuple[bytes, tuple[bytes, ...], Secret]]] = {}
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
@@ -69,7 +69,7 @@ class Known:
             return False
         if value in self._secrets:
             return True
-        secret = Secret(category, value, as_bytes(value), as_bytes(value).translate(None, CUTS))
+        secret = Secret(category, value, as_bytes(value), bare(as_bytes(value)))
         parts = {value: None, value.replace("\r\n", "\n"): None, value.replace("\n", "\r\n"): None}
         parts.update((other, None) for other in also if worth_knowing(other))
         lines = value.splitlines()
@@ -77,9 +77,9 @@ class Known:
             parts.update((line, None) for line in lines if len(line) >= LONG_LINE and not line.startswith("-----"))
         with self._lock:
             if value not in self._secrets:
-                guises = {sign: list(group) for sign, group in self._guises.items()}
+                guises = {key: list(group) for key, group in self._guises.items()}
                 for guise in (guise for part in parts for guise in secret_guises(part)):
-                    guises.setdefault(guise.sign, []).append((guise.gate, guise.needles, secret))
+                    guises.setdefault((guise.where, guise.sign), []).append((guise.gate, guise.needles, secret))
                     self.reach = max(self.reach, *map(len, guise.needles))
                 self.numeric = self.numeric or value.isdigit()
                 self._guises = guises
@@ -97,12 +97,9 @@ class Known:
                 yield from self._masked(view.text)
         else:
             yield from self._plain(view.text)
-        if (tight := squeezed(view)) is not None:
-            for secret in self._secrets.values():
-                if len(secret.tight) >= SHORTEST:
-                    yield from ((*tight.up(*span), secret) for span in everywhere(secret.tight, tight.text))
-        if (wide := widened(view)) is not None:
-            yield from ((*wide.up(start, end), secret) for start, end, secret in self._plain(wide.text))
+        yield from self._cut(view)
+        for other in respelled(view):
+            yield from ((*other.up(start, end), secret) for start, end, secret in self._plain(other.text))
 
     def category(self, value: str, otherwise: str) -> str:
         """The category under which `value` is known, or the one given."""
@@ -110,16 +107,33 @@ class Known:
         return otherwise if secret is None else secret.category
 
     def _guised(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
-        for sign, group in self._guises.items():
-            if sign not in data:
+        texts = {"folded": data.lower(), "exact": data, "run": runs(data)}
+        for (where, sign), group in self._guises.items():
+            text = texts[where]
+            if sign not in text:
                 continue
-            for _, needles, secret in [entry for entry in group if entry[0] in data]:
+            whole = data if where == "run" else text
+            for _, needles, secret in [entry for entry in group if entry[0] in text]:
                 for needle in needles:
-                    yield from ((start, end, secret) for start, end in everywhere(needle, data))
+                    yield from ((start, end, secret) for start, end in everywhere(needle, whole))
 
     def _plain(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
+        folded = data.lower()
         for secret in self._secrets.values():
-            yield from ((start, end, secret) for start, end in everywhere(secret.raw, data))
+            yield from ((start, end, secret) for start, end in everywhere(secret.raw.lower(), folded))
+
+    def _cut(self, view: Text) -> Iterator[tuple[int, int, Secret]]:
+        """Values that line ends, backslashes or quotes cut in pieces."""
+        tight, shortest = bare(view.text), SHORTEST - 2
+        found = [secret for secret in self._secrets.values() if len(secret.bare) >= shortest and secret.bare in tight]
+        if not found or (joined := squeezed(view)) is None:
+            return
+        text = joined.text.lower()
+        for secret in found:
+            needle = squeezed(View(secret.raw))
+            raw = (secret.raw if needle is None else needle.text).lower()
+            if len(raw) >= SHORTEST:
+                yield from ((*joined.up(*span), secret) for span in everywhere(raw, text))
 
     def _masked(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
         """Values with their middle starred out: head and tail still tell which key it is."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.redaction.blocks import find_block
 from pytest_agentreplay.core.redaction.fields import (
     SHORTEST,
     VAGUE,
@@ -22,6 +23,7 @@ from pytest_agentreplay.core.redaction.fields import (
     strength,
 )
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY
+from pytest_agentreplay.core.redaction.tables import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,13 +37,16 @@ NAME = 64
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-"
 _ESCAPE_ENDS = re.compile(rb"\\(?:[ntrbf]|[ux][0-9A-Fa-f]{2,4})\Z")
 SEPARATOR = re.compile(
-    rb"""(?P<rest>[\w-]{0,40})(?P<shut>\\{0,63}["']?)"""
+    rb"""(?P<rest>[\w-]{0,40})(?P<shut>\\{0,63}["'`]?)"""
+    rb"""(?:[ \t]{0,4}:[ \t]{0,4}(?:[sS]tr(?:ing)?|bytes|SecretStr|Optional\[str\]|str \| None)[ \t]{0,4}(?==))?"""
     rb"""(?:(?:[\s,]|\\[nrt]){1,16}\\{0,63}["']?value\\{0,63}["']?[ \t]{0,4}[:=][ \t]{0,4}"""
     rb"""|[ \t]{0,8}(?P<sign>=>|:=|[:=]|,(?=\s{0,8}[bru]?\\{0,63}["']))(?P<space>[ \t]{0,8}))"""
-    rb"""(?:(?:\[\s{0,8})?(?P<open>\\{0,63}["'])|[bru](?P<prefixed>["']))?"""
+    rb"""(?:(?:\[\s{0,8})?(?P<open>\\{0,63}["'`])|(?:[bBrRuUfF]{1,2}|[$@]{1,2})(?P<prefixed>\\{0,63}["'`]))?"""
 )
 """What stands between the word in a name and its value: the rest of the name, a sign, the quotes of both."""
-_CLOSED = {quote: re.compile(rb"[^%b\\]{1,%d}(?:\\.[^%b\\]*)*" % (quote, LONGEST, quote)) for quote in (b'"', b"'")}
+_CLOSED = {
+    quote: re.compile(rb"[^%b\\]{1,%d}(?:\\.[^%b\\]*)*" % (quote, LONGEST, quote)) for quote in (b'"', b"'", b"`")
+}
 _BARE = re.compile(rb"""[^\s"'<>()\[\]{}`|;,&\\]{1,4096}""")
 _AFTER_COLON = re.compile(rb"""[^\s"'<>(){}`|,\\]{1,4096}""")
 _PARAMETER = re.compile(rb"(?:\A|[?&#;,\"'](?:[ \t]{0,2}|amp;))([\w.-]{1,40})=([^\s\"'<>()\[\]{}`|;,&\\]{6,4096})")
@@ -54,6 +59,7 @@ def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int
     """Where values stand that a name gives away, as (start, end, category); `names` are a project's, in lower case."""
     lower = text.lower()
     seen: set[int] = set()
+    columns = Columns(text)
     for word in (*WORDS, *(name.encode() for name in names)):
         at = lower.find(word)
         while at >= 0:
@@ -62,6 +68,8 @@ def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int
                 seen.add(hit.end())
                 if (span := _value(text, at, hit, names)) is not None:
                     yield span
+                yield from _block(text, at, hit, names)
+            yield from columns.below(at)
             at = lower.find(word, at + len(word))
     if b"=" in text:
         for found in _PARAMETER.finditer(text):
@@ -70,6 +78,20 @@ def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int
             sure = said == "parameter" and believed(said, found[2], quoted=False)
             if sure or (name.lower() in VAGUE and is_generated(found[2])):
                 yield *found.span(2), CATEGORY
+
+
+def _block(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+    """The lines of a block behind a name and its sign, where one begins there."""
+    opened = hit["open"] or hit["prefixed"]
+    if opened is None and (hit["sign"] != b":" or text[hit.end() : hit.end() + 1] not in (b"|", b">", b"!")):
+        return
+    if opened is not None and not text.startswith(opened, hit.end()):
+        return
+    name = _name(text, at, hit.end("rest"))
+    own = names.get(name.lower())
+    said: Strength = "strong" if own else strength(name)
+    if said not in {"", "parameter"}:
+        yield from ((*span, own or CATEGORY) for span in find_block(text, hit.end(), said, opened))
 
 
 def _value(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]) -> tuple[int, int, str] | None:

@@ -59,12 +59,16 @@ class Places:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         """Take the places by mark name ([a-z][a-z0-9_]*); where two are equal the first name wins."""
+        self.counts: dict[str, int] = {}
+        self._lock = Lock()
+        self.take(values)
+
+    def take(self, values: Mapping[str, str]) -> None:
+        """Take `values` instead of the places so far: a test learns of its `tmp_path` while it is set up."""
         for name in values:
             if not MARK_NAME.match(name):
                 msg = f"a place is named with lower-case letters, digits and _, not {name!r}"
                 raise ValueError(msg)
-        self.counts: dict[str, int] = {}
-        self._lock = Lock()
         needles = needles_of(values)
         self.reach = max((len(needle.text) for needle in needles), default=0)
         self._gates = gated(needles)

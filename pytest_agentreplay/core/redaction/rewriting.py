@@ -6,36 +6,40 @@ coding, chunk cuts, header values, leaves and keys of JSON trees. What does not 
 
 from __future__ import annotations
 
+import base64
+import json
 import operator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, cast
+from itertools import accumulate
+from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.content_codecs import UNMARKED
+from pytest_agentreplay.core.freeze.tags import reads, write_bytes
 from pytest_agentreplay.core.model import Body, Failure, FramesReply, ToolCall, ToolReply
-from pytest_agentreplay.core.redaction.deltas import STREAM_TYPES, is_stream
+from pytest_agentreplay.core.redaction import archives
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.event_frames import find_framed, is_framed
 from pytest_agentreplay.core.redaction.headers import DIGESTS
-from pytest_agentreplay.core.redaction.spans import recut, splice
+from pytest_agentreplay.core.redaction.spans import disjoint, recut, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, Outcome, WireCall
+    from pytest_agentreplay.core.redaction.channels import Finder, Pieces, Records
     from pytest_agentreplay.core.redaction.spans import Span
 
-    Finder: TypeAlias = Callable[[bytes, bool], list[Span]]
-
-_LINES = (("content-type", STREAM_TYPES[1]),)
-"""Frames stand one a line, and carry text in fragments as the lines of such a stream do."""
+BYTES = frozenset(("$bytes", "$bytearray"))
+TEXTS = frozenset(("$str", "$path", "$posixpath", "$windowspath"))
+"""Tags of leaves that are read from any text."""
 
 SHORTEST_NUMBER = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """`find(data, stream)` gives the spans to replace, `applied(spans)` is told those that were.
+    """`find(data, pieces)` gives the spans to replace, `applied(spans)` is told those that were.
 
     `opaque(data)` gives what stands for a body that cannot be read.
 
@@ -48,13 +52,15 @@ class Rewriting:
     sign: str = ""
     named: Callable[[str, Json], Json] | None = None
     """`named(name, value)` gives what stands for a member's value because of its name; the same, if nothing does."""
+    joined: Callable[[bytes, Records | None], list[Span]] | None = None
+    """`joined(data, records)` gives what only the joined text of several strings shows, in records or in one value."""
     placed: Callable[[Json], Json] | None = None
     """Gives a tree without the values that a policy names by their paths."""
 
     def call(self, call: Call) -> Call:
         """A call with its arguments, or its URL, header values and body rewritten."""
         if isinstance(call, ToolCall):
-            arguments = cast("JsonObject", self.tree(call.arguments))
+            arguments = cast("JsonObject", self.tree(self._scattered(call.arguments)))
             facts = cast("JsonObject", self.tree(call.facts)) if call.facts else call.facts
             if arguments is not call.arguments or facts is not call.facts:
                 call = replace(call, arguments=arguments, facts=facts)
@@ -77,8 +83,10 @@ class Rewriting:
             return self.failure(outcome)
         failure = outcome.failure and self.failure(outcome.failure)
         if isinstance(outcome, ToolReply):
-            value = self.tree(outcome.value)
-            items = outcome.items and cast("tuple[Json, ...]", tuple(self._same_or_new(outcome.items)))
+            value = self._scattered(outcome.value)
+            items = outcome.items and self._joined(outcome.items)
+            items = items and cast("tuple[Json, ...]", tuple(self._same_or_new(items)))
+            value = self.tree(value)
             sent = outcome.sent and cast("tuple[Json, ...]", tuple(self._same_or_new(outcome.sent)))
             same = items == outcome.items and sent == outcome.sent
             if value is outcome.value and same and failure is outcome.failure:
@@ -86,15 +94,16 @@ class Rewriting:
             return replace(outcome, value=value, items=items, failure=failure, sent=sent)
         kept = self.values(outcome.headers)
         if isinstance(outcome, FramesReply):
-            body, sizes, _ = self.body(outcome.body, outcome.cuts or (), _LINES)
+            body, sizes, _ = self.body(outcome.body, outcome.sizes, (), frames_in(outcome))
             cuts = None if outcome.cuts is None else sizes
             closed = outcome.closed and replace(outcome.closed, reason=self.text(outcome.closed.reason))
             changed = replace(outcome, headers=kept, body=body, cuts=cuts, closed=closed, failure=failure)
             return outcome if changed == outcome else changed
         body, cuts, kept = self.body(outcome.body, outcome.cuts, kept)
-        if body is outcome.body and kept is outcome.headers and failure is outcome.failure:
+        reason = self.text(outcome.reason) if outcome.reason else ""
+        if body is outcome.body and kept is outcome.headers and failure is outcome.failure and reason == outcome.reason:
             return outcome
-        return replace(outcome, headers=kept, body=body, cuts=cuts, failure=failure)
+        return replace(outcome, headers=kept, body=body, cuts=cuts, failure=failure, reason=reason)
 
     def failure(self, failure: Failure) -> Failure:
         """An exception with its message and arguments rewritten."""
@@ -107,19 +116,44 @@ class Rewriting:
     def text(self, text: str) -> str:
         """One text rewritten."""
         data = as_bytes(text)
-        spans = self.find(data, False)
+        spans = self.find(data, "none")
         return as_text(self._put(data, spans)) if spans else text
 
     def tree(self, tree: Json) -> Json:
         """A JSON tree with its strings and keys rewritten. All its texts are looked at in one go first."""
+        tree = self._opened(tree)
         if self.placed is not None:
             tree = self.placed(tree)
         if self.named is not None:
             tree = self._members(tree, self.named)
         texts = list(leaves(tree))
-        if not texts or not self.find(as_bytes("\n".join(texts)), False):
+        if not texts or not self.find(as_bytes("\n".join(texts)), "none"):
             return tree
         return self._leaf(tree)
+
+    def _joined(self, items: tuple[Json, ...]) -> tuple[Json, ...]:
+        """The items of a generator without what only their joined text shows."""
+        if self.joined is None or len(items) < 2:
+            return items
+        items = cast("tuple[Json, ...]", tuple(map(self._opened, items)))
+        lines = [as_bytes(json.dumps(item, ensure_ascii=False)) for item in items]
+        ends = list(accumulate(len(line) + 1 for line in lines))
+        records = [(end - len(line) - 1, end - 1) for end, line in zip(ends, lines, strict=True)]
+        data = b"\n".join(lines)
+        spans = self.joined(data, records)
+        if not spans:
+            return items
+        new = self._put(data, spans).split(b"\n")
+        return tuple(json.loads(as_text(line)) for line in new)
+
+    def _scattered(self, tree: Json) -> Json:
+        """A tree without what only several of its strings together show."""
+        if self.joined is None or not is_composite(tree):
+            return tree
+        tree = self._opened(tree)
+        data = as_bytes(json.dumps(tree, ensure_ascii=False))
+        spans = self.joined(data, None)
+        return cast("Json", json.loads(as_text(self._put(data, spans)))) if spans else tree
 
     def _members(self, tree: Json, named: Callable[[str, Json], Json]) -> Json:
         """The tree with what its names give away replaced; the same if nothing is."""
@@ -131,8 +165,34 @@ class Rewriting:
             return items if any(map(operator.is_not, items, tree)) else tree
         return tree
 
-    def _leaf(self, tree: Json) -> Json:
+    def _opened(self, tree: Json) -> Json:
+        """A tree with its frozen bytes rewritten as bytes; the same where nothing is found in them."""
         match tree:
+            case {"$bytes": [str(text)], **rest} if not rest:
+                return self._bytes("$bytes", base64.b64decode(text)) or tree
+            case {"$bytearray": [str(text)], **rest} if not rest:
+                return self._bytes("$bytearray", base64.b64decode(text)) or tree
+            case dict():
+                members = {name: self._opened(value) for name, value in tree.items()}
+                return members if any(members[name] is not value for name, value in tree.items()) else tree
+            case list():
+                items = [self._opened(value) for value in tree]
+                return items if any(map(operator.is_not, items, tree)) else tree
+            case _:
+                return tree
+
+    def _bytes(self, tag: str, data: bytes) -> Json:
+        spans = self._spans(data, "any")
+        return {tag: write_bytes(self._put(data, spans))} if spans else None
+
+    def _leaf(self, tree: Json) -> Json:
+        if (tag := tag_of(tree)) in BYTES:
+            return tree
+        match tree:
+            case dict() if tag and tag not in TEXTS:
+                # What no longer is the text of a number, a date or an id is thawed as the text that it is.
+                changed = next((new for old, new in self._texts_of(tree[tag]) if new != old), None)
+                return tree if changed is None else changed
             case str():
                 return self.text(tree)
             case dict():
@@ -145,6 +205,10 @@ class Rewriting:
             case _:
                 return tree
 
+    def _texts_of(self, tree: Json) -> Iterator[tuple[str, str]]:
+        """The texts below a tag, each with itself rewritten."""
+        return ((text, self.text(text)) for text in leaves(tree))
+
     def _put(self, data: bytes, spans: list[Span]) -> bytes:
         self.applied(spans)
         return splice(data, spans)
@@ -155,35 +219,42 @@ class Rewriting:
     def values(self, headers: Headers) -> Headers:
         """Headers with their values rewritten."""
         signed = [value for _, value in headers if self.sign in value]
-        if not signed or not self.find(as_bytes("\n".join(signed)), False):
+        if not signed or not self.find(as_bytes("\n".join(signed)), "none"):
             return headers
         return tuple((name, self.text(value)) for name, value in headers)
 
-    def body(self, body: Body, cuts: tuple[int, ...], headers: Headers) -> tuple[Body, tuple[int, ...], Headers]:
+    def body(
+        self, body: Body, cuts: tuple[int, ...], headers: Headers, pieces: Pieces = "any"
+    ) -> tuple[Body, tuple[int, ...], Headers]:
         """A body with its cuts and headers, rewritten under its content coding."""
         if not len(body):
             return body, cuts, headers
         data = body.data
         named = {name.lower(): value for name, value in headers}
         coding = named.get("content-encoding", "")
-        stream = is_stream(named.get("content-type", ""))
         if content_coding.is_coded(coding):
-            changed = self._coded(data, cuts, coding, stream=stream)
+            changed = self._coded(data, cuts, coding)
         elif is_framed(named.get("content-type", "")):
             spans, found = find_framed(data, self.find)
             self.applied(found)
             changed = (splice(data, spans), recut(cuts, spans), True) if spans else None
         else:
-            spans = self.find(data, stream)
+            spans = self._spans(data, pieces)
             changed = (self._put(data, spans), recut(cuts, spans), True) if spans else None
         if changed is None:
             return body, cuts, headers
         text, cuts, keeps_coding = changed
         return Body(text), cuts, refit(headers, len(text) - len(data), keeps_coding=keeps_coding)
 
-    def _coded(
-        self, data: bytes, cuts: tuple[int, ...], coding: str, *, stream: bool
-    ) -> tuple[bytes, tuple[int, ...], bool] | None:
+    def _spans(self, data: bytes, pieces: Pieces) -> list[Span]:
+        """What stands to be replaced in a body, and in the archives that it is or carries."""
+        spans = self.find(data, pieces)
+        places = archives.archives_in(data, () if isinstance(pieces, str) else pieces)
+        if self.opaque is None or not places:
+            return spans
+        return disjoint(archives.found_in(data, places, lambda text: self.find(text, "any"), self.opaque), spans)
+
+    def _coded(self, data: bytes, cuts: tuple[int, ...], coding: str) -> tuple[bytes, tuple[int, ...], bool] | None:
         """The rewritten coded body, its cuts, and whether the coding still holds; None when nothing changes."""
         try:
             decoded = content_coding.decode(coding, data, cuts)
@@ -192,13 +263,19 @@ class Rewriting:
                 return None
             text = self.opaque(data)
             return text, whole(cuts, text), False
-        spans = self.find(decoded.text, stream)
+        spans = self._spans(decoded.text, "any")
         # What broke off, and may have been no coded body at all, is kept as far as it was read.
         if not spans and (decoded.complete or coding.strip().lower() not in UNMARKED):
             return None
         text, sizes = self._put(decoded.text, spans), recut(decoded.cuts, spans)
         changed, cuts = content_coding.encode(coding, text, sizes, complete=decoded.complete)
         return None if changed == data else (changed, cuts, True)
+
+
+def frames_in(reply: FramesReply) -> list[tuple[int, int]]:
+    """Where each frame of a connection begins and ends, without its line end."""
+    ends = list(accumulate(reply.sizes))
+    return [(end - size, end - 1) for end, size in zip(ends, reply.sizes, strict=True)]
 
 
 def whole(cuts: tuple[int, ...], text: bytes) -> tuple[int, ...]:
@@ -220,8 +297,29 @@ def refit(headers: Headers, grown: int, *, keeps_coding: bool) -> Headers:
     return tuple(kept)
 
 
+def is_composite(tree: Json) -> bool:
+    """Whether strings of a tree may tell of one another: items of one list, or members of one object."""
+    match tree:
+        case list():
+            return len(tree) > 1 or any(map(is_composite, tree))
+        case dict():
+            return len(tree) > 1 or any(map(is_composite, tree.values()))
+        case _:
+            return False
+
+
+def tag_of(tree: Json) -> str:
+    """The tag of a frozen leaf (`core.freeze.tags`), "" for what is none; bytes that are text count as that text."""
+    if not isinstance(tree, dict) or len(tree) != 1:
+        return ""
+    [(name, value)] = tree.items()
+    return name if reads(name) and not (name in BYTES and isinstance(value, str)) else ""
+
+
 def leaves(tree: Json) -> Iterator[str]:
-    """Every text of a tree: strings, keys, and numbers long enough to be a secret."""
+    """Every text of a tree: strings, keys, and numbers long enough to be a secret. Base64 of bytes is none."""
+    if isinstance(tree, dict) and tag_of(tree) in BYTES:
+        return
     match tree:
         case str():
             yield tree

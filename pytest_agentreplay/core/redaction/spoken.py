@@ -27,9 +27,11 @@ _LOGIN = re.compile(
     rb"|redis-cli[^\n]{0,80}? -a|htpasswd -[a-zA-Z]{0,4}b[a-zA-Z]{0,4}(?: [^\s]{1,80}){2}) ?[\"']?" + _VALUE
 )
 _ELEMENT = re.compile(rb"<(?P<name>[A-Za-z][\w:.-]{1,40})(?:\s[^<>]{0,200})?>(?P<value>[^<>\s]{6,512})</")
-_ATTRIBUTES = re.compile(
-    rb"(?:key|name)=[\"'](?P<name>[\w:.-]{2,60})[\"']\s{1,4}value=[\"'](?P<value>[^\"'<>]{6,512})[\"']"
-)
+_QUOTE = rb"\\{0,16}[\"']"
+_NAMED = rb"(?:key|name)=" + _QUOTE + rb"(?P<name>[\w:.-]{2,60})" + _QUOTE
+_VALUED = rb"value=" + _QUOTE + rb"(?P<value>[^\"'<>\\]{6,512})" + _QUOTE
+_ATTRIBUTES = re.compile(_NAMED + rb"\s{1,4}" + _VALUED)
+_BACKWARDS = re.compile(_VALUED + rb"\s{1,4}" + _NAMED)
 _SUBSCRIPT = re.compile(
     rb"\[[\"'](?P<name>[\w.-]{2,60})[\"']\][ \t]{0,4}=[ \t]{0,4}[\"'](?P<value>[^\"'\s\\]{6,512})[\"']"
 )
@@ -65,14 +67,16 @@ def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
         if sign in text:
             for hit in pattern.finditer(text):
                 yield from random_value(hit)
-    for sign, pattern in (
-        (b"</", _ELEMENT),
-        (b"value=", _ATTRIBUTES),
-        (b"] =", _SUBSCRIPT),
-        (b"]=", _SUBSCRIPT),
-        (b"SecretStr(", _WRAPPED),
+    # A search for one byte costs a tenth of one for two, and most texts have none of these.
+    for byte, sign, pattern in (
+        (b"<", b"</", _ELEMENT),
+        (b"=", b"value=", _ATTRIBUTES),
+        (b"=", b"value=", _BACKWARDS),
+        (b"=", b"] =", _SUBSCRIPT),
+        (b"=", b"]=", _SUBSCRIPT),
+        (b"(", b"SecretStr(", _WRAPPED),
     ):
-        if sign in text:
+        if byte in text and sign in text:
             for hit in pattern.finditer(text):
                 said = strength(hit["name"].decode())
                 if said not in {"", "parameter"} and believed(said, hit["value"], quoted=True):

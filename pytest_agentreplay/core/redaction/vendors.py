@@ -97,6 +97,25 @@ def starts() -> re.Pattern[bytes]:
     return re.compile(BORDER + rb"[A-Za-z0-9_~.]")
 
 
+ESCAPED = 10
+"""So far into a run an escape before it may reach: `\\u0022`, `%3D`, the number of a colour."""
+BOT = re.compile(rb"/bot[A-Za-z0-9_~.]")
+SIGN = re.compile(rb"[.~:+/=@$](?=[A-Za-z0-9_~.])")
+
+
+def borders_in(data: bytes, begin: int, end: int) -> Iterator[int]:
+    """Where in a run a key may begin, in order. Most runs are one word: `starts` is asked at their head alone."""
+    head = min(begin + ESCAPED, end)
+    for start in starts().finditer(data, begin, head):
+        yield start.start()
+    for sign in SIGN.finditer(data, max(begin, head - 4), end):
+        at = sign.end()
+        if head <= at < end:
+            yield at
+        if head <= at + 3 < end and BOT.match(data, at - 1) is not None:
+            yield at + 3
+
+
 @cache
 def matchers() -> tuple[tuple[Vendor, Callable[[bytes, int], re.Match[bytes] | None]], ...]:
     """Every row with what matches it, for the few places where one of them does."""
@@ -133,8 +152,7 @@ def find_vendors(data: bytes) -> Iterator[tuple[int, int, str]]:
         end = flat.find(b" ", begin)
         end = len(data) if end < 0 else end
         media = end - begin >= MEDIA and b"." not in data[begin:end]
-        for start in () if media else starts().finditer(data, begin, end - SHORTEST + 1):
-            at = start.start()
+        for at in () if media else borders_in(data, begin, end - SHORTEST + 1):
             if at < done or (hit := match(data, at)) is None:
                 continue
             if (found := vendor_at(data, at)) is None:

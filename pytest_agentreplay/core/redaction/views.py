@@ -23,11 +23,19 @@ _SHORT = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
 _PLAIN = {b"\\" + letter: text for letter, text in _SHORT.items()} | {b"\\" + mark: mark for mark in (b'"', b"/", b"'")}
 _UNITS = re.compile(rb"\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}")
 _ESCAPE = re.compile(_UNITS.pattern + rb"|\\[\\\"/'ntrbf]")
+_LETTERS = re.compile(rb"\\(?:[ux/]|\\{31})")
 _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
 _FORM = re.compile(rb"%[0-9A-Fa-f]{2}|\+")
 _ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|amp|lt|gt|quot|apos);")
-CUTS = b"\r\n'\""
-_CUT = re.compile(rb"[\r\n'\"]")
+_LINE_END = rb"(?:\r\n?|\n|\\{1,16}r(?:\\{1,16}n)?|\\{1,16}n)"
+_CUT = re.compile(rb"\\{0,16}" + _LINE_END + rb"[ \t]{0,64}|\\{0,16}['\"]")
+_BARE_OF = b"\\ \t\r\nnrNR'\""
+_LOWER = bytes(range(256)).lower()
+_OCTAL = re.compile(rb"\\{1,16}[0-3][0-7]{2}")
+_QUOTED = re.compile(rb"=(?:[0-9A-Fa-f]{2}|" + _LINE_END + rb")")
+_SHORTEST_RUN = 10
+_RUN_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_=%\\-"
+_RUN = bytes(65 if byte in _RUN_BYTES else 32 for byte in range(256))
 _WORDS_ONLY = bytes(32 if byte in b" \t\r\n\"'<>\\" else byte for byte in range(256))
 _ZERO = re.compile(rb"\0")
 PAINT = re.compile(
@@ -126,9 +134,15 @@ def below(data: bytes) -> Iterator[View]:
         raise TooDeep(*_deepest(view))
 
 
+def unescaped_view(data: bytes) -> View:
+    """A text under one layer of backslashes."""
+    top = View(data)
+    return View(unescaped(data), top, _ESCAPE, _unit) if b"\\" in data else top
+
+
 def spells_letters(data: bytes) -> bool:
     """Whether letters or slashes may be escaped, so that a word must be looked for below; or quotes far too often."""
-    return b"\\u" in data or b"\\x" in data or b"\\/" in data or b"\\" * 32 in data
+    return b"\\" in data and _LETTERS.search(data) is not None
 
 
 def percented(text: bytes) -> Iterator[tuple[int, View]]:
@@ -179,9 +193,46 @@ def is_painted(text: bytes) -> bool:
 
 
 def squeezed(view: Text) -> View | None:
-    """A text without the line ends and quotes that cut its words (a wrapped line, a shell's quotes), if it has any."""
-    text = view.text.translate(None, CUTS)
+    """A text without what cuts its words: line ends, escaped or behind a backslash, and quotes; None if it has none."""
+    text = _CUT.sub(b"", view.text)
     return None if len(text) == len(view.text) else View(text, view, _CUT, _nothing)
+
+
+def bare(text: bytes) -> bytes:
+    """A text in lower case without any character that `squeezed` may leave out: a quick look before the exact one."""
+    return text.translate(_LOWER, _BARE_OF)
+
+
+def runs(text: bytes) -> bytes:
+    """What of a text stands in long runs without a space or a sign: base64, digits, keys."""
+    flat, run = text.translate(_RUN), b"A" * _SHORTEST_RUN
+    found = []
+    at = flat.find(run)
+    while at >= 0:
+        end = flat.find(b" ", at)
+        end = len(text) if end < 0 else end
+        found.append(text[at:end])
+        at = flat.find(run, end)
+    return b" ".join(found)
+
+
+def respelled(view: Text) -> Iterator[View]:
+    """A text whose bytes are spelled in octal digits, as quoted-printable or in UTF-16, undone; where it may be so."""
+    text = view.text
+    if b"\\1" in text and _OCTAL.search(text) is not None:
+        yield View(_OCTAL.sub(lambda hit: _octal(hit[0]), text), view, _OCTAL, _octal)
+    if b"=" in text and _QUOTED.search(text) is not None:
+        yield View(_QUOTED.sub(lambda hit: _quoted(hit[0]), text), view, _QUOTED, _quoted)
+    if (wide := widened(view)) is not None:
+        yield wide
+
+
+def _octal(escape: bytes) -> bytes:
+    return bytes([int(escape[-3:], 8)])
+
+
+def _quoted(escape: bytes) -> bytes:
+    return bytes.fromhex(escape[1:].decode()) if escape[1:].isalnum() else b""
 
 
 def widened(view: Text) -> View | None:

@@ -1,0 +1,68 @@
+"""The arguments and the receiver of one call, written down to be compared, and watched while the tool runs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.boundaries.argument_values import content
+from pytest_agentreplay.boundaries.tool_state import CHANGED
+from pytest_agentreplay.core.freeze import freeze_call
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+    from pytest_agentreplay.core.freeze import Codec, FrozenCall
+    from pytest_agentreplay.core.model import Json, JsonObject
+
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+class ArgumentFreezing:
+    """One call as it is compared."""
+
+    __slots__ = ("_codecs", "_frozen", "_given", "_holder")
+
+    def __init__(
+        self, arguments: Mapping[str, Any], receiver: Any = None, function: Any = None, codecs: Sequence[Codec] = ()
+    ) -> None:
+        """`function` is the method that the `receiver` is called by."""
+        self._given = arguments, receiver
+        self._codecs = codecs
+        self._holder = _holder(function)
+        self._frozen = self._read()
+
+    @property
+    def arguments(self) -> JsonObject:
+        """The arguments by name."""
+        return self._frozen.arguments
+
+    @property
+    def receiver(self) -> Json:
+        """The receiver; None where it says no more than the tool's own name."""
+        written = self._frozen.receiver
+        if written in ({"$state": [self._holder, {}]}, {"$state": ["type", {"class": self._holder}]}):
+            return None
+        return written
+
+    def watch(self, crossing: Crossing, passage: Passage, tool: str) -> None:
+        """Recording: report what is not compared, and see at the call's end what the tool has changed."""
+        for gap in self._frozen.gaps:
+            crossing.uncompared.setdefault((tool, _INDEX.sub("[*]", gap.path), gap.kind), gap.why)
+        if self._frozen.instances:
+            passage.settled = self._compare
+
+    def _compare(self) -> None:
+        CHANGED.compare(self._frozen, self._read())
+
+    def _read(self) -> FrozenCall:
+        arguments, receiver = self._given
+        return freeze_call(arguments, receiver, codecs=self._codecs, content=content, changed=CHANGED.of)
+
+
+def _holder(function: Any) -> str:
+    """The class in whose body a method stands: "shop.Account"."""
+    name: str = getattr(function, "__qualname__", "").rpartition(".")[0]
+    return f"{getattr(function, '__module__', '')}.{name}"

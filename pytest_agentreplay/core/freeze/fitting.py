@@ -1,0 +1,102 @@
+"""A call of now beside a recorded one: without what the recording does not compare.
+
+That is what frozen tools had changed in an object by then ("changed"). In a file without the entry "arguments" in its
+kit it is also what older releases left out: the content of most objects ({"$opaque": "shop.Order"}), the value of enum
+members, and the receiver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from pytest_agentreplay.core.model import SELF
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Json, JsonObject, ToolCall
+
+BY_CONTENT = "content"
+"""The entry "arguments" of the kit of a run whose arguments were recorded by content."""
+
+_STATEFUL = frozenset({"$state", "$object"})
+
+
+def fitted(recorded: ToolCall, now: ToolCall, *, older: bool) -> ToolCall:
+    """Give `now` with the parts of `recorded` that are not compared in place of its own.
+
+    `older` says that the recording was made before arguments were recorded by content.
+    """
+    arguments = cast("JsonObject", _fit(recorded.arguments, now.arguments, older))
+    facts = now.facts
+    if SELF in facts and (SELF in recorded.facts or older):
+        kept = {SELF: _fit(recorded.facts[SELF], facts[SELF], older)} if SELF in recorded.facts else {}
+        facts = {**{name: fact for name, fact in facts.items() if name != SELF}, **kept}
+    return replace(now, arguments=arguments, facts=facts)
+
+
+def has_changes(call: ToolCall) -> bool:
+    """Whether something of a call is not compared because a frozen tool has changed it."""
+    return _has_changes(call.arguments) or _has_changes(call.facts.get(SELF))
+
+
+def _has_changes(data: Json) -> bool:
+    if isinstance(data, dict):
+        node = _node(data)
+        return (node is not None and len(node[1]) > 2) or any(map(_has_changes, data.values()))
+    return isinstance(data, list) and any(map(_has_changes, data))
+
+
+def _node(data: Json) -> tuple[str, list[Any]] | None:
+    """The tag and the parts of a written instance; None of anything else."""
+    if isinstance(data, dict) and len(data) == 1:
+        ((tag, payload),) = data.items()
+        if tag in _STATEFUL and isinstance(payload, list) and len(payload) > 1 and isinstance(payload[1], dict):
+            return tag, payload
+    return None
+
+
+def _fit(recorded: Json, now: Json, older: bool) -> Json:
+    if older and _stands_for(recorded, now):
+        return recorded
+    was, here = _node(recorded), _node(now)
+    if was is not None and here is not None and was[0] == here[0] and was[1][0] == here[1][0]:
+        return {was[0]: _fit_instance(was[1], here[1], older)}
+    if isinstance(recorded, list) and isinstance(now, list) and len(recorded) == len(now):
+        return [_fit(a, b, older) for a, b in zip(recorded, now, strict=True)]
+    if isinstance(recorded, dict) and isinstance(now, dict):
+        return {name: _fit(recorded[name], part, older) if name in recorded else part for name, part in now.items()}
+    return now
+
+
+def _fit_instance(recorded: list[Any], now: list[Any], older: bool) -> list[Any]:
+    """Both states without what has changed on either side: that stands in both as it was recorded."""
+    changed = {name for side in (recorded, now) for name in _changed(side)}
+    if older:  # what it did not write, and what it wrote of a row of SQLAlchemy's
+        changed |= {"__items__", "__identity__"} - recorded[1].keys()
+        changed.add("_sa_instance_state")
+    parts = {
+        name: _fit(recorded[1][name], part, older) if name in recorded[1] else part
+        for name, part in now[1].items()
+        if name not in changed
+    }
+    parts |= {name: part for name, part in recorded[1].items() if name in changed}
+    return [recorded[0], parts, *recorded[2:]]
+
+
+def _changed(node: list[Any]) -> list[str]:
+    told = node[2].get("changed") if len(node) > 2 and isinstance(node[2], dict) else None
+    return [name for name in told if isinstance(name, str)] if isinstance(told, list) else []
+
+
+def _stands_for(recorded: Json, now: Json) -> bool:
+    """Whether an older release wrote this of an object of the same class as `now`."""
+    if not isinstance(recorded, dict) or len(recorded) != 1:
+        return False
+    ((tag, payload),) = recorded.items()
+    if tag == "$opaque":
+        if isinstance(now, list | dict) and payload == type(now).__name__:
+            return True
+        inner = next(iter(now.values())) if isinstance(now, dict) and len(now) == 1 else None
+        return isinstance(inner, list) and bool(inner) and inner[0] == payload
+    enumerated = now.get("$enum") if isinstance(now, dict) else None
+    return tag == "$enum" and isinstance(enumerated, list) and enumerated[:2] == payload

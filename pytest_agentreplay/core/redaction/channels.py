@@ -1,0 +1,428 @@
+r"""Channels: text that arrives in pieces, found by the shape of what carries it and by no list of fields.
+
+A body is cut into records: server-sent events, lines of JSON, JSON values one after the other, the messages of a
+connection, or the one value that it is. The strings that stand at the same path of successive records, or of the items
+of a list, are the pieces of one channel. Where channels take turns, what tells them apart (`index`, `id`, the position
+in a list) is a value beside a piece that comes back after another one has stood there.
+
+A piece is a string as it stands, still escaped; a list of bytes (`[115, 107]`), which is the text that it spells; or a
+name whose value is a fraction, as some log probabilities are written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from pytest_agentreplay.core.redaction.views import View, unescaped_view
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_agentreplay.core.redaction.spans import Span
+
+Records: TypeAlias = Sequence[tuple[int, int]]
+"""Where each record of a body begins and ends."""
+
+Pieces: TypeAlias = Literal["none", "any"] | Records
+"""Whether text may stand in pieces: not in a single text; in a body, by its shape; in records that are known."""
+
+Finder: TypeAlias = "Callable[[bytes, Pieces], list[Span]]"
+
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:(?:data|event|id|retry|message):|:[^\n]*\n\s*(?:data|event|id):)")
+_BLANK = re.compile(rb"\r?\n(?:\r?\n)+|\r\r+")
+_FIELD = re.compile(rb"(?P<name>[A-Za-z]{0,16}):[ \t]?(?P<value>[^\r\n]*)")
+_NEXT_DATA = re.compile(rb"\r?\n(?:data:[ \t]?)?")
+_LINE = re.compile(rb"[^\r\n]+")
+_PREFIXED = re.compile(rb"[ \t,\x1e\0]*(?P<prefix>[\w.-]{0,32}:)?[ \t]*(?P<value>[\[{\"].*)")
+_WHOLE = re.compile(rb"^[ \t,\x1e\0]*(?:[\w.-]{0,32}:)?[ \t]*[\[{\"][^\r\n]*[\]}\"][ \t,]*\r?$", re.MULTILINE)
+_LONGEST_LABEL = 64
+_PRINTABLE = frozenset((*b"\t\n\r", *range(32, 127), *range(128, 256)))
+_DEEPEST = 64
+
+
+@dataclass(slots=True)
+class Scope:
+    """An object or a list that a piece stands in: its scalar members by name, and the position in a list."""
+
+    above: Scope | None
+    labels: dict[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Node:
+    """One path, list positions left open; the pieces that stand there, in order."""
+
+    below: dict[Any, Node] = field(default_factory=dict)
+    pieces: list[Piece] = field(default_factory=list)
+
+    def child(self, name: Any) -> Node:
+        """The path of a member."""
+        node = self.below.get(name)
+        if node is None:
+            node = self.below[name] = Node()
+        return node
+
+    def walk(self) -> Iterator[Node]:
+        """This path and all below it."""
+        nodes = [self]
+        while nodes:
+            node = nodes.pop()
+            yield node
+            nodes.extend(reversed(node.below.values()))
+
+
+@dataclass(slots=True)
+class Piece:
+    """The text of a piece, the bytes that spell it, and the positions in lists, outermost first.
+
+    `name` is that of the member, b"" for none. `numbers` are the places of the numbers that spell it, where it is a
+    list of bytes.
+    """
+
+    start: int
+    end: int
+    text: bytes
+    scope: Scope
+    positions: tuple[int, ...] = ()
+    name: bytes = b""
+    numbers: tuple[tuple[int, int], ...] | None = None
+
+
+Channel: TypeAlias = Sequence[Piece]
+
+
+class Shape(NamedTuple):
+    """How a body is read: by the records of a stream, or as the one JSON value that it is; neither where it is text."""
+
+    records: Records | None = None
+    tree: Any = None
+
+
+def shape_of(data: bytes) -> Shape:
+    """How a body is read. A list of objects is a stream, too: some come as one."""
+    if _EVENTS.match(data) is not None:
+        return Shape(list(events(data)))
+    if data.lstrip()[:1] in (b"{", b"["):
+        return _of_json(data)
+    seen = _WHOLE.search(data)
+    return Shape(None if seen is None or _WHOLE.search(data, seen.end()) is None else list(lines(data)))
+
+
+def _of_json(data: bytes) -> Shape:
+    try:
+        tree = json.loads(data)
+    except json.JSONDecodeError as error:
+        by_line = is_json(data.lstrip().partition(b"\n")[0])
+        return Shape(list(lines(data)) if by_line else [(0, len(data))] if error.pos else None)
+    except (ValueError, RecursionError):
+        return Shape([(0, len(data))])
+    several = isinstance(tree, list) and len(tree) > 1 and all(isinstance(item, dict) for item in tree)
+    return Shape([(0, len(data))]) if several else Shape(tree=tree)
+
+
+def is_json(data: bytes) -> bool:
+    """Whether a text is one JSON value."""
+    try:
+        json.loads(data.decode("latin-1"))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def events(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where each server-sent event begins and ends."""
+    at = 0
+    for blank in _BLANK.finditer(data):
+        if at < blank.start():
+            yield at, blank.start()
+        at = blank.end()
+    if at < len(data):
+        yield at, len(data)
+
+
+def lines(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where each line begins and ends."""
+    return (line.span() for line in _LINE.finditer(data))
+
+
+def channels(data: bytes, records: Records) -> Iterator[Channel]:
+    """The channels of a body, each in the order of its pieces; those that take turns together and apart."""
+    reader = Reader()
+    for start, end in records:
+        reader.record(data, start, end)
+    for node in reader.root.walk():
+        pieces = node.pieces
+        if not pieces or (len(pieces) == 1 and pieces[0].numbers is None):
+            continue
+        if len(pieces) > 1 and all(piece.text == pieces[0].text for piece in pieces):
+            continue
+        yield pieces
+        if len(pieces) > 2:
+            yield from apart(pieces)
+
+
+def apart(pieces: Channel) -> Iterator[Channel]:
+    """The channels that take turns at one path; nothing where there is only one."""
+    told = [labels_of(piece) for piece in pieces]
+    telling = [key for key in {key: None for labels in told for key in labels} if comes_back(key, told)]
+    done: set[frozenset[Any]] = set()
+    for keys in (telling, [key for key in telling if isinstance(key[1], int) or b"index" in key[1].lower()]):
+        if not keys or frozenset(keys) in done:
+            continue
+        done.add(frozenset(keys))
+        split: dict[tuple[Any, ...], list[Piece]] = {}
+        for piece, labels in zip(pieces, told, strict=True):
+            split.setdefault(tuple(labels.get(key) for key in keys), []).append(piece)
+        yield from (channel for channel in split.values() if len(channel) > 1)
+
+
+def labels_of(piece: Piece) -> dict[tuple[int, Any], Any]:
+    """What stands beside a piece and above it, by depth and name; and its positions in lists."""
+    labels: dict[tuple[int, Any], Any] = {(-1, depth): at for depth, at in enumerate(piece.positions)}
+    scope: Scope | None = piece.scope
+    depth = 0
+    while scope is not None:
+        labels.update(((depth, name), value) for name, value in scope.labels.items())
+        scope, depth = scope.above, depth + 1
+    labels.pop((0, piece.name), None)
+    return labels
+
+
+def comes_back(key: Any, told: Iterable[dict[Any, Any]]) -> bool:
+    """Whether a label has a value again after another one, and few values: a text beside another has many."""
+    last: Any = None
+    again = False
+    seen: set[Any] = set()
+    count = 0
+    for labels in told:
+        value = labels.get(key)
+        if value is None:
+            continue
+        count += 1
+        if value != last:
+            again = again or value in seen
+            seen.add(value)
+            last = value
+    return again and 2 * len(seen) <= count + 1
+
+
+@dataclass(slots=True)
+class Value:
+    """A JSON value in `view.text[start:end]`; the view begins at `offset` of the body."""
+
+    view: View
+    start: int
+    end: int
+    offset: int = 0
+
+    def back(self, start: int, end: int) -> tuple[int, int]:
+        """The bytes of the body that spell a part of the view."""
+        start, end = self.view.back(start, end)
+        return start + self.offset, end + self.offset
+
+
+class Reader:
+    """Reads records, one after the other; what is at one path of any of them comes together in `root`."""
+
+    def __init__(self) -> None:
+        """Begin with no record."""
+        self.root = Node()
+
+    def record(self, data: bytes, start: int, end: int) -> None:
+        """One event, line or value."""
+        head = data[start : start + 64].lstrip()
+        if head[:1] in (b"{", b"["):
+            self._value(Value(View(data), start, end), self.root, Scope(None))
+        elif (line := _PREFIXED.fullmatch(data, start, end)) is not None:
+            self._prefixed(data, line)
+        elif _FIELD.match(data, start, end) is not None or head[:1] == b":":
+            self._event(data, start, end)
+        else:
+            self._raw(data, (start, end), b"", Scope(None))
+
+    def _prefixed(self, data: bytes, line: re.Match[bytes]) -> None:
+        self._value(Value(View(data), *line.span("value")), self.root.child(line["prefix"] or b""), Scope(None))
+
+    def _event(self, data: bytes, start: int, end: int) -> None:
+        """A server-sent event: its name is a label, its lines of data are one value."""
+        scope = Scope(None)
+        values = []
+        for line in _LINE.finditer(data, start, end):
+            found = _FIELD.fullmatch(data, *line.span())
+            if found is None or found["name"] in (b"data", b""):
+                values.append(line.span() if found is None else found.span("value"))
+            elif len(found["value"]) <= _LONGEST_LABEL:
+                scope.labels[found["name"]] = found["value"]
+        if not values:
+            return
+        first, last = values[0][0], values[-1][1]
+        if data[first : first + 1] not in (b"{", b"[", b'"'):
+            for value in values:
+                self._raw(data, value, b"data", scope)
+        elif len(values) == 1:
+            self._value(Value(View(data), first, last), self.root.child(b"data:"), scope)
+        else:
+            top = View(data[first:last])
+            text = View(_NEXT_DATA.sub(b"\n", top.text), top, _NEXT_DATA, lambda _: b"\n")
+            self._value(Value(text, 0, len(text.text), first), self.root.child(b"data:"), scope)
+
+    def _raw(self, data: bytes, span: tuple[int, int], name: bytes, scope: Scope) -> None:
+        start, end = span
+        if start < end:
+            self.root.child((name,)).pieces.append(Piece(start, end, data[start:end], scope))
+
+    def _value(self, span: Value, node: Node, scope: Scope) -> None:
+        """The strings of a JSON value.
+
+        Nothing is refused: of what is cut off or no JSON, the strings are read as far as they go.
+        """
+        text = span.view.text
+        stack: list[_Open] = [_Open(node, scope)]
+        key: tuple[int, int] | None = None
+        after_colon, skipped = False, 0
+        for token in _TOKEN.finditer(text, span.start, span.end):
+            first, last = token.span()
+            sign = text[first]
+            top = stack[-1]
+            if sign == 0x22:  # a string
+                stop = last - 1 if last > first + 1 and text[last - 1] == 0x22 else last
+                if top.is_object and not after_colon:
+                    key = first + 1, stop
+                    continue
+                self._string(span, (first + 1, stop), top, key)
+            elif sign == 0x3A:
+                after_colon = key is not None
+                continue
+            elif sign in b"{[" and len(stack) > _DEEPEST:
+                skipped += 1
+            elif sign in b"}]" and skipped:
+                skipped -= 1
+            elif sign in b"{[":
+                member, scope = top.member(text, key), Scope(top.scope)
+                stack.append(_Open(member, scope, is_object=sign == 0x7B, positions=top.inside()))
+            elif sign in b"}]":
+                if len(stack) > 1:
+                    stack.pop()
+                if sign == 0x5D and top.numbers:
+                    self._bytes(span, top)
+            elif sign == 0x2C:
+                top.position += 1
+            else:
+                self._scalar(span, (first, last), top, key)
+            key, after_colon = None, False
+
+    def _string(self, span: Value, place: tuple[int, int], top: _Open, key: tuple[int, int] | None) -> None:
+        top.numbers = None
+        start, end = place
+        text = span.view.text[start:end]
+        name = b"" if key is None else span.view.text[key[0] : key[1]]
+        if key is not None and len(text) <= _LONGEST_LABEL:
+            top.scope.labels[name] = text
+        if start < end:
+            piece = Piece(*span.back(start, end), text, top.scope, top.inside(), name)
+            top.member(span.view.text, key).pieces.append(piece)
+
+    def _scalar(self, span: Value, place: tuple[int, int], top: _Open, key: tuple[int, int] | None) -> None:
+        word = span.view.text[place[0] : place[1]]
+        if word.isdigit() and key is not None:
+            if len(word) <= _LONGEST_LABEL:
+                top.scope.labels[span.view.text[key[0] : key[1]]] = word
+        elif top.numbers is not None and word.isdigit() and len(word) <= 3 and int(word) in _PRINTABLE:
+            top.numbers.append(place)
+        else:
+            top.numbers = None
+            if key is not None and b"." in word and key[0] < key[1]:
+                text, positions = span.view.text[key[0] : key[1]], (*top.positions, top.position)
+                top.node.child(("names",)).pieces.append(Piece(*span.back(*key), text, top.scope, positions))
+
+    def _bytes(self, span: Value, top: _Open) -> None:
+        """A list of numbers that are bytes."""
+        assert top.numbers
+        text = bytes(int(span.view.text[start:end]) for start, end in top.numbers)
+        numbers = tuple(span.back(start, end) for start, end in top.numbers)
+        piece = Piece(numbers[0][0], numbers[-1][1], text, top.scope, top.positions, numbers=numbers)
+        top.node.child(("bytes",)).pieces.append(piece)
+
+
+class _Open:
+    """An object or a list that is being read."""
+
+    __slots__ = ("is_object", "node", "numbers", "position", "positions", "scope")
+
+    def __init__(
+        self, node: Node, scope: Scope, *, is_object: bool | None = None, positions: tuple[int, ...] = ()
+    ) -> None:
+        self.node = node
+        self.scope = scope
+        self.is_object = bool(is_object)
+        self.position = 0
+        self.positions = positions
+        self.numbers: list[tuple[int, int]] | None = [] if is_object is False else None
+
+    def member(self, text: bytes, key: tuple[int, int] | None) -> Node:
+        """The path of what is read next: a member of an object, or an item."""
+        if self.numbers is not None:
+            self.numbers = None
+        return self.node.child(None if key is None else text[key[0] : key[1]])
+
+    def inside(self) -> tuple[int, ...]:
+        """The positions in lists of what is read next."""
+        return self.positions if self.is_object else (*self.positions, self.position)
+
+
+def gathered(tree: Any) -> Iterator[list[str]]:
+    """The texts of one JSON value by path, in order; those of paths where more than one stands."""
+    root = _Texts()
+    stack: list[tuple[_Texts, Any]] = [(root, tree)]
+    while stack:
+        place, value = stack.pop()
+        if isinstance(value, str):
+            place.texts.append(value)
+        elif isinstance(value, dict):
+            for at, (name, member) in enumerate(reversed(value.items())):
+                kind = type(member)
+                if kind is str or kind is dict or kind is list:
+                    stack.append((place.child(name), member))
+                elif kind is float:
+                    stack.append((place.child(("names", len(value) - at)), name))
+        elif isinstance(value, list) and value:
+            if type(value[0]) is int:
+                if all(type(item) is int and item in _PRINTABLE for item in value):
+                    place.child(("bytes",)).texts += ("", bytes(value).decode("latin-1"))
+                continue
+            items = place.child(None)
+            stack.extend((items, item) for item in reversed(value))
+    places = [root]
+    while places:
+        place = places.pop()
+        if len(place.texts) > 1:
+            yield place.texts
+        places.extend(place.below.values())
+
+
+class _Texts:
+    __slots__ = ("below", "texts")
+
+    def __init__(self) -> None:
+        self.below: dict[Any, _Texts] = {}
+        self.texts: list[str] = []
+
+    def child(self, name: Any) -> _Texts:
+        place = self.below.get(name)
+        if place is None:
+            place = self.below[name] = _Texts()
+        return place
+
+
+def inner_stream(text: bytes) -> tuple[View, Records] | None:
+    """What the text of a channel reads as where that is a stream again, and its records; None where it is none."""
+    if b"data:" not in text and b"{" not in text:
+        return None
+    view = unescaped_view(text)
+    records = shape_of(view.text).records
+    return None if records is None else (view, records)

@@ -1,0 +1,330 @@
+"""Fixtures that are wider than a test: each has a session and a snapshot of its own.
+
+Which fixtures these are does not depend on the test that needs one first: a fixture is intercepted when any collected
+test that opted in needs it, deselected tests included, and always when it has a snapshot.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_agentreplay.core.fixture_ids import MARK
+from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
+from pytest_agentreplay.plugin import fixture_names
+from pytest_agentreplay.plugin.keys import BASE, FIXTURES, OPEN, PROVING, nodeid_of, redactors_of, store_of, wanted
+from pytest_agentreplay.plugin.session import LINES, suite_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from pytest_agentreplay.core.redaction import Redaction
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.workflow.scene import Scene
+
+
+class Fixtures:
+    """The wide fixtures of one process: those that are set up, and what those that are torn down have to report."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Nothing is set up yet."""
+        self.config = config
+        self.session = config.stash[LINES]
+        self.up: dict[int, Scene] = {}
+        self._open: list[Scene] = []
+        self._told: list[dict[str, Any]] = []
+        self._stack: list[Scene] = []
+        self._stamps: list[Any] = []
+        self._needed: set[int] | None = None
+
+    def close(self) -> None:
+        """Close what an interrupt left open."""
+        for scene in [*self._open]:
+            self.leave(scene)
+            self.sealed(scene)
+
+    def needed(self, fixturedef: pytest.FixtureDef[Any]) -> bool:
+        """Whether a collected test that opted in needs the fixture."""
+        if self._needed is None:
+            opted_in = filter(wanted, self.session.items)
+            self._needed = {id(each) for item in opted_in for each in fixture_names.wide(item)}
+        return id(fixturedef) in self._needed
+
+    def intercepts(self, fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> bool:
+        """Whether the fixture is intercepted, whichever test needs it first."""
+        if not fixture_names.runs_code(fixturedef):
+            return False
+        if wanted(item) or self.needed(fixturedef):
+            return True
+        file = fixture_names.node_of(fixturedef, item).partition("::")[0]
+        folder = (self.config.rootpath / file).parent / self.config.stash[BASE].directory
+        if not folder.is_dir():
+            return False  # before the store is loaded
+        fixture = fixture_names.id_of(fixturedef, item)
+        return os.path.lexists(store_of(self.config).path_of(self.config.rootpath / file, fixture))
+
+    def intercepts_package(self, node: pytest.Package) -> bool:
+        """Whether the set-up of a package is intercepted, by the same rule."""
+        if any(node in item.listchain() for item in self.session.items if wanted(item)):
+            return True
+        fixture = fixture_names.id_of_package(node)
+        return os.path.lexists(
+            store_of(self.config).path_of(self.config.rootpath / fixture.partition("::")[0], fixture)
+        )
+
+    def session_of(
+        self, fixture: str, scope: str, node: pytest.Collector | pytest.Item, item: pytest.Item
+    ) -> Scene | None:
+        """The session of a fixture, opened and paused; None where its node is in mode off."""
+        from pytest_agentreplay.boundaries.places import todays_places
+        from pytest_agentreplay.plugin import scenes
+        from pytest_agentreplay.workflow import fixtures
+        from pytest_agentreplay.workflow.scene import Place
+
+        root = self.config.rootpath
+        markers = [dict(mark.kwargs) for mark in node.iter_markers("agentreplay")]
+        settings = self.config.stash[BASE].for_test(markers, proving=item.stash.get(PROVING, False))
+        settings = settings._replace(expect="", orders=0, trial=None)
+        if settings.adopt and self.config.option.agentreplay_adopt_only not in {None, fixture}:
+            settings = settings._replace(adopt="")
+        if settings.mode == "off":
+            return None
+        store = store_of(self.config)
+        marks = todays_places(root) if settings.places else {}
+        path = store.path_of(root / fixture.partition("::")[0], fixture)
+        place = Place(fixture, path, root, marks, os.environ, redactors_of(self.config))
+        suite = functools.partial(suite_of, item.session)
+        facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": scope}
+        scene = fixtures.begin(place, settings, store, suite, facts=facts, since=self.session.begun)
+        scenes.meet_what_others_bring(self.config)
+        scene.open()
+        scene.pause()
+        self._open.append(scene)
+        return scene
+
+    def enter(self, scene: Scene) -> None:
+        """Intercept for `scene` from now on, and for nothing else."""
+        from pytest_agentreplay.boundaries.lanes import STRAND
+
+        if (outer := self.current()) is not None:
+            outer.pause()
+        self._stamps.append(STRAND.set(None))  # a fixture may be asked for by the body of a test
+        self._stack.append(scene)
+        scene.resume()
+
+    def leave(self, scene: Scene) -> None:
+        """Intercept again for what was intercepted before `enter`."""
+        from pytest_agentreplay.boundaries.lanes import STRAND
+
+        scene.pause()
+        if scene in self._stack:
+            self._stack.remove(scene)
+            STRAND.reset(self._stamps.pop())
+            if (outer := self.current()) is not None:
+                outer.resume()
+
+    def current(self) -> Scene | None:
+        """What is intercepted now: the innermost fixture, else the test."""
+        return self._stack[-1] if self._stack else self.config.stash.get(OPEN, None)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A block in which nothing is intercepted."""
+        outer = self.current()
+        if outer is not None:
+            outer.pause()
+        try:
+            yield
+        finally:
+            if outer is not None:
+                outer.resume()
+
+    def sealed(self, scene: Scene) -> tuple[Finding | None, AgentReplayError | None]:
+        """End the session of a fixture, and keep what it has to report."""
+        finding, broken = None, None
+        if scene not in self._open:
+            return None, None
+        self._open.remove(scene)
+        self.up = {key: each for key, each in self.up.items() if each is not scene}
+        try:
+            finding = scene.end()
+        except AgentReplayError as error:
+            broken = error
+        if not scene.told.pop("silent", False):
+            self._told.append(cast("dict[str, Any]", scene.redaction.hide_tree(dict(scene.told))))
+        return finding, broken
+
+    def report(self) -> list[dict[str, Any]]:
+        """What there is to report since the last time, as plain data."""
+        told, self._told = self._told, []
+        return told
+
+    def uses(self, item: pytest.Item) -> dict[str, Any]:
+        """Which recordings the test has built on: by id of a fixture, when its recording began."""
+        scenes = [self.up[id(each)] for each in fixture_names.wide(item) if id(each) in self.up]
+        return {scene.place.test: scene.told["instance"] for scene in scenes if "instance" in scene.told}
+
+    def redactions(self) -> list[Redaction]:
+        """What the fixtures that are set up know as secrets."""
+        return [scene.redaction for scene in self.up.values()]
+
+    def sharing(self, fixturedef: pytest.FixtureDef[Any], fixture: str) -> list[str]:
+        """The collected tests that share the fixture."""
+        sharing = [item for item in self.session.items if fixturedef in fixture_names.wide(item)]
+        return [nodeid_of(item) for item in sharing if fixture_names.id_of(fixturedef, item) == fixture]
+
+
+def fixtures_of(config: pytest.Config) -> Fixtures:
+    """The wide fixtures of this process."""
+    if FIXTURES not in config.stash:
+        config.stash[FIXTURES] = Fixtures(config)
+    made: Fixtures = config.stash[FIXTURES]
+    return made
+
+
+def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
+    """Set up a wider fixture in a session of its own. A divergence fails each test that shares it."""
+    item = request._pyfuncitem
+    fixtures = fixtures_of(request.config)
+    if not fixtures.intercepts(fixturedef, item):
+        with fixtures.paused():
+            return (yield)
+
+    def kept(error: BaseException) -> BaseException:
+        """Have pytest raise `error` for every test that shares the fixture, this one included."""
+        fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, None))  # type: ignore[arg-type]
+        return error
+
+    fixture = fixture_names.id_of(fixturedef, item)
+    try:
+        scene = fixtures.session_of(fixture, fixturedef.scope, request.node, item)
+    except AgentReplayError as error:
+        from pytest_agentreplay.plugin.scenes import unfit
+
+        raise kept(unfit(item, error)) from None
+    if scene is None:
+        with fixtures.paused():
+            return (yield)
+    if not wanted(item) and not fixtures.needed(fixturedef):
+        scene.told["idle"] = True  # nobody who opted in needs it: prune may take its snapshot
+    fixtures.up[id(fixturedef)] = scene
+    sharing = functools.partial(fixtures.sharing, fixturedef, fixture)
+    fixturedef.addfinalizer(functools.partial(tear_down, item, scene, sharing))
+    result, failure = None, None
+    fixtures.enter(scene)
+    try:
+        result = yield
+    except BaseException as raised:  # raised again below
+        failure = raised
+    finally:
+        fixtures.leave(scene)
+        hold_refusals(fixturedef._finalizers, scene)
+        fixturedef.addfinalizer(functools.partial(fixtures.enter, scene))
+    refused = ended(item, scene, sharing, failure)
+    if refused is not None:
+        raise kept(refused) from None
+    if failure is not None:
+        raise failure
+    return result
+
+
+def before_packages(item: pytest.Item) -> None:
+    """Have the set-up of the packages around a test, which is no fixture, run in sessions of their own."""
+    state, fixtures = item.session._setupstate, fixtures_of(item.config)
+    for node in item.listchain():
+        if isinstance(node, pytest.Package) and node not in state.stack and fixtures.intercepts_package(node):
+            node.setup = functools.partial(set_up_package, node, item)  # type: ignore[method-assign]
+
+
+def set_up_package(node: pytest.Package, item: pytest.Item) -> None:
+    """Run `setup_module` of the `__init__.py` of a package, and later its `teardown_module`, as a fixture is run."""
+    vars(node).pop("setup", None)
+    fixtures = fixtures_of(item.config)
+    scene = fixtures.session_of(fixture_names.id_of_package(node), "package", node, item)
+    if scene is None:
+        with fixtures.paused():
+            return node.setup()
+
+    def sharing() -> list[str]:
+        return [nodeid_of(each) for each in fixtures.session.items if node in each.listchain()]
+
+    node.addfinalizer(functools.partial(tear_down, item, scene, sharing))
+    failure = None
+    fixtures.enter(scene)
+    try:
+        node.setup()
+    except BaseException as raised:  # raised again below
+        failure = raised
+    finally:
+        fixtures.leave(scene)
+        hold_refusals(item.session._setupstate.stack[node][0], scene)
+        node.addfinalizer(functools.partial(fixtures.enter, scene))
+    refused = ended(item, scene, sharing, failure)
+    if refused is not None:
+        raise refused from None
+    if failure is not None:
+        raise failure
+    return None
+
+
+def hold_refusals(finalizers: list[Any], scene: Scene) -> None:
+    """Let the finalizers of the fixture end at a refusal without a word: the finding reports it, once.
+
+    Their list is private in pytest 8.4 to 9.2. Nothing else stands around a finalizer, and pytest makes a group of
+    exceptions where two of them raise.
+    """
+
+    def run(finalizer: Callable[[], object]) -> None:
+        try:
+            finalizer()
+        except ReplayDiverged:
+            if scene.crossing.refused is None:
+                raise
+
+    finalizers[:] = [functools.partial(run, finalizer) for finalizer in finalizers]
+
+
+def ended(
+    item: pytest.Item, scene: Scene, sharing: Callable[[], list[str]], failure: BaseException | None
+) -> BaseException | None:
+    """End the set-up that `failure` has ended; return what it fails with instead, if anything."""
+    from pytest_agentreplay.plugin.scenes import INTERRUPTS
+    from pytest_agentreplay.workflow.scene import Ended
+
+    skipped = isinstance(failure, pytest.skip.Exception)
+    interrupted = isinstance(failure, INTERRUPTS)
+    finding = scene.end_body(Ended(None if skipped else failure, interrupted=interrupted, skipped=skipped))
+    if interrupted:
+        return None
+    if finding is not None:
+        return failed(item, finding, sharing, failure)
+    return pytest.fail.Exception(str(failure), pytrace=False) if isinstance(failure, ReplayDiverged) else None
+
+
+def tear_down(item: pytest.Item, scene: Scene, sharing: Callable[[], list[str]]) -> None:
+    """The finalizers of the fixture have run: seal its session. Raises what the test that is torn down fails with."""
+    from pytest_agentreplay.plugin.scenes import unfit
+
+    fixtures = fixtures_of(item.config)
+    fixtures.leave(scene)
+    finding, broken = fixtures.sealed(scene)
+    if fixtures.session.finishing:
+        return  # there is no test to fail any more: the end of the session reports it
+    if broken is not None:
+        raise unfit(item, broken)
+    if finding is not None:
+        raise failed(item, finding, sharing)
+
+
+def failed(
+    item: pytest.Item, finding: Finding, sharing: Callable[[], list[str]], failure: BaseException | None = None
+) -> BaseException:
+    """The exception for a finding about the fixture."""
+    from pytest_agentreplay.plugin import scenes
+    from pytest_agentreplay.workflow.fixtures import used_by
+
+    return scenes.failed(item, used_by(finding, sharing()), failure)

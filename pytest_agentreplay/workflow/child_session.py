@@ -1,0 +1,230 @@
+"""A child process of a test: the same patches, tools, clock, seeds and guard as in the test, behind a remote backend.
+
+Entered by name from the child's side: by its `sitecustomize`, by the data of `multiprocessing`, after a fork, or by a
+job of a pool. Knows no pytest, and loads as little as the patches need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.boundaries import child_start, guard, lanes, seams, tool
+from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries.chance import Chance
+from pytest_agentreplay.boundaries.child_gate import GATEWAY, ChildGuard, ParentEnd, RemoteGate, RemoteScrub, held_by
+from pytest_agentreplay.boundaries.child_link import Invitation, Link
+from pytest_agentreplay.boundaries.clock import Clock
+from pytest_agentreplay.boundaries.holding import Holding
+from pytest_agentreplay.boundaries.locales import Locale
+from pytest_agentreplay.boundaries.steps import Steps
+from pytest_agentreplay.boundaries.zone import Zone
+from pytest_agentreplay.core.schedule import Schedule
+from pytest_agentreplay.workflow.child_tools import freeze
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_agentreplay.boundaries.child_link import Here
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Call, Exchange
+
+    Told = Mapping[str, Any]
+
+
+class Session:
+    """What this process, a child, has joined. It is made once; jobs of pools may lead it from run to run."""
+
+    def __init__(self, crossing: doorstep.Crossing | None, told: Told) -> None:
+        """`crossing` is the copy that a fork has left in this process, None in a process of its own."""
+        self.forked = crossing is not None
+        nobody: Any = None  # until `attach`
+        self.crossing = crossing or doorstep.Crossing(
+            nobody,
+            nobody,
+            steps=Steps(Clock(told["clock"], told["wall"]), Chance(told["seed"])),
+            root=told["root"],
+        )
+        self.watch: ChildGuard | None = None
+        self.link: Link | None = None
+        self.run = ""
+        self._started = self.forked
+
+    def attach(self, link: Link, told: Told) -> None:
+        """Belong to the run that `link` leads to."""
+        crossing = self.crossing
+        if self.link is not None:
+            self.link.abandon()
+        self.link, self.run, self.told = link, told["run"], told
+        gate = RemoteGate(link, told["root"])
+        gate.crossing = crossing
+        crossing.gate, crossing.scrub = gate, RemoteScrub(link)
+        crossing.count = lambda: link.ask("count")
+        crossing.ended = ParentEnd(link)
+        crossing.codecs[:] = told["codecs"]
+        crossing.read_tools = told["read_tools"]
+        crossing.now = lambda: time.monotonic_ns() - told["began"]
+        crossing.forget()
+        self._start(told)
+        self.work_in(told)
+
+    def work_in(self, told: Told) -> lanes.Strand:
+        """Work in the lane of `told` from now on: its order, its seeds. Return its strand, which runs here."""
+        crossing = self.crossing
+        strand = lanes.Strand(crossing, told["lane"], lanes.runner(), threading.get_ident(), inside=told["inside"])
+        crossing.begin_at(strand)
+        crossing.order = order_of(crossing, self.told, told["exchanges"])
+        assert crossing.steps is not None
+        crossing.steps.step(told["at"], told["lane"], 0)
+        return strand
+
+    def _start(self, told: Told) -> None:
+        crossing, steps = self.crossing, self.crossing.steps
+        if not self.forked:
+            seams.install()
+            seams.also(told["seams"])
+            Zone(told["zone"], told["wall"]).start()
+            Locale(told["locale"]).start()
+        assert isinstance(steps, Steps)
+        steps.clock.begin_at(told["wall"])
+        steps.chance.reseed(told["seed"])
+        if not self._started:
+            self._started = True
+            steps.start()
+        if not self.forked:
+            freeze(told["tools"], crossing.codecs, told["main"])
+        if self.watch is not None:
+            self.watch.stop()
+        self.watch = ChildGuard(
+            "deny" if told["mode"] == "replay" else "listen",
+            allow_hosts=told["allow_hosts"],
+            allow_subprocess=told["allow_subprocess"],
+            root=told["root"],
+        )
+        self.watch.link = self.link
+        self.watch.joins = child_start.joins
+        self.watch.served = lambda environ, _: "" if any(GATEWAY.match(value) for value in environ.values()) else None
+        self.watch.start(crossing)
+        child_start.install()
+        child_start.exchange(self, child_start.Taking(join, job, told["site"]))
+        doorstep.open_for(crossing)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """A block that belongs to no run."""
+        assert isinstance(self.crossing.steps, Steps)
+        assert self.watch is not None
+        token = lanes.STRAND.set(None)
+        doorstep.open_for(None)
+        self.watch.stop()
+        self.crossing.steps.stop()
+        try:
+            yield
+        finally:
+            self.crossing.steps.start()
+            self.watch.start(self.crossing)
+            doorstep.open_for(self.crossing)
+            lanes.STRAND.reset(token)
+
+    def here(self) -> Here:
+        """Return where a child would be started by the code that runs here."""
+        strand, steps = self.crossing.strand(), self.crossing.steps
+        assert isinstance(steps, Steps)
+        return strand.path, strand.inside, True, steps.at
+
+    def invite(self, kind: str = "p", program: str = "", here: Here | None = None) -> Invitation:
+        """Return an invitation for a child of this child: it joins the run at the test's own process."""
+        assert self.link is not None
+        invitation: Invitation = self.link.ask("invite", kind, program, here or self.here())
+        return invitation
+
+    def started(self, invitation: Invitation, process: Any) -> None:
+        """Nothing: the guard of this process has seen whether it can join."""
+
+
+_session: Session | None = None
+_process = 0
+
+
+def join_encoded(value: str) -> None:
+    """Join the run that the environment of this process invites to."""
+    join(Invitation.decoded(value))
+
+
+def join(invitation: Invitation, main: str = "") -> None:
+    """Join the run that `invitation` leads to; `main` is the file of the main module, where no command line says it."""
+    global _session, _process  # noqa: PLW0603  a process is in one run at a time
+    if _process != os.getpid():
+        after_fork()
+    running = doorstep._running
+    lanes.STRAND.set(None)
+    doorstep.open_for(None)
+    with guard.deaf():
+        link = Link(invitation)
+    told = {**link.ask("join", invitation.token, dict(os.environ)), "main": main}
+    if _session is None:
+        _session = Session(running, told)
+    _session.attach(link, told)
+    _process = os.getpid()
+    lanes.STRAND.set(_session.crossing.main())
+
+
+def after_fork() -> None:
+    """Leave to the parent what is its own, and take up locks that one of its threads may have held."""
+    lanes._NAMING = threading.Lock()
+    tool._LOCK = threading.RLock()
+    if guard._active is not None:
+        guard._active._lock = threading.RLock()
+    if (server := sys.modules.get("pytest_agentreplay.boundaries.child_server")) is not None:
+        server.Server.close_copy()
+
+
+@contextmanager
+def job(invitation: Invitation | None) -> Iterator[None]:
+    """A block that works for the job of a pool, in the job's lane; for one of no run without `invitation`."""
+    if invitation is None:
+        if _session is None or doorstep._running is None:
+            yield
+        else:
+            with _session.aside():
+                yield
+        return
+    if _session is None or _session.run != invitation.run or _process != os.getpid():
+        join(invitation)
+        yield
+        return
+    link = _session.link
+    assert link is not None
+    before, order = _session.crossing.main(), _session.crossing.order
+    token = lanes.STRAND.set(_session.work_in(link.ask("job", invitation.token)))
+    try:
+        yield
+    finally:
+        lanes.STRAND.reset(token)
+        link.ask("job", link.invitation.token)
+        _session.crossing.begin_at(before)
+        _session.crossing.order = order
+
+
+def order_of(crossing: doorstep.Crossing, told: Told, recorded: tuple[Exchange, ...]) -> Any:
+    """The order of answers in this process: as recorded where that matters; None where they come at once."""
+    if told["mode"] == "record":
+        return held_by(Holding)(crossing.gate, crossing)
+    policy, schedule = told["order"], Schedule(recorded)
+    if (policy == "free" and not told["waits"]) or (policy == "auto" and not told["waits"] and not schedule.matters):
+        return None
+    from pytest_agentreplay.boundaries.serving import Serving
+
+    gate = crossing.gate
+    assert isinstance(gate, RemoteGate)
+
+    def explain(call: Call, mine: Exchange, expected: Exchange | None) -> Divergence:
+        found: Divergence = gate.link.ask("stalled", call, mine.start, None if expected is None else expected.start)
+        return found
+
+    loose = policy in {"loose", "free"}
+    return held_by(Serving)(schedule, crossing, explain, loose=loose, waits=told["waits"])

@@ -1,0 +1,265 @@
+"""Arguments as they are compared: other content is never equal, equal content is equal in every process."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime as dt
+import json
+import os
+import subprocess
+import sys
+import types
+from typing import Any
+
+import attrs
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.freeze import freeze, freeze_arguments, same, thaw
+from pytest_agentreplay.core.freeze.fitting import fitted
+from pytest_agentreplay.core.freeze.plain import plain
+from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.errors import CannotFreeze
+
+
+class Plain:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Slotted:
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Listed(list[Any]):
+    pass
+
+
+class Mapped(dict[str, Any]):
+    pass
+
+
+class Told(str):  # noqa: SLOT000  it takes attributes
+    pass
+
+
+class Moment(dt.datetime):
+    pass
+
+
+class Pair(collections.namedtuple("Pair", "a b")):  # noqa: PYI024, SLOT002  it takes attributes
+    pass
+
+
+@dataclasses.dataclass
+class Row:
+    value: Any
+
+
+@dataclasses.dataclass
+class Rows(list[Any]):
+    name: str = "r"
+
+
+class WideRow(Row):
+    __slots__ = ("more",)
+
+
+@attrs.define
+class Defined:
+    value: Any
+
+
+class Counted(collections.Counter[str]):
+    pass
+
+
+def make(kind: str, value: Any) -> Any:
+    """An instance of some class that holds `value`."""
+    match kind:
+        case "listed":
+            return Listed([value])
+        case "mapped":
+            return Mapped(value=value)
+        case "rows":
+            made = Rows()
+            made.append(value)
+            return made
+        case "wide":
+            made = WideRow(1)
+            made.more = value
+            return made
+        case "told":
+            made = Told("t")
+            made.value = value
+            return made
+        case "pair":
+            made = Pair(1, 2)
+            made.value = value
+            return made
+        case "set":
+            return {Plain(1), "b", "a", frozenset({"x", "y"}), 3}, value
+        case "chain":
+            return collections.ChainMap({"value": value})
+        case "tuple":
+            return (value,)
+        case "list":
+            return [value]
+    return {"plain": Plain, "slotted": Slotted, "row": Row, "defined": Defined, "namespace": _namespace}[kind](value)
+
+
+def _namespace(value: Any) -> Any:
+    return types.SimpleNamespace(value=value)
+
+
+KINDS = [
+    "listed",
+    "mapped",
+    "rows",
+    "wide",
+    "told",
+    "pair",
+    "set",
+    "chain",
+    "tuple",
+    "list",
+    "plain",
+    "slotted",
+    "row",
+    "defined",
+    "namespace",
+]
+LEAVES = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8) | st.binary(max_size=8)
+)
+VALUES = st.recursive(LEAVES.map(lambda leaf: ("leaf", leaf)), lambda inner: st.tuples(st.sampled_from(KINDS), inner))
+
+
+def built(recipe: tuple[str, Any]) -> Any:
+    kind, inner = recipe
+    return inner if kind == "leaf" else make(kind, built(inner))
+
+
+def exact(recipe: tuple[str, Any]) -> str:
+    """A recipe as text: 1, True and 1.0 are three, and so are 0.0 and -0.0."""
+    return repr(recipe)
+
+
+def key(value: Any) -> str:
+    return canonical(freeze_arguments({"value": value}))
+
+
+@given(VALUES, VALUES)
+def test_two_values_have_one_key_only_if_they_were_made_alike(one, other):
+    assert (key(built(one)) == key(built(other))) == (exact(one) == exact(other))
+
+
+SCRIPT = """
+import sys
+from tests.core.test_arguments import KINDS, built, key
+for outer in KINDS:
+    for inner in KINDS:
+        print(key(built((outer, (inner, ("leaf", "text"))))))
+"""
+
+
+def test_the_hash_seed_of_a_process_changes_no_key():
+    told = set()
+    for seed in "12":
+        environ = os.environ | {"PYTHONHASHSEED": seed}
+        words = [sys.executable, "-c", SCRIPT]
+        told.add(subprocess.run(words, env=environ, capture_output=True, check=True, text=True).stdout)
+    (lines,) = told
+    assert len(set(lines.splitlines())) == len(KINDS) ** 2
+
+
+# What older releases have recorded
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now"),
+    [
+        ({"$opaque": f"{__name__}.Plain"}, Plain(1)),
+        ([{"$opaque": f"{__name__}.Plain"}], [Plain(1)]),
+        ({"$opaque": f"{__name__}.Listed"}, Listed([1])),
+        ({"$opaque": "types.SimpleNamespace"}, types.SimpleNamespace(a=1)),
+        ({"$object": [f"{__name__}.Rows", {"name": "r"}]}, make("rows", 1)),
+        ({"$object": [f"{__name__}.Row", {"value": {"$opaque": f"{__name__}.Plain"}}]}, Row(Plain(1))),
+    ],
+)
+def test_what_was_recorded_without_content_stands_for_any(recorded, now):
+    then, call = ToolCall("t", {"value": recorded}), ToolCall("t", freeze_arguments({"value": now}))
+    assert fitted(then, call, older=True) == then
+    assert fitted(then, call, older=False) != then
+
+
+def test_what_was_recorded_without_content_stands_for_its_own_class_alone():
+    then = ToolCall("t", {"value": {"$opaque": "shop.Order"}, "amount": 1})
+    assert fitted(then, ToolCall("t", freeze_arguments({"value": Plain(1), "amount": 1})), older=True) != then
+    assert fitted(then, ToolCall("t", {"value": {"$state": ["shop.Order", {}]}, "amount": 2}), older=True) != then
+
+
+def test_what_a_tool_has_changed_is_left_out_on_either_side():
+    def call(*node: Any) -> ToolCall:
+        return ToolCall("t", {"value": {"$state": ["shop.Account", *node]}})
+
+    then = call({"owner": "ada"}, {"changed": ["balance"]})
+    assert fitted(then, call({"owner": "ada", "balance": 100}), older=False) == then
+    assert fitted(then, call({"owner": "eve", "balance": 100}), older=False) != then
+    first = call({"owner": "ada", "balance": 100})
+    assert fitted(first, call({"owner": "ada"}, {"changed": ["balance"]}), older=False) == first
+    assert fitted(first, call({"owner": "ada", "balance": 90}), older=False) != first
+
+
+# Results: what derives from a built-in class comes back with all that it has
+
+
+class Model(pydantic.BaseModel):
+    value: int
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        make("rows", 1),
+        make("wide", 1),
+        make("told", 1),
+        make("pair", 1),
+        make("listed", 1),
+        make("mapped", 1),
+        Counted("aab"),
+        Moment(2026, 11, 20, 9, 30, tzinfo=dt.UTC),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_nothing_is_lost_of_a_result(value):
+    data = json.loads(json.dumps(freeze(value, hint=type(value) | Listed)))
+    back = thaw(data, hint=type(value) | Listed)
+    assert same(value, back)
+    assert type(back) is type(value)
+    assert back == value
+    assert getattr(back, "__dict__", None) == getattr(value, "__dict__", None)
+    assert getattr(back, "more", None) == getattr(value, "more", None)
+
+
+class Typed(list[Row]):
+    pass
+
+
+def test_the_items_of_a_class_have_the_hint_of_its_base():
+    back = thaw(freeze(Typed([Row(1)]), hint=Typed), hint=Typed)
+    assert back == [Row(1)]
+    with pytest.raises(CannotFreeze, match="no annotation names its class"):
+        freeze(Listed([Row(1)]), hint=Listed)
+
+
+def test_state_reads_as_plain_values():
+    frozen = freeze_arguments({"a": Plain(Slotted(1)), "b": Listed([1]), "c": make("rows", 2)})
+    assert [plain(frozen[name]) for name in "abc"] == [{"value": {"value": 1}}, [1], {"name": "r", "__items__": [2]}]

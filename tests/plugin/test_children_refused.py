@@ -1,0 +1,218 @@
+"""A child process can do nothing live in a replay: it joins and is held to the recording, or it does not run."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+CHILD = """
+import json, os, pathlib, socket, subprocess, sys, time, urllib.request
+
+NOW = os.environ.get("NOW") == "1"
+
+def refund(order):
+    with open("ledger.txt", "a") as ledger:
+        ledger.write(order + chr(10))
+    return order
+
+def ask(words, base=None):
+    body = json.dumps({"model": "m-1", "messages": [{"role": "user", "content": words}]}).encode()
+    request = urllib.request.Request(
+        (base or os.environ["MODEL_URL"]) + "/v1/chat/completions", body, {"content-type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=20) as reply:
+        return json.load(reply)["choices"][0]["message"]["content"]
+
+def changed():
+    ask("other words" if NOW else "words")
+
+def one_more():
+    ask("words")
+    if NOW:
+        try:
+            ask("more words")
+        except BaseException:
+            os._exit(0)
+
+def another_tool():
+    ask("words")
+    if NOW:
+        import agent_child
+        agent_child.refund("A-17")
+
+def connects():
+    ask("words")
+    if NOW:
+        try:
+            socket.create_connection(("127.0.0.1", int(os.environ["MODEL_URL"].rpartition(":")[2])))
+        except BaseException:
+            pass
+
+def starts_git():
+    ask("words")
+    if NOW:
+        try:
+            subprocess.run(["git", "--version"])
+        except BaseException:
+            pass
+
+def past_the_gateway():
+    ask("words", os.environ["MODEL_URL"])
+
+def dies():
+    ask("words")
+    os.kill(os.getpid(), 9)
+
+def outlives():
+    pathlib.Path("started.txt").touch()
+    while not pathlib.Path("over.txt").exists():
+        time.sleep(0.02)
+    try:
+        ask("late")
+    except BaseException as error:
+        pathlib.Path("late.txt").write_text(str(error), encoding="utf-8")
+    else:
+        pathlib.Path("late.txt").write_text("answered", encoding="utf-8")
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+"""
+
+TESTS = """
+import os, pathlib, subprocess, sys, time
+import pytest
+import agent_child
+
+def run(*words, **more):
+    subprocess.run(words, check=False, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **more)
+
+@pytest.mark.parametrize("what", ["changed", "one_more", "another_tool", "connects", "starts_git", "past_the_gateway", "dies"])
+def test_joined(agentreplay, what):
+    run(sys.executable, "agent_child.py", what)
+
+@pytest.mark.parametrize("option", ["-I", "-E", "-S", "-Sc"])
+def test_apart(agentreplay, option):
+    agent_child.ask("in this process")
+    code = "import sys; sys.path.insert(0, '.'); import agent_child; agent_child.changed(); agent_child.refund('apart')"
+    if option != "-Sc":
+        run(sys.executable, option, "-c", code)
+    else:
+        run(sys.executable, option, code)
+
+def test_without_the_plugin(agentreplay):
+    agent_child.ask("in this process")
+    run(os.environ["OTHER_PYTHON"], "agent_child.py", "changed")
+
+@pytest.mark.agentreplay(children=["quiet *"])
+def test_quiet():
+    agent_child.ask("in this process")
+    run("./quiet", "x")
+
+def test_late(agentreplay):
+    agent_child.ask("in time")
+    subprocess.Popen([sys.executable, "agent_child.py", "outlives"])
+    while not pathlib.Path("started.txt").exists():
+        time.sleep(0.02)
+
+def test_after_late():
+    pathlib.Path("over.txt").touch()
+    until = time.monotonic() + 20
+    while not pathlib.Path("late.txt").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert "refused" in pathlib.Path("late.txt").read_text(encoding="utf-8")
+"""
+
+INI = """[pytest]
+pythonpath = .
+agentreplay_tools = agent_child.refund
+"""
+
+TOLD = {
+    "joined[changed]": r"\[AR-PROMPT\] turn 1/1: .*added \"other",
+    "joined[one_more]": r"\[AR-EXTRA\] .*model m-1",
+    "joined[another_tool]": r"\[AR-\w+\] .*refund",
+    "joined[connects]": r"\[AR-NET\] .*1 connect to 127\.0\.0\.1:\d+ from agent_child\.py",
+    "joined[starts_git]": r"\[AR-NET\] .*1 child process git from agent_child\.py",
+    "apart[-I]": r"\[AR-NET\] .*child process python -I",
+    "apart[-E]": r"\[AR-NET\] .*child process python -E",
+    "apart[-S]": r"\[AR-NET\] .*child process python -S",
+    "apart[-Sc]": r"\[AR-NET\] .*child process python -S",
+    "without_the_plugin": r"\[AR-NET\] .*child process python",
+    "quiet": r"\[AR-NET\] .*child process quiet \(no child asked the gateway",
+}
+
+
+@pytest.fixture(scope="module")
+def project(shared_project):
+    made = shared_project(lambda body, number: f"answer {number}")
+    made.write(agent_child=CHILD, test_children=TESTS)
+    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    other = made.root / "other"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(other)], check=True)
+    quiet = made.root / "quiet"
+    live = f"import agent_child; agent_child.ask('live', {made.server.url!r})"
+    quiet.write_text(f'#!/bin/sh\n{sys.executable} -S -c "{live}"\n', encoding="utf-8")
+    quiet.chmod(0o755)
+    made.environ |= {"MODEL_URL": made.server.url, "OTHER_PYTHON": str(other / "bin" / "python")}
+    return made
+
+
+@pytest.fixture(scope="module")
+def recorded(project):
+    """The project with its recordings, and what the recording said."""
+    done = project.record("--agentreplay-no-prove", "-k", "not late")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return project, done.stdout
+
+
+@pytest.fixture(scope="module")
+def replayed(recorded):
+    """What the replay said of each test, the model's hits and the tools' lines being what they were."""
+    project, _ = recorded
+    hits, lines = project.server.hits, (project.root / "ledger.txt").read_text(encoding="utf-8")
+    done = project.replay("-k", "not late", NOW="1", COLUMNS="200")
+    assert project.server.hits == hits, done.stdout
+    assert (project.root / "ledger.txt").read_text(encoding="utf-8") == lines
+    return done.stdout
+
+
+@pytest.mark.parametrize("test", TOLD)
+def test_what_a_child_does_otherwise_fails_its_test(replayed, test):
+    summary = replayed.partition("short test summary info")[2]
+    found = re.search(rf"^FAILED \S+test_{re.escape(test)} - (.*)$", summary, re.MULTILINE)
+    assert found is not None, replayed
+    assert re.match(TOLD[test], found[1]), found[1]
+
+
+def test_a_child_that_ignores_the_gateway_is_met_all_the_same(replayed):
+    assert "test_joined[past_the_gateway]" not in replayed.partition("short test summary info")[2]
+
+
+def test_a_child_that_was_killed_replays(replayed):
+    assert "test_joined[dies]" not in replayed.partition("short test summary info")[2]
+
+
+def test_the_line_of_the_child_is_told(replayed):
+    assert re.search(r"called from +agent_child\.py:\d+ in ask", replayed), replayed
+
+
+def test_a_recording_lists_children_that_did_not_join(recorded):
+    _, told = recorded
+    for name in ("python -I", "python -E", "python -S", "quiet"):
+        assert f"child process {name}" in told, told
+
+
+@pytest.mark.parametrize("mode", ["record", "replay"])
+def test_a_child_that_outlives_its_test_is_refused(project, mode):
+    for name in ("started.txt", "over.txt", "late.txt"):
+        (project.root / name).unlink(missing_ok=True)
+    run = project.record if mode == "record" else project.replay
+    words = ("--agentreplay-no-prove",) if mode == "record" else ()
+    hits = project.server.hits
+    done = run(*words, "-k", "late")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "AR-LATE" in done.stdout, done.stdout
+    assert project.server.hits == hits + (mode == "record")
+    assert json.dumps(done.stdout).count("called from agent_child.py") == 1

@@ -1,0 +1,142 @@
+"""A run in which no model call was answered waits as pending; a recorded failure that recurs is told from a live one."""
+
+import pytest
+
+from pytest_agentreplay.demo.server import Raw
+
+AGENT = """
+import asyncio, os
+import httpx2
+
+def post(text, url=None, **more):
+    url = (url or os.environ["MODEL_URL"]) + "/v1/chat/completions"
+    body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+    reply = httpx2.post(url, json=body, **more)
+    reply.raise_for_status()
+    return reply.json()["choices"][0]["message"]["content"]
+
+def refused():
+    return post("hi", url="http://127.0.0.1:9")
+
+def timed_out():
+    return post("slow", timeout=0.05)
+
+def unauthorised():
+    return post("401")
+
+def unavailable():
+    for _ in range(2):
+        try:
+            post("503")
+        except httpx2.HTTPStatusError as error:
+            last = error
+    raise last
+
+def swallowed():
+    try:
+        return refused()
+    except httpx2.ConnectError:
+        return "sorry"
+
+def closed_loop():
+    client = httpx2.AsyncClient()
+    url, body = os.environ["MODEL_URL"] + "/v1/chat/completions", {"model": "m", "messages": []}
+
+    async def first():
+        await client.get(os.environ["MODEL_URL"] + "/hello")
+
+    async def second():
+        return await client.post(url, json=body)
+
+    asyncio.run(first())
+    return asyncio.run(second())
+
+def answered_at_last():
+    try:
+        post("503")
+    except httpx2.HTTPStatusError:
+        return post("hi")
+
+def bad_request():
+    return post("400")
+
+def no_model():
+    return httpx2.get("http://127.0.0.1:9/hello")
+"""
+
+TESTS = """
+import agent, pytest
+
+WAYS = [name for name, value in vars(agent).items() if callable(value) and name != "post"]
+
+@pytest.mark.parametrize("way", WAYS)
+def test_way(way, agentreplay):
+    getattr(agent, way)()
+"""
+
+OUTAGES = {
+    "refused": "ConnectError: ",
+    "timed_out": "ReadTimeout: ",
+    "unauthorised": "401 Unauthorized",
+    "unavailable": "503 Busy",
+    "swallowed": "ConnectError: ",
+    "closed_loop": "RuntimeError: Event loop is closed",
+}
+
+
+def script(body, number):
+    match body["messages"][-1]["content"] if body and body.get("messages") else "":
+        case "400":
+            return Raw(400, reason="Bad Request", chunks=(b"{}",))
+        case "401":
+            return Raw(401, reason="Unauthorized", chunks=(b"{}",))
+        case "503":
+            return Raw(503, reason="Busy", chunks=(b"{}",))
+        case "slow":
+            return Raw(hang=True)
+    return "Hello."
+
+
+@pytest.fixture(scope="module")
+def shop(shared_project):
+    project = shared_project(script)
+    project.write(agent=AGENT, test_shop=TESTS)
+    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
+    project.recording = project.record("-W", "ignore", COLUMNS="250")
+    return project
+
+
+@pytest.mark.parametrize("way", OUTAGES)
+def test_an_outage_is_kept_as_pending(way, shop):
+    lines = shop.recording.stdout.splitlines()
+    number, line = next((n, line) for n, line in enumerate(lines) if f"pending   test_shop.py::test_way[{way}]" in line)
+    assert f"no model call was answered ({OUTAGES[way]}" in line
+    assert line.endswith("was not written")
+    assert "if the outage is the point:   agentreplay accept .pytest_agentreplay/pending/" in lines[number + 1]
+
+
+def test_an_answer_and_a_run_without_a_model_are_recorded_as_ever(shop):
+    recorded = [s.run.header.test.partition("[")[2].rstrip("]") for s in shop.snapshots]
+    assert sorted(recorded) == ["answered_at_last", "bad_request", "no_model"]
+
+
+def test_an_accepted_outage_recurs_as_recorded(shop):
+    [pending] = (shop.root / ".pytest_agentreplay" / "pending").rglob("*refused*.json")
+    accepted = shop.command("accept", str(pending))
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    done = shop.offline("-k", "refused or bad_request", COLUMNS="200")
+    [accepted] = [s for s in shop.snapshots if "[refused]" in s.run.header.test]
+    date = accepted.run.header.recorded[:10]
+    assert done.stdout.count(f"agentreplay: the test fails as recorded on {date}; nothing went live") == 2
+    assert "to record again:   pytest --snapshot-record 'test_shop.py::test_way[refused]'" in done.stdout
+    assert f"2 tests fail as recorded on {date}; nothing went live" in done.stdout
+    again = shop.record("-k", "refused", COLUMNS="250")
+    assert "replaced, 1 call, test failed)   replays: fails as recorded" in again.stdout
+
+
+def test_another_failure_is_not_said_to_be_the_recorded_one(shop):
+    shop.edit("test_shop.py", "    getattr(agent, way)()", "    raise ValueError('today')")
+    done = shop.offline("-k", "bad_request", COLUMNS="200")
+    shop.edit("test_shop.py", "    raise ValueError('today')", "    getattr(agent, way)()")
+    assert "1 failed" in done.stdout
+    assert "as recorded" not in done.stdout

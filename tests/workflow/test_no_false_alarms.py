@@ -1,0 +1,164 @@
+"""What is no secret stays, and what holds one can still be written, read and replayed."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import json
+import uuid
+
+import pytest
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.freeze import freeze, thaw
+from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.errors import Leak
+from pytest_agentreplay.workflow import sealing
+
+KEY = "Tr0ub4dor" + "-Kq7Zx9Lm2"
+URL = "https://api.test/v1/x"
+POST = HttpCall("POST", URL)
+COLUMNS = 108
+
+
+def redaction(key=KEY):
+    made = Redaction(Places({}))
+    assert made.learn("key", key)
+    return made
+
+
+def sealed(made, call, outcome):
+    """The run as it comes back from the file that is written of it."""
+    run = made.rescan(Run(Header("test_x.py::test"), (Exchange(made.call(call), made.outcome(call, outcome), 1, 2),)))
+    return codec.loads(sealing.checked(made, run, "a.snapshot.json"), file="a.snapshot.json").run.exchanges[0]
+
+
+def looks_like(prefix, length):
+    """Base64 in which, at the beginning of a wrapped line, letters stand that a vendor's key begins with."""
+    letters = prefix + "aB3dE6gH9jK2mN5pQ8rT1vW4xY7zA0cD3fG6hJ9kL2nP5qS8tV1wX4yZ7bC0"
+    return ("QUJD" * 27 + (letters * 2)[:COLUMNS] + "x9Z0" * 2000)[:length]
+
+
+@pytest.mark.parametrize("prefix", ["cio", "EAAA", "AKIA", "sk_live_", "ghp_"])
+@pytest.mark.parametrize("length", [1200, 6000])
+def test_a_line_of_base64_that_begins_like_a_key_blocks_nothing(prefix, length):
+    data = base64.b64decode(looks_like(prefix.replace("_", "/"), length))
+    assert data not in (b"", None)
+    back = sealed(redaction(), POST, HttpReply(200, body=Body(data), cuts=(len(data),)))
+    assert back.outcome.body.data == data
+    body = json.dumps({"data": [{"b64_json": base64.b64encode(data).decode()}]}).encode()
+    assert sealed(redaction(), POST, HttpReply(200, body=Body(body), cuts=(len(body),))).outcome.body.data == body
+
+
+def test_a_known_value_that_the_lines_of_a_blob_would_cut_is_found():
+    data = b"\xff" * (COLUMNS * 3 // 4 - 6) + KEY.encode() + b"\xfe" * 4000
+    raw = Run(Header("t"), (Exchange(POST, HttpReply(200, body=Body(data), cuts=(len(data),)), 1, 2),))
+    with pytest.raises(Leak, match="key"):
+        sealing.checked(redaction(), raw, "a.snapshot.json")
+    assert b"[[redacted:key:1]]" in sealed(redaction(), *_crossed(data)).outcome.body.data
+
+
+def _crossed(data):
+    return POST, HttpReply(200, body=Body(data), cuts=(len(data),))
+
+
+KEPT = {
+    "x-amzn-bedrock-input-token-count": "12",
+    "X-Amzn-Bedrock-Output-Token-Count": "345",
+    "x-amzn-bedrock-invocation-latency": "1742",
+    "x-amzn-bedrock-performanceconfig-latency": "standard",
+    "x-amzn-errortype": "ThrottlingException",
+    "x-amz-id-2": "eftixk72aD6Ap51TnqcoF8eFidJG9Z2mkiDFu8yU9AS1ed4OpIszj7UDNEHGran",
+    "x-goog-upload-status": "active",
+    "x-goog-upload-chunk-granularity": "262144",
+    "x-request-id": "req_0123456789abcdef0123456789abcdef",
+    "operation-location": "https://x.cognitiveservices.azure.com/operations/0e1b7e9c-2a4e-4d2f-9b50-7d4a1a2f3c4d?v=1",
+    "x-ms-region": "Sweden Central",
+    "x-ms-client-request-id": "0e1b7e9c-2a4e-4d2f-9b50-7d4a1a2f3c4d",
+    "azureml-model-session": "d123-20250101",
+    "retry-after": "7",
+    "x-ratelimit-remaining-tokens": "149984",
+    "upload-offset": "1024",
+    "x-linked-size": "12345678",
+    "x-anything-count": "42",
+}
+
+
+def test_reply_headers_that_sdks_read_are_kept():
+    headers = tuple(KEPT.items())
+    assert redaction().outcome(POST, HttpReply(200, headers=headers)).headers == headers
+
+
+@pytest.mark.parametrize(
+    "name", ["x-amz-security-token", "x-ms-access-token", "x-goog-iam-authorization-token", "x-pin"]
+)
+def test_a_reply_header_whose_name_is_that_of_a_secret_is_not(name):
+    kept = redaction().outcome(POST, HttpReply(200, headers=((name, "abcdef123456"),)))
+    assert "abcdef123456" not in kept.headers[0][1]
+
+
+@pytest.mark.parametrize("name", ["x-goog-upload-url", "X-Goog-Upload-Control-URL", "Location"])
+@pytest.mark.parametrize("ticket", ["ABPtcPoX3kZ9_aQ2mN5pQ8rT1vW4xY7zA0cD3", "session-17-of-ada"])
+def test_the_ticket_of_an_upload_goes_and_the_upload_goes_on(name, ticket):
+    made = redaction()
+    url = f"https://upload.test/files?upload_id={ticket}&upload_protocol=resumable"
+    kept = made.outcome(POST, HttpReply(200, headers=((name, url),))).headers[0][1]
+    assert kept == "https://upload.test/files?upload_id=[[redacted:key:1]]&upload_protocol=resumable"
+    assert made.call(HttpCall("POST", url)).url == kept
+    replay = Redaction(Places({}))
+    assert replay.call(HttpCall("POST", kept.replace("[", "%5B").replace("]", "%5D"))).url == kept
+
+
+def test_the_session_of_a_server_of_tools_is_a_placeholder_both_ways():
+    made = redaction()
+    identity = "1868a90c-9f2a-4b37-8a55-0c1f"
+    reply = made.outcome(POST, HttpReply(200, headers=(("Mcp-Session-Id", identity),)))
+    assert reply.headers == (("Mcp-Session-Id", "[[redacted:session:1]]"),)
+    assert made.headers((("mcp-session-id", identity),)) == (("mcp-session-id", "[[redacted:session:1]]"),)
+    assert made.text(f"session {identity} ended") == "session [[redacted:session:1]] ended"
+    replay = Redaction(Places({}))
+    assert replay.headers((("mcp-session-id", "[[redacted:session:1]]"),))[0][1] == "[[redacted:session:1]]"
+
+
+def test_a_secret_in_the_reason_of_a_status_is_replaced():
+    back = sealed(redaction(), POST, HttpReply(401, reason=f"Bad key {KEY}"))
+    assert back.outcome.reason == "Bad key [[redacted:key:1]]"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\xff\xfe" + KEY.encode() + b"\x00\x81",
+        bytearray(b"\x80" + KEY.encode()),
+        [b"\x89PNG" + KEY.encode() * 3, {"deep": (b"\xff" + KEY.encode(),)}],
+        KEY.encode(),
+    ],
+)
+def test_bytes_with_a_secret_are_redacted_as_bytes_and_can_be_read(value):
+    back = sealed(redaction(), ToolCall("t"), ToolReply(freeze(value)))
+    thawed = thaw(back.outcome.value)
+    assert KEY.encode() not in repr(thawed).encode()
+    assert b"[[redacted:key:1]]" in repr(thawed).encode()
+    assert type(thawed) is type(value)
+    items = sealed(redaction(), ToolCall("t"), ToolReply(items=(freeze(value),) * 2)).outcome.items
+    assert [thaw(item) for item in items] == [thawed, thawed]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        uuid.UUID("12345678-9abc-4def-8123-456789abcdef"),
+        decimal.Decimal("4421998877.25"),
+        dt.datetime(2031, 5, 6, 7, 8, 9, tzinfo=dt.UTC),
+        2**70,
+    ],
+)
+def test_a_value_that_is_a_secret_itself_is_read_as_its_placeholder(value):
+    frozen = freeze({"v": value})
+    payload = next(iter(frozen["v"].values()))
+    made = redaction(payload if isinstance(payload, str) else payload[0])
+    back = sealed(made, ToolCall("t"), ToolReply(frozen)).outcome.value
+    assert thaw(back) == {"v": "[[redacted:key:1]]"}
