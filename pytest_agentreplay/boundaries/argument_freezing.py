@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.boundaries.argument_values import content
+from pytest_agentreplay.boundaries.argument_values import content, is_framework
+from pytest_agentreplay.boundaries.process_times import is_reading
 from pytest_agentreplay.boundaries.tool_state import CHANGED
 from pytest_agentreplay.core.freeze import freeze_call
 
@@ -59,7 +62,23 @@ class ArgumentFreezing:
 
     def _read(self) -> FrozenCall:
         arguments, receiver = self._given
-        return freeze_call(arguments, receiver, codecs=self._codecs, content=content, changed=CHANGED.of)
+        return freeze_call(
+            arguments, receiver, codecs=self._codecs, content=content, changed=CHANGED.of, is_reading=is_reading
+        )
+
+
+def receiver_of(function: Any) -> Any:
+    """The user's object, or class, whose method a framework was given as a tool; None of a function.
+
+    Instances of a framework's own classes are none: what these hold changes with each release.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    owner = getattr(function, "__self__", None)
+    if owner is None or isinstance(owner, ModuleType):
+        return None
+    kind = owner if isinstance(owner, type) else type(owner)
+    return None if any(is_framework(base) for base in kind.__mro__) else owner
 
 
 def _holder(function: Any) -> str:

@@ -54,7 +54,8 @@ _SERVICES = frozenset(
 _NO_REQUESTS = ("user-agent", "accept-encoding", "connection")
 """Headers of a request object that only its library chooses."""
 
-_LIBRARIES = (str(Path(io.__file__).parent) + sep, "site-packages", "dist-packages")
+_INSTALLED = ("site-packages", "dist-packages")
+_LIBRARIES = (str(Path(io.__file__).parent) + sep, *_INSTALLED)
 
 
 def content(value: Any) -> Content | None:
@@ -97,6 +98,13 @@ def is_library(kind: Any) -> bool:
     return file is None or any(place in file for place in _LIBRARIES)
 
 
+def is_framework(kind: Any) -> bool:
+    """Whether a class is that of an installed package; those of pydantic and attrs are made to be derived from."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    root = kind.__module__.partition(".")[0]
+    return any(place in file for place in _INSTALLED) and root not in {"pydantic", "attr", "attrs"}
+
+
 def _is_value(kind: type) -> bool:
     return shape_of(kind) is not None
 
@@ -114,6 +122,25 @@ def _holds_service(value: Any, depth: int) -> bool:
 
 def _service(_: Any) -> Content:
     return Content(gap="is a client, a connection or the like, whose state belongs to the process", service=True)
+
+
+def _generator(value: Any) -> Content:
+    """A generator of random numbers, whose state is hundreds of them."""
+    state = value.bit_generator.state if hasattr(value, "bit_generator") else value.getstate()
+    return Content({"sha256": hashlib.sha256(repr(state).encode()).hexdigest()})
+
+
+def _cached(value: Any) -> Content:
+    return Content(value.__wrapped__)
+
+
+def _cookies(value: Any) -> Content:
+    jar = getattr(value, "jar", value)
+    return Content([[cookie.domain, cookie.path, cookie.name, cookie.value] for cookie in jar])
+
+
+def _digest(value: Any) -> Content:
+    return Content([value.name, value.hexdigest()])
 
 
 def _logger(value: Any) -> Content:
@@ -305,12 +332,18 @@ _READERS: Mapping[str, Callable[[Any], Content]] = {
     "_io._IOBase": _stream,
     "_io.BytesIO": _memory_stream,
     "_io.StringIO": _memory_stream,
+    "_blake2.blake2b": _digest,
+    "_blake2.blake2s": _digest,
+    "_hashlib.HASH": _digest,
     "array.array": _array,
     "builtins.dict_items": _view,
     "builtins.dict_keys": _view,
     "builtins.dict_values": _view,
     "builtins.mappingproxy": _proxy,
     "django.http.request.HttpRequest": _django_request,
+    "functools._lru_cache_wrapper": _cached,
+    "http.cookiejar.CookieJar": _cookies,
+    "httpx.Cookies": _cookies,
     "httpx.Request": _httpx_request,
     "httpx._models.Request": _httpx_request,
     "httpx2.Request": _httpx_request,
@@ -318,6 +351,7 @@ _READERS: Mapping[str, Callable[[Any], Content]] = {
     "logging.Logger": _logger,
     "logging.LoggerAdapter": lambda value: Content(value.logger.name),
     "numpy.ndarray": _ndarray,
+    "numpy.random._generator.Generator": _generator,
     "pandas.DataFrame": _frame,
     "pandas.Index": _index,
     "pandas.Series": _series,
@@ -325,6 +359,7 @@ _READERS: Mapping[str, Callable[[Any], Content]] = {
     "pandas.core.indexes.base.Index": _index,
     "pandas.core.series.Series": _series,
     "polars.dataframe.frame.DataFrame": _polars,
+    "random.Random": _generator,
     "requests.models.PreparedRequest": _requests_request,
     "requests.models.Request": _requests_request,
     "starlette.requests.HTTPConnection": _asgi_request,

@@ -176,8 +176,10 @@ def drawing() -> tuple[Chance, str] | None:
     if strand is None:
         running = crossing.current()
         return None if running is not None and running.over() else (_active, ELSEWHERE)
-    if strand.inside is not None or strand.crossing.over():
+    if lanes.is_inside(strand) or strand.crossing.over():
         return None
+    if strand.inside is not None:
+        return _active, lanes.SERVER  # whether a server runs in a replay must not move what its client draws
     return _active, lanes.own(strand).path
 
 

@@ -100,6 +100,7 @@ class RemoteGate:
         found: dict[str, Any] = {
             "begun": tuple(crossing.begun.items()),
             "met": tuple(crossing.met),
+            "passed": tuple(crossing.passed),
             "uncompared": tuple(crossing.uncompared.items()),
             "problems": tuple(
                 (str(problem), getattr(problem, "path", "$"), getattr(problem, "kind", ""))
@@ -121,8 +122,9 @@ class RemoteScrub:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    def headers(self, headers: Headers) -> Headers:
+    def headers(self, headers: Headers, url: str = "") -> Headers:
         """Return `headers` as they are."""
+        del url
         return headers
 
     def call(self, call: Call) -> Call:

@@ -193,7 +193,7 @@ class Children:
     def _decided(self, call: Call, moment: Moment) -> Verdict:
         crossing, scrub = self.crossing, self.crossing.scrub
         if not isinstance(call, ToolCall):
-            headers: Headers = scrub.headers(call.headers)
+            headers: Headers = scrub.headers(call.headers, call.url)
             call = replace(call, headers=headers)
         if not crossing.gate.recognise(call):
             call = scrub.call(call)
@@ -226,6 +226,7 @@ class Children:
     def note(self, news: Mapping[str, Any]) -> None:
         """Take what a child knows and a later call of it does not say."""
         self.crossing.met.update(news.get("met", ()))
+        self.crossing.passed.update(news.get("passed", ()))
         for lane, reading in news.get("begun", ()):
             self.crossing.begun.setdefault(lane, reading)
         for place, why in news.get("uncompared", ()):

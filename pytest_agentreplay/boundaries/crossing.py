@@ -30,7 +30,6 @@ from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import ToolCall
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import END
 from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.errors import ReplayDiverged
@@ -49,8 +48,8 @@ if TYPE_CHECKING:
 class Scrub(Protocol):
     """What the crossing needs of `core.redaction`."""
 
-    def headers(self, headers: Headers) -> Headers:
-        """Learn secrets from auth headers, and keep the headers on the allow-list."""
+    def headers(self, headers: Headers, url: str = "") -> Headers:
+        """Learn secrets from auth headers, and keep those of a request to `url` that may be stored."""
 
     def call(self, call: Call) -> Call:
         """The call as it may be stored."""
@@ -215,6 +214,19 @@ class Passage:
             self._crossing.moved(self._strand, self.at)
 
     @property
+    def runs_server(self) -> bool:
+        """Replaying: whether the server that this calls runs, because it made calls of its own when recorded."""
+        return self.exchange is not None and self.exchange.start in self._crossing.servers
+
+    @property
+    def connects_to_server(self) -> bool:
+        """Replaying: whether this opens a connection to a server that runs for some message."""
+        if self.exchange is None or not self._crossing.servers:
+            return False
+        messages = self._crossing.gate.connection(self.exchange.start)
+        return self.runs_server or any(x.start in self._crossing.servers for x in messages)
+
+    @property
     def call(self) -> Call:
         """The call, as it may be stored."""
         return self._call
@@ -240,7 +252,7 @@ class Passage:
 
     def hold_now(self) -> None:
         """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
-        if (order := self._crossing.order) is not None and self._strand.inside is None:
+        if (order := self._crossing.order) is not None and not lanes.is_inside(self._strand):
             order.hold_now(self)
 
     def puts_off(self, then: Callable[[], object]) -> bool:
@@ -323,6 +335,8 @@ class Crossing:
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
         self.passages: set[Passage] = set()
         self.problems: list[Exception] = []
+        self.servers: frozenset[int] = frozenset()  # recorded exchanges in which a server of this process made calls
+        self.serving: set[int] = set()  # numbers of the exchanges in which such a server has made calls of its own
         self.hosts = DeclaredHosts(())  # those that the test may reach
         self.passed: set[tuple[str, str]] = set()  # hosts and paths of requests that stayed inside the process
         self.codecs: list[Codec] = []  # those that the test has registered
@@ -370,7 +384,7 @@ class Crossing:
     @property
     def at_once(self) -> bool:
         """Whether what is recorded over a connection waits for its own question only, and for none before it."""
-        return isinstance(self.gate, Replayer) and self.gate.at_once
+        return bool(getattr(self.gate, "at_once", False))  # not isinstance: a child process loads no replayer
 
     def main(self) -> lanes.Strand:
         """The test's first strand, to stamp the test's own thread or task with."""
@@ -413,10 +427,12 @@ class Crossing:
         agent = self.agent() if strand is None else ""
         strand = strand or self.strand()
         if not isinstance(call, ToolCall):
-            call = replace(call, headers=self.scrub.headers(call.headers))
+            call = replace(call, headers=self.scrub.headers(call.headers, call.url))
         if not self.gate.recognise(call):
             call = self.scrub.call(call)
-        parent = strand.inside[0] if strand.inside else None
+        if strand.inside and not lanes.is_inside(strand):
+            self.serving.add(strand.inside[0])
+        parent = strand.inside[0] if strand.inside and lanes.is_inside(strand) else None
         reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.reads(call.name))
         verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent, reads, agent))
         match verdict:

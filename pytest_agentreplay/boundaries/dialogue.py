@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.core.frames import Release
 from pytest_agentreplay.core.model import Body, Frame, FrameCall, FramesReply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
     from contextvars import Context
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
@@ -151,6 +153,23 @@ class Giving:
 
     def _kept(self, x: Exchange) -> Outcome | None:
         return None if x.outcome is None else self._crossing.scrub.reveal(x.outcome)
+
+
+class Serving:
+    """Stands for the passage of a message, or of a connection, around what a server of this process does for it."""
+
+    def __init__(self, passage: Passage) -> None:
+        self._ticket = passage.ticket if passage.exchange is None else passage.exchange.start
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """A block that the server runs."""
+        strand = lanes.STRAND.get()
+        if strand is None:
+            yield
+            return
+        with lanes.inside(strand, self._ticket, lanes.SERVER):
+            yield
 
 
 def _nobody() -> None:

@@ -293,7 +293,7 @@ _closed: weakref.WeakKeyDictionary[doorstep.Crossing, Guard] = weakref.WeakKeyDi
 def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
     """Find whose event this is. What happens inside an exchange is the boundary's own."""
     strand = lanes.STRAND.get()
-    if strand is not None and strand.inside is not None:
+    if strand is not None and lanes.is_inside(strand):
         return
     crossing = doorstep.current()
     if crossing is not None and crossing.over():

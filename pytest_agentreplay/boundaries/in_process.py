@@ -15,9 +15,6 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.wrapping import wrap
-from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.turns import is_model
-from pytest_agentreplay.dialects import READER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,6 +86,11 @@ def stays(crossing: Crossing, call: HttpCall) -> bool:
     That is a test server of aiohttp, or one on a host in `agentreplay_allow_hosts`. What reads as a call of a model is
     one, also where a fake of the model listens here, unless the very port is declared.
     """
+    # Loaded here, as below: a child process loads the guard, and most children ask no server.
+    from pytest_agentreplay.core.matching.address import split
+    from pytest_agentreplay.core.turns import is_model
+    from pytest_agentreplay.dialects import READER
+
     url = split(call.url)
     port = url.port or (443 if url.scheme == "https" else 80)
     if not url.loopback or not (is_test_server(port) or (crossing.hosts.reach_url(url.host, port) and listens(port))):
@@ -106,6 +108,8 @@ def pass_through(crossing: Crossing, url: str) -> None:
 
 def target(url: str) -> tuple[str, str]:
     """What a request asks for, as far as it is compared: host and path. This machine has many names and ports."""
+    from pytest_agentreplay.core.matching.address import split
+
     parts = split(url)
     return "" if parts.loopback else parts.host, parts.path
 

@@ -67,6 +67,14 @@ class Strand:
 
 STRAND: ContextVar[Strand | None] = ContextVar("agentreplay_strand", default=None)
 
+SERVER = "server"
+"""What `Strand.inside` names in a server of the test's own process: its own calls are recorded as calls of the run."""
+
+
+def is_inside(strand: Strand) -> bool:
+    """Whether `strand` runs inside an exchange, which holds all that happens there."""
+    return strand.inside is not None and strand.inside[1] != SERVER
+
 
 def running_loop() -> AbstractEventLoop | None:
     """The event loop of asyncio that runs this code, if any."""

@@ -33,7 +33,7 @@ from pytest_agentreplay.core.model import Closed, Failure, FrameCall
 from pytest_agentreplay.errors import ReplayDiverged
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
     from contextlib import AbstractAsyncContextManager
     from types import FunctionType, ModuleType
 
@@ -131,8 +131,18 @@ def escaped(name: str) -> str:
 class Recorded:
     """A real connection, listened to. An async context manager that gives what the transport gives."""
 
-    def __init__(self, crossing: Crossing, passage: Passage, call: FrameCall, messages: Messages, real: Any) -> None:
-        """`real` is the transport's own context manager."""
+    def __init__(
+        self,
+        crossing: Crossing,
+        passage: Passage,
+        call: FrameCall,
+        messages: Messages,
+        real: Any,
+        *,
+        around: Callable[[Passage], Any] | None = None,
+    ) -> None:
+        """`real` is the transport's own context manager; `around` is put around what carries a message."""
+        self._around = around
         self._taking = Taking(crossing, passage, call)
         self._passage = passage
         self._messages = messages
@@ -150,7 +160,7 @@ class Recorded:
         read, write, *more = streams
         if more and callable(more[0]):
             self._taking.headers = lambda: _session(more[0]())
-        return Heard(read, self._taking, self._messages), Said(write, self._taking, self._messages), *more
+        return Heard(read, self._taking, self._messages), Said(write, self._taking, self._messages, self._around), *more
 
     async def __aexit__(self, *error: object) -> bool | None:
         self._taking.end(Closed(by_agent=True))

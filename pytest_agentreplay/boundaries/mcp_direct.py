@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import lanes
-from pytest_agentreplay.boundaries.dialogue import Giving, Taking
+from pytest_agentreplay.boundaries.dialogue import Giving, Serving
 from pytest_agentreplay.boundaries.mcp_messages import Correspondence
 from pytest_agentreplay.boundaries.tool_steps import Watch, stepped
 from pytest_agentreplay.core.model import Closed
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
+    from pytest_agentreplay.boundaries.dialogue import Taking
     from pytest_agentreplay.boundaries.lanes import Strand
     from pytest_agentreplay.core.model import FrameCall
 
@@ -60,10 +61,10 @@ def _written(message: dict[str, Any]) -> bytes:
 class Listened(_Asking):
     """The client's dispatcher while recording. What the server does runs in the client's tasks, inside a message."""
 
-    def __init__(self, crossing: Crossing, passage: Passage, call: FrameCall, real: Any) -> None:
+    def __init__(self, taking: Taking, real: Any) -> None:
         """`real` is the dispatcher that calls the server."""
         super().__init__()
-        self._taking = Taking(crossing, passage, call)
+        self._taking = taking
         self._real = real
 
     async def send_raw_request(self, method: str, params: Params, opts: Mapping[str, Any] | None = None) -> Any:
@@ -76,7 +77,7 @@ class Listened(_Asking):
         passage = self._taking.say(question)
         answer = {"jsonrpc": "2.0", "id": number}
         try:
-            result = await stepped(passage, self._real.send_raw_request(method, params, opts), Watch())
+            result = await stepped(Serving(passage), self._real.send_raw_request(method, params, opts), Watch())  # type: ignore[arg-type]
         except Exception as error:
             if (told := getattr(error, "error", None)) is not None:
                 self._taking.hear(_written({**answer, "error": told.model_dump(by_alias=True, exclude_none=True)}))
@@ -87,7 +88,7 @@ class Listened(_Asking):
     async def notify(self, method: str, params: Params, opts: Any = None) -> None:
         """Tell the server something."""
         passage = self._taking.say(_message(method, params))
-        await stepped(passage, self._real.notify(method, params, opts), Watch())
+        await stepped(Serving(passage), self._real.notify(method, params, opts), Watch())  # type: ignore[arg-type]
 
     async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **more: Any) -> None:
         """Take what the server says by itself, until the client is closed."""
@@ -118,6 +119,10 @@ class Listened(_Asking):
         return progressed
 
 
+async def _unheard(*_notification: Any) -> None:
+    """Take a notification of a server that runs, and leave the recorded ones in its place."""
+
+
 class _Aside:
     """Stands for a passage around what is the agent's own again."""
 
@@ -141,9 +146,10 @@ async def _beside(strand: Strand | None, callback: Any) -> None:
 class Answered(_Asking):
     """The client's dispatcher in a replay: whoever waits for an answer hands out what comes before it."""
 
-    def __init__(self, crossing: Crossing, passage: Passage, call: FrameCall, library: ModuleType) -> None:
-        """`library` is the module of the dispatchers."""
+    def __init__(self, crossing: Crossing, passage: Passage, call: FrameCall, library: ModuleType, real: Any) -> None:
+        """`library` is the module of the dispatchers; `real` calls the server, or is None where none runs."""
         super().__init__()
+        self._real = real
         self._anyio: Any = sys.modules["anyio"]
         self._error = library.MCPError
         self._waiting: dict[Hashable, tuple[dict[str, Any], Any]] = {}
@@ -161,7 +167,9 @@ class Answered(_Asking):
         answer: dict[str, Any] = {}
         self._waiting[mine] = answer, opts.get("on_progress")
         try:
-            self._giving.say(question)
+            passage = self._giving.say(question)
+            if self._real is not None and passage.runs_server:
+                return await self._live(passage, method, params, opts)
             await self._anyio.lowlevel.checkpoint()
             while not answer:
                 await self._hand_out(mine)
@@ -180,12 +188,28 @@ class Answered(_Asking):
 
     async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **more: Any) -> None:
         """Hand out what was said by itself, while nobody waits for an answer."""
-        del on_request
         self._on_notify, self._intercept = on_notify, on_notify_intercept
-        if (status := more.get("task_status")) is not None:
-            status.started()
-        while True:
-            await self._hand_out(None)
+        async with self._anyio.create_task_group() as tasks:
+            if self._real is not None:
+                await tasks.start(self._listen, on_request)
+            if (status := more.get("task_status")) is not None:
+                status.started()
+            while True:
+                await self._hand_out(None)
+
+    async def _listen(self, on_request: Any, *, task_status: Any) -> None:
+        """Take what a server that runs asks the client; what it notifies stands in the recording."""
+        await self._real.run(on_request, _unheard, task_status=task_status)
+
+    async def _live(self, passage: Passage, method: str, params: Params, opts: Mapping[str, Any]) -> Any:
+        """Ask the server itself, whose own calls are replayed."""
+        strand, on_progress = lanes.STRAND.get(), opts.get("on_progress")
+
+        async def progressed(*progress: Any) -> None:
+            await _beside(strand, on_progress(*progress))  # type: ignore[misc]
+
+        opts = dict(opts) | ({} if on_progress is None else {"on_progress": progressed})
+        return await stepped(Serving(passage), self._real.send_raw_request(method, params, opts), Watch())  # type: ignore[arg-type]
 
     def close(self) -> None:
         """The client wants no more."""

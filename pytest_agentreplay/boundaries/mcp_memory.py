@@ -14,9 +14,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries.dialogue import Giving, Serving, Taking
 from pytest_agentreplay.boundaries.mcp import Recorded, escaped, replayed
 from pytest_agentreplay.boundaries.mcp_direct import Answered, Listened
-from pytest_agentreplay.boundaries.mcp_messages import Messages
+from pytest_agentreplay.boundaries.mcp_messages import Correspondence, Messages
+from pytest_agentreplay.boundaries.mcp_serving import running
 from pytest_agentreplay.boundaries.tool_steps import Watch, stepped
 from pytest_agentreplay.boundaries.trampoline import is_trampoline
 from pytest_agentreplay.boundaries.wrapping import wrap_code
@@ -72,8 +74,13 @@ async def _streams(
         _served[id(server[0])] = passage
         try:
             if passage.forward:
-                async with Recorded(crossing, passage, call, messages, _at_hand(*client)) as (read, write):
+                at_hand = _at_hand(*client)
+                async with Recorded(crossing, passage, call, messages, at_hand, around=Serving) as (read, write):
                     yield (read, write), server
+            elif passage.connects_to_server:
+                giving = Giving(crossing, passage, call, Correspondence())
+                async with running(giving, messages, client, always=passage.runs_server) as streams:
+                    yield streams, server
             else:
                 async with replayed(crossing, passage, call, messages, ids=False) as (read, write):
                     write.beside = client[1]
@@ -94,8 +101,8 @@ async def _run(library: ModuleType, real: Callable[..., Any], given: tuple[Any, 
     passage = _served.get(id(read))
     if passage is None:
         await real(*given, **keywords)
-    elif passage.exchange is None:
-        await stepped(passage, real(*given, **keywords), Watch())
+    elif passage.exchange is None or passage.connects_to_server:
+        await stepped(Serving(passage), real(*given, **keywords), Watch())  # type: ignore[arg-type]
     else:
         async for _ in read:
             pass
@@ -110,8 +117,9 @@ def _pair(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...],
         return client, server
     call = FrameCall(address(asker), boundary="mcp")
     passage = crossing.enter(call)
-    side = Listened(crossing, passage, call, client) if passage.forward else Answered(crossing, passage, call, library)
-    return side, server
+    if passage.forward:
+        return Listened(Taking(crossing, passage, call), client), server
+    return Answered(crossing, passage, call, library, client if passage.connects_to_server else None), server
 
 
 def _asker() -> FrameType | None:

@@ -16,9 +16,11 @@ from pytest_agentreplay.core.model import Closed, Failure
 from pytest_agentreplay.dialects import json_rpc
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextvars import Context, Token
     from types import ModuleType
 
+    from pytest_agentreplay.boundaries.crossing import Passage
     from pytest_agentreplay.boundaries.dialogue import Giving, Taking
     from pytest_agentreplay.boundaries.mcp_messages import Messages
     from pytest_agentreplay.boundaries.mcp_verifying import Live
@@ -99,17 +101,21 @@ class Heard(_Reading):
 class Said(_Stream):
     """The agent's side of a recorded connection."""
 
-    def __init__(self, real: Any, taking: Taking, messages: Messages) -> None:
+    def __init__(
+        self, real: Any, taking: Taking, messages: Messages, around: Callable[[Passage], Any] | None = None
+    ) -> None:
         self._real = real
         self._taking = taking
         self._messages = messages
+        self._around = around
 
     async def send(self, message: Any) -> None:
         """Send a message, noted first."""
         passage = self._taking.say(self._messages.said(message))
         # A transport may go on in the context of whoever sends: what it does is inside this message.
+        around = passage if self._around is None else self._around(passage)
         try:
-            await stepped(passage, self._real.send(message), Watch())
+            await stepped(around, self._real.send(message), Watch())
         except Exception as error:
             self._taking.unsaid(failure_of(error))
             raise

@@ -18,14 +18,14 @@ from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import lanes, library_values
-from pytest_agentreplay.boundaries.argument_freezing import ArgumentFreezing
+from pytest_agentreplay.boundaries.argument_freezing import ArgumentFreezing, receiver_of
 from pytest_agentreplay.boundaries.tool import said_of
 from pytest_agentreplay.boundaries.tool_arguments import defaulted, defaults_of
 from pytest_agentreplay.boundaries.tool_replaying import Replaying
 from pytest_agentreplay.boundaries.tool_results import ANNOTATED, Results
 from pytest_agentreplay.boundaries.tool_verifying import entering
 from pytest_agentreplay.core.freeze.objects import Codec, shape_of
-from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.model import SELF, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.boundaries.crossing import Crossing
     from pytest_agentreplay.boundaries.tool_recording import Recording
     from pytest_agentreplay.boundaries.tool_verifying import Verifying
+    from pytest_agentreplay.core.model import JsonObject
 
 MCP_ADAPTERS = ("langchain_mcp_adapters", "agents.mcp", "mcpadapt", "llama_index.tools.mcp", "crewai.tools.mcp")
 """Modules whose tools are those of an MCP server: they cross at the protocol, and nothing else of them does."""
@@ -121,8 +122,9 @@ def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Reco
     codecs = library_values.known((*tool.codecs, *crossing.codecs))
     results = Results(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
     reads = said is not None and said.tool.effects == "read"
-    frozen = ArgumentFreezing(arguments, codecs=codecs)
-    call = ToolCall(tool.name, frozen.arguments, defaults=_defaults(tool.function, arguments))
+    frozen = ArgumentFreezing(arguments, receiver_of(tool.function), tool.function, codecs)
+    facts: JsonObject = {} if frozen.receiver is None else {SELF: frozen.receiver}
+    call = ToolCall(tool.name, frozen.arguments, facts=facts, defaults=_defaults(tool.function, arguments))
     passage = crossing.enter(call, reads=reads)
     if passage.forward:
         frozen.watch(crossing, passage, tool.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Final, cast
 
@@ -35,16 +36,47 @@ _decode = json.JSONDecoder(parse_constant=_refuse).decode
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 
-def parse(data: bytes | str) -> Json | NotJson:
+def parse(data: bytes | str, *, exact: bool = False) -> Json | NotJson:
     """The value of strict JSON in UTF-8, else NOT_JSON.
 
     NaN and Infinity, numbers of thousands of digits and nesting beyond the interpreter's limit are not JSON here; of a
     name that is given twice the last one counts, as servers read it.
+
+    Args:
+        data: The JSON text.
+        exact: Keep what a Python value loses, for a comparison: a number that no float holds is `{"$number": text}`,
+            and earlier values of a repeated name stand under `"$repeated"`.
     """
     try:
-        return cast("Json", _decode(data if isinstance(data, str) else data.decode()))
+        text = data if isinstance(data, str) else data.decode()
+        return cast("Json", (_decode_exact if exact else _decode)(text))
     except (ValueError, RecursionError):
         return NOT_JSON
+
+
+def _number(text: str) -> Json:
+    """A float, or its text where that is another number: 12345678901234567.11, 1e400."""
+    value = float(text)
+    if repr(value) == text:
+        return value
+    try:
+        same = Decimal(text) == Decimal(repr(value))
+    except ArithmeticError:  # an exponent beyond what Decimal counts
+        same = False
+    return value if same else {"$number": text}
+
+
+def _members(pairs: list[tuple[str, Json]]) -> Json:
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    values: dict[str, list[Json]] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value)
+    return members | {"$repeated": {name: all_of[:-1] for name, all_of in values.items() if len(all_of) > 1}}
+
+
+_decode_exact = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_members, parse_float=_number).decode
 
 
 def canonical(value: Json) -> str:

@@ -34,7 +34,7 @@ class CallReading:
     method, or `POST host/path`. `region` is where the provider runs it, as far as the URL says. `system` holds texts,
     `messages` (or what is embedded or ranked) and `tools` the elements as sent; the `*_at` fields are the JSON paths at
     which they stand in the body ("$.messages"). `parameters` is every other top-level field of the body. `client_ids`
-    are the JSON paths of ids that the client made itself.
+    are the JSON paths of ids that the client made itself, `client_refs` those of ids that may be such ones.
     """
 
     kind: str
@@ -53,6 +53,7 @@ class CallReading:
     tools_at: str = ""
     stream: bool = False
     client_ids: tuple[str, ...] = ()
+    client_refs: tuple[str, ...] = ()
 
     @property
     def knobs(self) -> JsonObject:

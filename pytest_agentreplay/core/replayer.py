@@ -16,21 +16,25 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core import explain
+from pytest_agentreplay.core.divergence import Divergence
 from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.freeze.fitting import BY_CONTENT, fitted, has_changes
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
+from pytest_agentreplay.core.matching.authorities import Authorities, authority
 from pytest_agentreplay.core.matching.veiled import Veiled
+from pytest_agentreplay.core.matching.wiring import Tokens, holds_placeholder
 from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.precedence import Precedence, above
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from pytest_agentreplay.core.divergence import Difference, Divergence
+    from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.gate import Verdict
     from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.matching.authorities import Authority
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
@@ -67,7 +71,9 @@ class Replayer:
         self._tickets = 0
         self._connections: dict[int, tuple[Exchange, ...]] | None = None
         self._top = tuple(x for x in run.exchanges if x.parent is None)
-        self._exact = queued([(matching.fingerprint(x.call), x) for x in self._top])
+        self._services = Authorities(x.call for x in self._top)
+        self._exact = queued([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._top])
+        self._tokens = Tokens()
         self._keyed: Queues | None = None
         self._alike: Lookalikes | None = None
         self._veiled: Veiled | None = None
@@ -86,7 +92,8 @@ class Replayer:
 
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
-        return self._matching.fingerprint(call) in self._exact
+        exact = self._matching.fingerprint(call)
+        return any((service, exact) in self._exact for service in self._services.options(authority(call)))
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
         """The exchanges of the connection that `opening` opened, those inside other exchanges too."""
@@ -100,15 +107,18 @@ class Replayer:
             if self.divergence is not None:
                 self._look_beside(call, moment, self.divergence)
                 return Refuse(self.divergence)
-            found = self._find(call, moment)
-            if found is None:
-                return Refuse(self._miss(call, moment))
+            found = self._find(call, moment) or self._fallback(call, moment)
+            if isinstance(found, Divergence):
+                return Refuse(found)
             free = self.any_order or (self.loose and only_reads(call, moment))
             if self._precedence.early(found) and not free:
                 left = {x.start for x in self._precedence.binding(found) if not self._precedence.answered(x)}
                 done = {x.start for x in self._top} - left - {found.start}
                 return Refuse(explain.order(self.run, self._reader, done, call, found))
             self.served[found.start] = call
+            self._tokens.served(found.outcome)
+            if watched := self._matching.watched(found.call, call):
+                self.drift.append((found, watched))
             self._tickets += 1
             if self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall):
                 # A task gives way to others while it waits: it has no answer yet when these ask.
@@ -189,25 +199,49 @@ class Replayer:
                 if self._keyed is not None:
                     self._matching.key(call, self._live_ids)
                 return found
+        now = authority(call)
+        services = self._services.options(now)
         exact = self._matching.fingerprint(call)
-        if self._keyed is None:
-            if (found := self._take(self._exact, exact, moment)) is not None:
-                return found
-            self._index_keys()
+        found = self._take_at(self._exact, services, exact, moment) if self._keyed is None else None
+        if found is None:
+            found = self._find_by_key(call, services, exact, moment)
+        if found is not None:
+            self._services.bind(now, authority(found.call))
+        return found
+
+    def _find_by_key(
+        self, call: Call, services: tuple[Authority, ...], exact: Hashable, moment: Moment
+    ) -> Exchange | None:
+        keyed = self._keyed or self._index_keys()
         key = self._matching.key(call, self._live_ids)
-        found = self._take(self._exact, exact, moment)
-        if found is None and self._keyed is not None:
+        found = self._take_at(self._exact, services, exact, moment)
+        if found is None and (found := self._take_at(keyed, services, key, moment)) is not None:
+            found = self._wired(found, keyed, (authority(found.call), key), call)
+        if found is None:
             found = (
-                self._take(self._keyed, key, moment)
-                or self._lookalike(call, moment.lane)
+                self._lookalike(call, moment.lane)
                 or self._behind_veil(call, moment.lane)
                 or self._recorded_without_content(call, moment.lane)
             )
-            if found is not None:
-                drift = self._matching.drift(found.call, call)
-                if drift:
-                    self.drift.append((found, drift))
+            elsewhere = found is not None and authority(found.call) not in services
+            if elsewhere or (found is not None and self._swapped(found, call)):
+                return None
         return found
+
+    def _swapped(self, found: Exchange, call: Call) -> bool:
+        """Whether `call` sends the token of another reply than `found` did."""
+        text = self._matching.text
+        return holds_placeholder(call) and self._tokens.swapped(text(found.call), text(call))
+
+    def _wired(self, found: Exchange, keyed: Queues, name: Hashable, call: Call) -> Exchange | None:
+        """`found`, or the first of its queue, that sends the tokens of the same replies as `call` does."""
+        if not holds_placeholder(call):
+            return found
+        now = self._matching.text(call)
+        for x in (found, *reversed(keyed[name])):
+            if x.start not in self.served and not self._tokens.swapped(self._matching.text(x.call), now):
+                return x
+        return None
 
     def _look_beside(self, call: Call, moment: Moment, first: Divergence) -> None:
         """Keep whether another lane has parted, too: its next call tells that, whatever it does then is refused."""
@@ -217,6 +251,20 @@ class Replayer:
         # What led to the lane that parted, or began in it, does what it does because of that.
         led = found is not None and (found.lane in {first.lane, *above(first.lane)} or first.lane in above(found.lane))
         self._beside[moment.lane] = None if led else found
+
+    def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
+        """What is done about a call that is none of the recorded ones: it is refused."""
+        return self._at_another_service(call) or self._miss(call, moment)
+
+    def _at_another_service(self, call: Call) -> Divergence | None:
+        """Why a call is refused that is recorded at another local service than the one that it goes to."""
+        now, key = authority(call), self._matching.key(call, self._matching.ids())
+        for service in self._services.recorded if now is not None else ():
+            x = self._first(self._keyed or {}, (service, key))
+            if x is not None:
+                meant, instead = self._services.standing_for(now) or now, self._services.now(service)
+                return explain.elsewhere(self.run, self._reader, self.served, call, x, meant=meant, instead=instead)
+        return None
 
     def _miss(self, call: Call, moment: Moment) -> Divergence:
         lane, agent, matching = moment.lane, moment.agent, self._matching
@@ -271,11 +319,26 @@ class Replayer:
         """Whether something of the calls of a tool is not compared, since the tool changes it."""
         return bool(self._of_tools) and (call.name in self._changing or has_changes(call))
 
-    def _index_keys(self) -> None:
+    def _index_keys(self) -> Queues:
         """Bodies are restored and parsed only now that a call's bytes were not met as they were."""
-        self._keyed = queued([(self._matching.key(x.call, self._recorded_ids), x) for x in self._top])
+        named = [((authority(x.call), self._matching.key(x.call, self._recorded_ids)), x) for x in self._top]
+        self._keyed = queued(named)
         for call in self.served.values():
             self._matching.key(call, self._live_ids)
+        return self._keyed
+
+    def _take_at(
+        self, queues: Queues, services: tuple[Authority, ...], identity: Hashable, moment: Moment
+    ) -> Exchange | None:
+        """As `_take`, at the recorded services that may be meant; of several, the one due in this lane first."""
+        if len(services) == 1:
+            return self._take(queues, (services[0], identity), moment)
+        found = (self._take(queues, (service, identity), moment) for service in services)
+        return min(
+            (x for x in found if x is not None),
+            key=lambda x: (self._precedence.early(x), x.lane != moment.lane, x.start),
+            default=None,
+        )
 
     def _take(self, queues: Queues, identity: Hashable, moment: Moment) -> Exchange | None:
         """The first unserved exchange of the lane, else of any; of each the agent's own first, unless it is early."""

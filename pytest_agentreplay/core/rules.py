@@ -47,6 +47,7 @@ MATCHED_HEADERS = frozenset(
         "soapaction",
         "x-amz-target",
         "x-http-method-override",
+        "host",  # where it is not the URL's: redaction leaves others out
         # minted by an earlier reply
         "if-match",
         "if-none-match",

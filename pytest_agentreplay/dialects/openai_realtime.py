@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import ReplyReading
 
 CLIENT_IDS = ("$.event_id", "$.item.id", "$.previous_item_id")
+CLIENT_REFS = ("$.item_id",)
+"""Names an item that either side has made."""
 _EVENTS = ("session.", "conversation.", "response.", "input_audio_buffer.", "output_audio_buffer.", "transcription_")
 _DELTAS = {
     "response.text.delta": "response.output_text.delta",
@@ -58,6 +60,7 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
             system_at="$.session.instructions" if "instructions" in session else "",
             tools_at="$.session.tools" if "tools" in session else "",
             client_ids=CLIENT_IDS,
+            client_refs=CLIENT_REFS,
         )
     item = obj(body.get("item"))
     said: tuple[Json, ...] = (item,) if item and string(item.get("type")) == "message" else ()
@@ -70,6 +73,7 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
         messages=said,
         messages_at="$.item" if said else "",
         client_ids=CLIENT_IDS,
+        client_refs=CLIENT_REFS,
     )
 
 

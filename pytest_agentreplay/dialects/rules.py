@@ -36,7 +36,6 @@ def _rows(part: Part, action: Action, names: str, reason: str, source: str, *, h
 
 RULES: tuple[Rule, ...] = (
     # --- the wire: made by the HTTP client for this one connection
-    *_rows("header", "drop", "host", "the URL says it", _RFC9110),
     *_rows("header", "drop", "content-length transfer-encoding", "the body says it", _RFC9110),
     *_rows("header", "drop", "connection keep-alive te expect", "about the connection, not the request", _RFC9110),
     *_rows("header", "drop", "accept-encoding", "what the client can unpack", _RFC9110),

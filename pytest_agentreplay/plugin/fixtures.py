@@ -144,8 +144,8 @@ class Fixtures:
                 outer.resume()
 
     def sealed(self, scene: Scene) -> tuple[Finding | None, AgentReplayError | None]:
-        """End the session of a fixture, and keep what it has to report."""
-        finding, broken = None, None
+        """End the session of a fixture, and keep what it has to report. What its set-up has reported is not new."""
+        finding, broken, reported = None, None, "code" in scene.told
         if scene not in self._open:
             return None, None
         self._open.remove(scene)
@@ -156,7 +156,7 @@ class Fixtures:
             broken = error
         if not scene.told.pop("silent", False):
             self._told.append(cast("dict[str, Any]", scene.redaction.hide_tree(dict(scene.told))))
-        return finding, broken
+        return None if reported else finding, broken
 
     def report(self) -> list[dict[str, Any]]:
         """What there is to report since the last time, as plain data."""

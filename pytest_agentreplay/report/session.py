@@ -67,6 +67,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines += replay_lines(replayed)
     elif replayed and verbosity >= 0:
         lines.append(replay_count(replayed))
+    lines += recurring_lines(replayed) if verbosity > -2 else []
     for one in replayed:
         lines += edited_lines(one, place)
     for one in replayed:
@@ -84,7 +85,9 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
             lines += recording_lines(one, place)
     lines += differing_lines(recorded)
     adopting = [one for one in everything if one["mode"] == "adopt"]
-    lines += [adopting_line(one, place) for one in adopting if verbosity > -2 or one.get("verdict") != "adopted"]
+    for one in adopting:
+        if verbosity > -2 or one.get("verdict") != "adopted":
+            lines += adopting_lines(one, place)
     return lines
 
 
@@ -226,14 +229,16 @@ def afterwards(facts: Told, *, recording: bool = False) -> list[str]:
     return lines
 
 
-def adopting_line(one: Told, here: Path) -> str:
-    """What became of the changed requests of one test."""
+def adopting_lines(one: Told, here: Path) -> list[str]:
+    """What became of the changed requests of one test, and which recorded call answers each."""
     file = near(Path(one["file"]), here)
     if one.get("verdict") == "adopted":
-        return f"accepted  {file} ({plural(one['requests'], 'changed request')}, every reply as it was)"
+        requests = plural(one["requests"], "changed request")
+        aligned = [f"          {line}" for line in one["alignment"]]
+        return [f"accepted  {file} ({requests}, every reply as it was)", *aligned]
     if one.get("verdict") == "nothing changed":
-        return f"accepted  nothing: no request has changed; {file} is as it was"
-    return f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"
+        return [f"accepted  nothing: no request has changed; {file} is as it was"]
+    return [f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"]
 
 
 def replay_count(replayed: list[Told]) -> str:
@@ -272,14 +277,18 @@ def replay_lines(replayed: list[Told]) -> list[str]:
             f"older     {calls} in {plural(len(older), 'test')} recorded without content, by an older release",
             "          record again to have it compared:   pytest --snapshot-record",
         ]
-    recurs = Counter(one["recurs"] for one in replayed if one.get("recurs"))
-    lines += [
-        f"{plural(count, 'test')} {'fails' if count == 1 else 'fail'} as recorded on {date}; nothing went live"
-        for date, count in sorted(recurs.items())
-    ]
     kept = Counter(one["expect"] for one in replayed if one.get("expect"))
     lines += [f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(kept.items())]
     return lines
+
+
+def recurring_lines(replayed: list[Told]) -> list[str]:
+    """How many tests failed as they did when they were recorded, by date."""
+    dates = Counter(one["recurs"] for one in replayed if one.get("recurs"))
+    return [
+        f"{plural(count, 'test')} {'fails' if count == 1 else 'fail'} as recorded on {date}; nothing went live"
+        for date, count in sorted(dates.items())
+    ]
 
 
 def edited_lines(one: Told, here: Path) -> list[str]:

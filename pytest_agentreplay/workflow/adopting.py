@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Adopting(Scene):
-    """Serves old replies by position and writes the new requests under them, marked so in the header."""
+    """Serves the recorded replies and writes the new requests under them, marked so in the header."""
 
     mode = "adopt"
 
@@ -36,12 +36,14 @@ class Adopting(Scene):
         self.store = store
         rules = (*RULES, *accepted_rules(place.root), *settings.rules)
         matching = Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
-        self.adopter = Adopter(snapshot.run, READER, matching)
+        self.adopter = Adopter(snapshot.run, matching, READER)
         header = snapshot.run.header
+        self.adopter.loose = settings.order == "loose"
         super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)
         if (schedule := schedule_of(snapshot.run)).matters:
-            # What the agent asks may depend on which answer came first; a changed request must not stop it.
-            self.crossing.order = Serving(schedule, self.crossing, self.adopter.stalled, loose=True)
+            # What the agent asks may depend on which answer came first, and a replay will keep that order.
+            loose = settings.order in {"loose", "free"}
+            self.crossing.order = Serving(schedule, self.crossing, self.adopter.stalled, loose=loose)
         self._ended: Ended | None = None
 
     def guard(self) -> Guard:
@@ -71,14 +73,19 @@ class Adopting(Scene):
         if (late := self.stragglers()) is not None:
             return late
         run, changed = self.adopter.adopted()
+        self.told["alignment"] = [*self.adopter.alignment()]
         if not changed:
             self.told["verdict"] = "nothing changed"
             return None
-        mark: JsonObject = {"reason": self.settings.adopt, "requests": changed, "at": f"{datetime.now(UTC):%Y-%m-%d}"}
+        mark: JsonObject = {
+            "reason": self.settings.adopt,
+            "requests": len(changed),
+            "at": f"{datetime.now(UTC):%Y-%m-%d}",
+        }
         earlier = run.header.kit.get("adopted", [])
         assert isinstance(earlier, list)
         kit: JsonObject = run.header.kit | {"adopted": [*earlier, mark]}
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
         self.store.save(self.place.snapshot, checked(self.redaction, run, shown(self.place.snapshot)))
-        self.told["verdict"], self.told["requests"] = "adopted", changed
+        self.told["verdict"], self.told["requests"] = "adopted", len(changed)
         return None

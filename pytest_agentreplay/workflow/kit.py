@@ -20,7 +20,7 @@ from pytest_agentreplay.dialects.messages import tool_results
 from pytest_agentreplay.store.declared import locks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
@@ -158,10 +158,13 @@ def unfrozen(
     return list(missed.values())
 
 
-def uncompared(gaps: Mapping[tuple[str, str, str], str]) -> list[Json]:
-    """What of the arguments of tools is compared by class alone: tool, path and class with why, and what to add."""
+def uncompared(gaps: Mapping[tuple[str, str, str], str], hide: Callable[[str], str]) -> list[Json]:
+    """What of the arguments of tools is compared by class alone: tool, path and class with why, and what to add.
+
+    `hide` redacts paths: keys of dicts stand in them.
+    """
     return [
-        {"tool": tool, "path": path, "kind": kind, "why": why, "line": codec_line(kind)}
+        {"tool": tool, "path": hide(path), "kind": kind, "why": why, "line": codec_line(kind)}
         for (tool, path, kind), why in gaps.items()
     ]
 

@@ -227,7 +227,7 @@ class Recording(Scene):
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
-        self.told["uncompared"] = uncompared = kit.uncompared(self.crossing.uncompared)
+        self.told["uncompared"] = uncompared = kit.uncompared(self.crossing.uncompared, self.redaction.text)
         apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
         order = order_of(exchanges, apart, self.order.collisions)
         self.told["racy"] = order.get("racy", 0)
@@ -240,6 +240,7 @@ class Recording(Scene):
             "locale": self._locale,
             "generators": [*sorted(GENERATORS)],
             "fixtures": dict(self.fixtures),
+            "servers": [*sorted(now(start) for start in self.crossing.serving)],
             "trace": dict(self.crossing.trace),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),

@@ -58,6 +58,9 @@ class Replay(Scene):
         self.snapshot = snapshot
         header = recorded.header
         super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, kit=header.kit)
+        servers = header.kit.get("servers")
+        if isinstance(servers, list):
+            self.crossing.servers = frozenset(start for start in servers if isinstance(start, int))
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         self.clock.live_inside = self.verifier is not None

@@ -161,7 +161,7 @@ def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:
     """The exchange with the headers that a recording would keep."""
     call, outcome = x.call, x.outcome
     if isinstance(call, HttpCall):
-        call = replace(call, headers=redaction.headers(call.headers))
+        call = replace(call, headers=redaction.headers(call.headers, call.url))
     if isinstance(outcome, HttpReply):
         kept = tuple(pair for pair in outcome.headers if kept_in_reply(pair[0].lower(), pair[1], frozenset()))
         outcome = replace(outcome, headers=kept)

@@ -16,7 +16,7 @@ from pytest_agentreplay.core.model import Exchange, Timing
 class Plain:
     """Scrubs nothing."""
 
-    def headers(self, headers):
+    def headers(self, headers, url=""):
         return headers
 
     def call(self, call):

@@ -28,7 +28,7 @@ SEED = 20_251_120
 class Scrub:
     """Nothing to hide."""
 
-    def headers(self, headers):
+    def headers(self, headers, url=""):
         return headers
 
     def call(self, call):

@@ -42,7 +42,7 @@ DISCARD = ("127.0.0.1", 9)
 class Plain:
     """Nothing to hide."""
 
-    def headers(self, headers):
+    def headers(self, headers, url=""):
         return headers
 
     def call(self, call):

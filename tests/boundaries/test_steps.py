@@ -32,7 +32,7 @@ URL = "http://127.0.0.1:9/v1"
 class Plain:
     """Nothing to hide."""
 
-    def headers(self, headers):
+    def headers(self, headers, url=""):
         return headers
 
     def call(self, call):

@@ -29,7 +29,7 @@ RUN = Run(
 class Plain:
     """A scrub that changes nothing."""
 
-    def headers(self, headers):
+    def headers(self, headers, url=""):
         return headers
 
     def call(self, call):

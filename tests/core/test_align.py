@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.core.align import divergences, first_divergence
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.model import Failure, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
 
 
@@ -277,7 +277,28 @@ def test_what_follows_from_another_reply_is_not_told(talk):
     )
     assert kinds(talk(20), b) == [(Kind.REPLY, 1)]
     b = talk(20, words=lambda i: f"schritt {i}", fields=lambda i: {"top_p": 1} if i > 9 else {}, ids="b")
-    assert kinds(talk(20), b) == [(Kind.REPLY, 1), (Kind.MODEL, 10)]
+    assert kinds(talk(20), b) == [(Kind.REPLY, 1), (Kind.MODEL, 10), (Kind.REPLY, 10)]
+
+
+def test_a_changed_answer_is_told_beside_its_changed_request(writing):
+    def run(prompt, words, amount, result, url):
+        book = writing.Book()
+        book.model([{"role": "user", "content": prompt}], writing.completion(words))
+        book.tool("refund", result, amount=amount)
+        book.add(HttpCall("GET", url), HttpReply(200, body=Body(result.encode())))
+        return book.run()
+
+    recorded = run("Refund A-17", "done", 18, "paid 18", "https://shop.example/a?x=1")
+    now = run("Refund A-18", "refused", 1, "paid 1", "https://shop.example/a?x=2")
+    told = divergences(recorded, now, READER)
+    assert [one.kind for one in told] == [Kind.PROMPT, Kind.REPLY], "the rest follows"
+    same_model = run("Refund A-17", "done", 1, "paid 1", "https://shop.example/a?x=2")
+    told = divergences(recorded, same_model, READER)
+    assert [one.kind for one in told] == [Kind.ARGS, Kind.RESULT, Kind.REQUEST, Kind.RESULT]
+    assert "18 -> 1" in told[1].summary
+    assert "another one too" in told[1].cause
+    only_asked = run("Refund A-17", "done", 1, "paid 18", "https://shop.example/a?x=1")
+    assert [one.kind for one in divergences(recorded, only_asked, READER)] == [Kind.ARGS]
 
 
 def test_a_call_that_moved_and_overlapped_is_no_divergence(writing):

@@ -26,6 +26,7 @@ FOUND = [
     '--b\r\nContent-Disposition: form-data; name="api_key"\r\nContent-Type: text/plain\r\n\r\n%s\r\n--b--\r\n',
     '{"key": "db.password", "value": {"stringValue": "%s"}}',
     '{"attributes": [{"key": "a", "value": {"arrayValue": {}}}, {"key": "app.api_key", "value": {"stringValue": "%s"}}]}',
+    '{"key": "x.api_key", "value": {"arrayValue": {"values": [{"stringValue": "none"}, {"stringValue": "%s"}]}}}',
     '{"value": "%s", "name": "X-Api-Key"}',
     '{"value": {"string_value": "%s"}, "key": "auth_token"}',
     '{"name": "DB_PASSWORD", "type": "string", "value": "%s"}',

@@ -87,3 +87,43 @@ def test_null_is_a_value():
 
 def test_a_lone_surrogate_has_a_digest_of_its_own():
     assert digest(canonical(parse(rb'"\ud800"'))) != digest(canonical(parse(rb'"\ud801"')))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("12345678901234567.11", "12345678901234567.99"),
+        ("1e400", "1e999"),
+        ("-1e400", "1e400"),
+        ("1e-400", "0.0"),
+        ("0.1", "0.1000000000000000055511151231257827"),
+        ("9007199254740993.0", "9007199254740992.0"),
+        ("90071992547409931", "90071992547409932"),
+        ("1e999999999999999999999", "1e999999999999999999998"),
+        ("0.0", "-0.0"),
+        ("1", "1.0"),
+        ('"1e400"', "1e400"),
+    ],
+)
+def test_numbers_that_differ_are_told_apart_whatever_a_float_holds(one, other):
+    found = [canonical(parse(f'{{"n": [{text}]}}', exact=True)) for text in (one, other)]
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize(("one", "other"), [("1.10", "1.1"), ("1e-07", "1e-7"), ("1e5", "100000.0"), ("1E3", "1e3")])
+def test_the_spelling_of_a_number_does_not_count(one, other):
+    assert parse(one, exact=True) == parse(other, exact=True)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_float_that_python_wrote_is_a_float(value):
+    assert repr(parse(json.dumps([value]), exact=True)) == repr([value])
+
+
+def test_an_earlier_value_of_a_repeated_name_is_kept():
+    assert parse('{"a": 1, "a": 2, "b": {"c": 3, "c": 3}}', exact=True) == {
+        "a": 2,
+        "b": {"c": 3, "$repeated": {"c": [3]}},
+        "$repeated": {"a": [1]},
+    }
+    assert parse('{"a": 1, "a": 2}') == {"a": 2}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import urllib.parse
 import zlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_agentreplay.core.matching.content import boundary, content, decoded
 from pytest_agentreplay.core.model import Body
@@ -98,3 +101,36 @@ def test_json_is_known_by_its_type_or_its_first_sign():
 def test_boundary():
     assert boundary("multipart/form-data; charset=x; Boundary=abc") == "abc"
     assert boundary("multipart/form-data") == ""
+
+
+FORM_TYPE = (("content-type", "application/x-www-form-urlencoded"),)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "tree"),
+    [
+        (b'{"q":"2+2"}', "json", {"q": "2+2"}),
+        (b' [{"q":"a=1&b=2"}]', "json", [{"q": "a=1&b=2"}]),
+        (b"make && rm -rf build", "bytes", None),
+        (b"2+2", "bytes", None),
+        (b"a&b=1", "bytes", None),
+        (b"=1", "bytes", None),
+        (b"a=%zz", "bytes", None),
+        (b"q=1 1", "bytes", None),
+        (b"a=1+2&b=&c=%2B&a=2", "form", {"a": ["1 2", "2"], "b": "", "c": "+"}),
+        (b"items[0][id]=x%20y&t=ab==", "form", {"items[0][id]": "x y", "t": "ab=="}),
+        (b"", "form", {}),
+    ],
+)
+def test_a_body_is_a_form_where_an_encoder_may_have_written_it(data, kind, tree):
+    found = content(FORM_TYPE, Body(data))
+    assert (found.kind, found.tree) == (kind, tree)
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.text()), min_size=1))
+def test_what_urllib_encodes_is_a_form(fields):
+    fields = [
+        (name.encode("utf-8", "ignore").decode() or "x", value.encode("utf-8", "ignore").decode())
+        for name, value in fields
+    ]
+    assert content(FORM_TYPE, Body(urllib.parse.urlencode(fields).encode())).kind == "form"

@@ -388,20 +388,47 @@ def anthropic(index, text):
     return event(type="content_block_delta", index=index, delta={"type": "text_delta", "text": text})
 
 
-def test_a_place_cut_by_tokens_is_a_mark_in_the_first_fragment_and_comes_back_whole():
+def test_a_place_cut_by_tokens_is_a_mark_in_each_fragment_and_is_served_in_pieces():
     redaction = Redaction(Places({"tmp": "/tmp/pytest-7/x"}))
     pieces = [anthropic(0, text) for text in ("in /t", "mp/pytest", "-7/x", "/a.txt")]
     kept = stored(redaction, b"".join(pieces), SSE, tuple(map(len, pieces)))
     texts = [json.loads(chunk[6:])["delta"]["text"] for chunk in kept.chunks()]
-    assert texts == ["in {{tmp}}", "", "", "/a.txt"]
+    assert texts == ["in {{tmp#0-2}}", "{{tmp#2-11}}", "{{tmp#11-}}", "/a.txt"]
+    assert redaction.reveal(kept).body.data == b"".join(pieces)
+    assert redaction.record["places"] == {"tmp": 1}
     elsewhere = Redaction(Places({"tmp": "/var/folders/zz/T"}))
     served = elsewhere.reveal(kept)
     assert [json.loads(chunk[6:])["delta"]["text"] for chunk in served.chunks()] == [
-        "in /var/folders/zz/T",
-        "",
-        "",
+        "in /v",
+        "ar/folder",
+        "s/zz/T",
         "/a.txt",
     ]
+
+
+@pytest.mark.parametrize("coding", [None, "gzip"])
+@pytest.mark.parametrize("here", ["/tmp/pytest-7/x", "/tmp/größe/x"])
+@pytest.mark.parametrize("elsewhere", ["/tmp/pytest-8/x", "/t", "/var/folders/zz/T/é/and/much/longer"])
+def test_a_place_cut_by_chunks_is_cut_at_the_same_byte_when_it_is_served(coding, here, elsewhere):
+    text = f"saved {here}/a.txt and {here}\n".encode()
+    for cuts in ((9, len(text) - 9), (7, 3, 1, 1, len(text) - 12), (10, 0, len(text) - 10), (3, len(text) - 3)):
+        data, sizes, headers = text, cuts, TEXT
+        if coding:
+            data, sizes = content_coding.encode(coding, text, cuts, complete=True)
+            headers = (*TEXT, ("Content-Encoding", coding))
+        redaction = Redaction(Places({"tmp": here}))
+        kept = stored(redaction, data, headers, sizes)
+        assert redaction.rescan(Run(Header("t"), (Exchange(POST, kept, 1, 2),))).exchanges[0].outcome == kept
+        served = redaction.reveal(kept)
+        there = Redaction(Places({"tmp": elsewhere})).reveal(kept)
+        if coding:
+            served, there = (content_coding.decode(coding, x.body.data, x.cuts) for x in (served, there))
+            assert (served.text, served.cuts) == (text, cuts)
+            assert there.text == text.replace(here.encode(), elsewhere.encode())
+        else:
+            assert (served.body.data, served.cuts) == (text, cuts) or "ö" in here
+            assert there.body.data == text.replace(here.encode(), elsewhere.encode())
+        assert len(there.cuts) == len(cuts)
 
 
 def test_interleaved_channels_are_kept_apart():
@@ -474,7 +501,7 @@ def test_the_seal_is_cheap_when_nothing_became_known():
 def test_the_record_counts_what_was_done():
     redaction = knowing(places={"tmp": "/tmp/xyz"})
     redaction.call(ToolCall("t", {"a": KEY, "b": f"{KEY} /tmp/xyz/1 /tmp/xyz/2"}))
-    stored(redaction, b"", (("x-odd", "1"),))
+    stored(redaction, b"", (("x-odd", "an odd one"),))
     assert redaction.record == {"placeholders": {"header": 1, "key": 2}, "places": {"tmp": 2}}
 
 

@@ -271,6 +271,8 @@ class Account:
         self.pool, self.ledger, self.waiting = object(), ledger or Ledger(), queue.Queue()
         self.listeners = weakref.WeakSet()
         self.printed = repr(self.lock)
+        self.started, self.opened_at, self.last = time.time(), datetime.datetime.now(), time.monotonic()
+        self.catalogue = [{"number": number, "limit": self.limit} for number in range(500)]
 
     @functools.cached_property
     def title(self):
@@ -393,6 +395,8 @@ def test_a_receiver_is_readable_in_the_snapshot(receivers):
     assert state["logger"] == {"$state": ["logging.Logger", "bank"]}
     assert state["client"] == {"$opaque": "httpx.Client"}
     assert state["lock"] == {"$opaque": "_thread.lock"}
+    assert state["catalogue"]["$state"][0] == "json"
+    assert state["started"] == {"$state": ["float", "now"]}
     assert state["ids"] == {"$set": ["a", "b", "c"]}
     (ping,) = [s.run.exchanges[0].call for s in receivers.snapshots if s.run.header.test.endswith("::test_no_state")]
     assert ping.facts == {}

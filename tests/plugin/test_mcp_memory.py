@@ -27,7 +27,6 @@ def model():
 
 @orders.app.tool()
 async def think(topic: str) -> str:
-    orders.note(f"think {topic}")
     async with model() as client:
         asked = await client.chat.completions.create(model="m-1", messages=[{"role": "user", "content": topic}])
     return asked.choices[0].message.content
@@ -183,7 +182,7 @@ def test_talk(agentreplay, kind):
     looked = ("lookup_order", False)
     assert [(call.name, call.failed) for call in calls][:-2] == [looked, *nested, looked, looked, ("refund", True)]
     assert [call.name for call in calls][-2:] == ["lookup_order", "think"]
-    assert len(agentreplay.run.model_calls) == 0
+    assert len(agentreplay.run.model_calls) == 1
 
 @pytest.mark.parametrize("kind", sorted(agent.TIES.keys() - {"fastmcp"}))  # which takes no servers of the lower level
 def test_low(agentreplay, kind):
@@ -224,7 +223,7 @@ def test_everything_is_recorded_and_proved(project):
     assert "all replay" in project.recorded.stdout, project.recorded.stdout
     assert "AR-UNFROZEN" not in project.recorded.stdout, project.recorded.stdout
     assert ties(project) >= 2
-    for line in ("lookup A-17", "refund A-17 18.5", "think kindness"):
+    for line in ("lookup A-17", "refund A-17 18.5"):
         assert project.ledger.count(line) == ties(project), line
     assert project.ledger.count("low A-1") == ties(project, "low-")
 
@@ -250,7 +249,8 @@ def test_a_changed_argument_is_a_divergence_at_that_call(project):
     finally:
         project.edit("test_shop.py", '{"order_id": "A-1", "amount": 501}', '{"order_id": "A-1", "amount": 500}')
     assert done.returncode == 1
-    assert done.stdout.count("tool refund: $.params.arguments.amount changed, 500 -> 501") >= ties(project)
+    said = " ".join(done.stdout.split())
+    assert said.count("tool refund: $.params.arguments.amount changed, 500 -> 501") >= ties(project), done.stdout
 
 
 def test_another_server_is_a_divergence(project):

@@ -128,7 +128,7 @@ def test_an_accepted_outage_recurs_as_recorded(shop):
     [accepted] = [s for s in shop.snapshots if "[refused]" in s.run.header.test]
     date = accepted.run.header.recorded[:10]
     assert done.stdout.count(f"agentreplay: the test fails as recorded on {date}; nothing went live") == 2
-    assert "to record again:   pytest --snapshot-record 'test_shop.py::test_way[refused]'" in done.stdout
+    assert 'to record again:   pytest --snapshot-record "test_shop.py::test_way[refused]"' in done.stdout
     assert f"2 tests fail as recorded on {date}; nothing went live" in done.stdout
     again = shop.record("-k", "refused", COLUMNS="250")
     assert "replaced, 1 call, test failed)   replays: fails as recorded" in again.stdout

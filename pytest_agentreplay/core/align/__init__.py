@@ -3,7 +3,7 @@
 Rules of this room:
 - Lanes are aligned one by one, on what each exchange added (`core.align.local`).
 - What merely carries an earlier difference along is not told: a resent message, the arguments that another reply asked
-  for, the result of another call.
+  for, the result of another call. A request that differs by itself and its answer are two differences.
 - Turning the two runs round gives the mirror image: missing calls are extra ones, everything else stays.
 """
 
@@ -97,18 +97,17 @@ class _Comparison:
             elif x is not None and y is not None:
                 found = self.pair(x, y, state)
             else:
-                found = self.alone(x, y, state, lane)
+                found = (self.alone(x, y, state, lane),)
             if x is not None:
                 state.at = x.exchange.start
                 state.last = x.exchange
-            if found is not None:
-                yield state.at + (x is None) / 2, found
+            yield from ((state.at + (x is None) / 2, one) for one in found if one is not None)
 
-    def pair(self, x: Item, y: Item, state: _State) -> Divergence | None:
-        """Two exchanges that stand for each other."""
+    def pair(self, x: Item, y: Item, state: _State) -> tuple[Divergence | None, ...]:
+        """Two exchanges that stand for each other: where their calls differ, and where their answers do."""
         if x.sort in {"tool", "retrieval"} and x.name != y.name:
             state.results = True
-            return None if state.reply else self.other(x, y)
+            return () if state.reply else (self.other(x, y),)
         if x.sort != "model":
             return self.tool(x, y, state)
         found = None
@@ -118,10 +117,9 @@ class _Comparison:
         state.parted = not same
         old, new = answer(x.exchange, self.reader), answer(y.exchange, self.reader)
         state.reply, state.results = canonical(old) != canonical(new), False
-        if found is None and same and state.reply:
-            state.parted = True
-            return self.answer(x, y, diff(old, new), Kind.REPLY)
-        return found
+        told = state.reply and (same or found is not None)
+        state.parted = state.parted or told
+        return found, self.answer(x, y, diff(old, new), Kind.REPLY, asked_otherwise=not same) if told else None
 
     def request(self, x: Item, y: Item, state: _State) -> Divergence | None:
         """The new difference of two model calls; None when they only carry earlier ones along."""
@@ -136,26 +134,28 @@ class _Comparison:
             else None
         )
 
-    def tool(self, x: Item, y: Item, state: _State) -> Divergence | None:
+    def tool(self, x: Item, y: Item, state: _State) -> tuple[Divergence | None, ...]:
         """Two calls of one tool, or two requests that no dialect knows."""
         found = None
+        changes: tuple[Difference, ...] = ()
         if x.added != y.added:
             changes = self.recorded.differences(x.exchange.call, y.exchange.call)
-            if changes and not state.reply:
+            state.results = state.results or bool(changes)
+            if changes and state.reply:
+                return ()
+            if changes:
                 change = between(x.exchange.call, y.exchange.call, self.reader, changes, frozen=self.recorded.frozen)
                 found = self.told(change, x, y)
-            state.results = state.results or bool(changes)
-            if changes:
-                return found
-        old, new = answer(x.exchange, self.reader), answer(y.exchange, self.reader)
-        changes = diff(old, new)
-        if changes:
-            state.results = True
-            return self.answer(x, y, changes, Kind.RESULT)
-        return None
+        answers = diff(answer(x.exchange, self.reader), answer(y.exchange, self.reader))
+        if not answers:
+            return (found,)
+        state.results = True
+        return found, self.answer(x, y, answers, Kind.RESULT, asked_otherwise=bool(changes))
 
-    def answer(self, x: Item, y: Item, changes: tuple[Difference, ...], kind: Kind) -> Divergence:
-        """The same call, answered otherwise."""
+    def answer(
+        self, x: Item, y: Item, changes: tuple[Difference, ...], kind: Kind, *, asked_otherwise: bool
+    ) -> Divergence:
+        """Two calls that were answered otherwise."""
         what = "reply" if kind is Kind.REPLY or x.sort == "http" else "result"
         first = changes[0]
         note = first.note or " -> ".join(
@@ -167,6 +167,8 @@ class _Comparison:
         cause = "the same request was answered otherwise: the model samples, or another version of it answers"
         if kind is Kind.RESULT:
             cause = "the same call was answered otherwise: the world behind it changed between the two runs"
+        if asked_otherwise:
+            cause = "the call was another one too (see above), which may well be why"
         return self.recorded.divergence(
             kind,
             f"{self.recorded.name(x.exchange.call)}: {moved[0] if moved else told}",
@@ -218,15 +220,15 @@ class _Comparison:
             cause="the other run made one call more",
         )
 
-    def moved(self, x: Item, y: Item, state: _State, pairs: list[Pair]) -> Divergence | None:
+    def moved(self, x: Item, y: Item, state: _State, pairs: list[Pair]) -> tuple[Divergence | None, ...]:
         """A call that came at another place; its second place (`y` is `x`) tells nothing new."""
         if y is x or state.reply:
-            return None
+            return ()
         if unordered(x, y, pairs):
             return self.tool(x, y, state)
         later = pairs.index((x, None)) < pairs.index((None, y))
         name = self.recorded.name(x.exchange.call)
-        return self.recorded.divergence(
+        divergence = self.recorded.divergence(
             Kind.ORDER,
             f"{name} came {'later' if later else 'earlier'} than recorded",
             x.exchange,
@@ -234,6 +236,7 @@ class _Comparison:
             now=y.exchange.call,
             cause="the code makes its calls in another order; nothing else about this call differs",
         )
+        return (divergence,)
 
     def told(self, change: Change, x: Item, y: Item) -> Divergence:
         cause = change.cause

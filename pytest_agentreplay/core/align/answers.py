@@ -31,7 +31,7 @@ def answer(exchange: Exchange, reader: Reader) -> Json:
 
 
 def _value(arguments: Json) -> Json:
-    value = parse(arguments) if isinstance(arguments, str) else arguments
+    value = parse(arguments, exact=True) if isinstance(arguments, str) else arguments
     return arguments if isinstance(value, NotJson) else value
 
 

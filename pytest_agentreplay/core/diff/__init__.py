@@ -155,7 +155,7 @@ def _inside(text: str) -> Json:
     """The object or list that a text holds as JSON, else None."""
     if text[:1] not in {"{", "["} or text[-1:] not in {"}", "]"}:
         return None
-    value = parse(text)
+    value = parse(text, exact=True)
     return None if isinstance(value, NotJson) else value
 
 

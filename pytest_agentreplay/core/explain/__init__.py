@@ -15,6 +15,8 @@ from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.explain.ended import unused
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
+from pytest_agentreplay.core.matching.authorities import authority
+from pytest_agentreplay.core.model import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
-__all__ = ["miss", "order", "stalled", "unanswered", "unused"]
+__all__ = ["elsewhere", "miss", "order", "stalled", "unanswered", "unused"]
 
 SHORT = 50  # characters of a call in a sentence
 AHEAD = 3  # recorded model calls that a new one is held against, to see that one was left out
@@ -72,6 +74,39 @@ def order(run: Run, reader: Reader, served: Collection[int], call: Call, found: 
         sides = (Difference("call", line(skipped.call, reader), line(call, reader)),)
         return _missing(standing, skipped, (*here[1:],), sides, call)
     return _order(standing, call, found, skipped)
+
+
+def elsewhere(
+    run: Run,
+    reader: Reader,
+    served: Collection[int],
+    call: Call,
+    found: Exchange,
+    *,
+    meant: str | None,
+    instead: str | None,
+) -> Divergence:
+    """Why `call` is not `found`: it goes to another local service.
+
+    `meant` is the recorded service that the one it goes to stands for, `instead` the one that it would have to go to,
+    where that is known.
+    """
+    standing = Standing(run, reader, served)
+    now, recorded = authority(call), authority(found.call)
+    of_now = f"the recorded {meant}" if meant != now else "itself, as when recorded"
+    other = f"; {instead} stands for {recorded}" if instead else ""
+    return standing.divergence(
+        Kind.REQUEST,
+        f"{standing.name(call)} goes to {now}, and is recorded at {recorded}, which is another service",
+        found,
+        recorded=found,
+        now=call,
+        differences=(Difference("url", found.call.url, call.url),)
+        if not isinstance(call, ToolCall) and not isinstance(found.call, ToolCall)
+        else (),
+        cause=f"local services are told apart by the order in which they were first called: {now} stands for "
+        f"{of_now}{other}",
+    )
 
 
 def stalled(

@@ -10,7 +10,7 @@ from pytest_agentreplay.core import media
 from pytest_agentreplay.core.diff import diff
 from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.freeze.fitting import fitted
-from pytest_agentreplay.core.matching.address import split
+from pytest_agentreplay.core.matching.address import is_this_host, split
 from pytest_agentreplay.core.matching.content import content, header
 from pytest_agentreplay.core.model import SELF, FrameCall, ToolCall
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
@@ -128,7 +128,8 @@ def address(url: str) -> str:
     parts = split(url)
     port = f":{parts.port}" if parts.port is not None and not parts.loopback else ""
     query = "&".join(f"{name}={value}" for name, value in sorted(parts.query))
-    return f"{parts.scheme}://{'localhost' if parts.loopback else parts.host}{port}{parts.path}{query and '?' + query}"
+    host = "localhost" if is_this_host(parts.host) else parts.host
+    return f"{parts.scheme}://{host}{port}{parts.path}{query and '?' + query}"
 
 
 def _matched(headers: Headers) -> dict[str, str]:

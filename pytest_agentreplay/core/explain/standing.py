@@ -147,7 +147,7 @@ class Standing:
         """What the model asked for, as a value."""
         if not isinstance(use.arguments, str):
             return use.arguments
-        value = parse(use.arguments)
+        value = parse(use.arguments, exact=True)
         return use.arguments if isinstance(value, NotJson) else value
 
     def source(self, change: Change, target: Exchange) -> str:

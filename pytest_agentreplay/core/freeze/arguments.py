@@ -18,9 +18,11 @@ import enum
 import functools
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_agentreplay.core.canon import canonical, digest
 from pytest_agentreplay.core.freeze import hints, tags
 from pytest_agentreplay.core.freeze.freezer import Freezer
 from pytest_agentreplay.core.freeze.objects import shape_of
@@ -40,6 +42,10 @@ MOST = 10_000
 LARGEST_ARRAY = 1_000_000
 """Bytes of an array in a receiver that are compared: an index of vectors must not be read at every call."""
 
+LONGEST = 4000
+"""Characters of an attribute of a receiver that are stored; of a longer one its length and digest."""
+
+_TIMES = (float, int, datetime)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _MEMBER = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
 
@@ -89,6 +95,7 @@ def freeze_call(
     codecs: Sequence[Codec] = (),
     content: Callable[[Any], Content | None] = lambda _: None,
     changed: Callable[[Any], Collection[str]] = lambda _: (),
+    is_reading: Callable[[Any], bool] = lambda _: False,
 ) -> FrozenCall:
     """Give a call as JSON to compare calls by, and what of it is not compared. Never fails.
 
@@ -98,6 +105,7 @@ def freeze_call(
         codecs: How instances of single classes are written.
         content: What objects that have no state of their own to read are compared by; None of those that have.
         changed: The attributes of an instance that frozen tools have changed so far.
+        is_reading: Whether a number or a moment in the receiver is the time of this process, and compared by its class.
     """
     frozen = FrozenCall()
     for name, value in arguments.items():
@@ -106,7 +114,7 @@ def freeze_call(
         except (tags.NotPlain, RecursionError):
             frozen.arguments[name] = _Reader(value, frozen, codecs, content, changed).whole(value, name)
     if receiver is not None:
-        reader = _Reader(receiver, frozen, codecs, content, changed, receiver=True)
+        reader = _Reader(receiver, frozen, codecs, content, changed, is_reading=is_reading)
         frozen.receiver = reader.whole(receiver, "self")
     return frozen
 
@@ -118,7 +126,7 @@ class _TooLarge(Exception):
 class _Reader(Freezer):
     """One walk over one argument."""
 
-    __slots__ = ("changed", "content", "count", "frozen", "receiver")
+    __slots__ = ("changed", "content", "count", "frozen", "is_reading", "receiver")
 
     def __init__(
         self,
@@ -128,13 +136,14 @@ class _Reader(Freezer):
         content: Callable[[Any], Content | None],
         changed: Callable[[Any], Collection[str]],
         *,
-        receiver: bool = False,
+        is_reading: Callable[[Any], bool] | None = None,
     ) -> None:
         super().__init__(root, codecs, lenient=True)
         self.frozen = frozen
         self.content = content
         self.changed = changed
-        self.receiver = receiver
+        self.receiver = is_reading is not None
+        self.is_reading = is_reading
         self.count = 0
 
     def whole(self, value: Any, name: str) -> Json:
@@ -162,6 +171,8 @@ class _Reader(Freezer):
     def walk(self, value: Any, hint: Any, place: Any) -> Json:
         if type(value) is str and self.open and " at 0x" in value:
             value = _ADDRESS.sub(" at 0x...", value)  # a repr that was kept: another one in each process
+        if self.is_reading is not None and type(value) in _TIMES and self.is_reading(value):
+            return {"$state": [hints.dotted(type(value)), "now"]}
         return super().walk(value, hint, place)
 
     def _walk_into(self, value: Any, kind: type, hint: Any, place: Any) -> Json:
@@ -261,7 +272,7 @@ class _Reader(Freezer):
                 continue
             below = at_key(place, name)
             key = "$" + name if name[:1] == "$" else name
-            written[key] = self._within_bounds(part, below) if top else self.walk(part, None, below)
+            written[key] = _shortened(self._within_bounds(part, below)) if top else self.walk(part, None, below)
         found: list[Any] = [hints.dotted(kind), written]
         if changed:
             found.append({"changed": sorted(changed)})
@@ -301,6 +312,14 @@ class _Reader(Freezer):
     def _gap(self, value: Any, place: Any, why: str) -> Json:
         self.frozen.gaps.append(Gap(shown(place), hints.dotted(type(value)), why))
         return {"$opaque": hints.dotted(type(value))}
+
+
+def _shortened(written: Json) -> Json:
+    """An attribute of a receiver, which stands in every call: a catalogue of rows by its size and digest."""
+    if not isinstance(written, list | dict):
+        return written
+    text = canonical(written)
+    return written if len(text) <= LONGEST else {"$state": ["json", {"length": len(text), "sha256": digest(text)}]}
 
 
 def _is_data(value: Any) -> bool:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, cast
 from pytest_agentreplay.core import selector
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.divergence import ABSENT, Difference
-from pytest_agentreplay.core.matching.address import Url, split
+from pytest_agentreplay.core.matching.address import Url, is_this_host, split
 from pytest_agentreplay.core.matching.beside import laid_aside, parted
 from pytest_agentreplay.core.matching.content import content
-from pytest_agentreplay.core.matching.ids import SHORTEST, ClientIds
+from pytest_agentreplay.core.matching.ids import MADE, MEANT, SHORTEST, ClientIds
 from pytest_agentreplay.core.model import SELF, Body, FrameCall, ToolCall
 from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
@@ -96,12 +96,11 @@ class Matching:
 
         About 10 us per kB of JSON body. Raises what `Body.data` raises.
         """
-        text, values = self._text(call)
-        return ids.key(text, values)
+        return ids.key(self._text(call))
 
     def text(self, call: Call) -> str:
         """The canonical text of a call, of which `key` is the digest: ids and placeholders as they stand."""
-        return self._text(call)[0]
+        return self._text(call)
 
     def counted(self, call: Call) -> Call:
         """The call with nothing of its body or arguments but what counts."""
@@ -126,11 +125,11 @@ class Matching:
         if isinstance(call, ToolCall):
             return ""
         held, found = laid_aside(call)
-        return self.ids().key(*self._text(call, held=held)) if found else ""
+        return self.ids().key(self._text(call, held=held)) if found else ""
 
     def key_alone(self, call: Call) -> str:
         """The key of a call beside no others: ids are renamed by their places in it alone."""
-        return self.ids().key(*self._text(call))
+        return self.ids().key(self._text(call))
 
     def near_enough(self, recorded: Call, now: Call) -> bool:
         """Whether the pictures, sounds and files of two calls that are alike beside them may stand for each other."""
@@ -150,6 +149,18 @@ class Matching:
                 found.append(Difference(path, old, new, _note(rule or other)))
         return tuple(found)
 
+    def watched(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
+        """What differs between two calls of equal key and is to be reported: what a rule drops is not.
+
+        Calls of equal bytes cost a comparison of their headers.
+        """
+        if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+            if not self._table("tool").body:
+                return ()
+        elif recorded.body == now.body and recorded.headers == now.headers:
+            return ()
+        return tuple(difference for difference in self.drift(recorded, now) if difference.note.startswith("watch"))
+
     def sdk_fields(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
         """The top-level body fields and the headers that came or went, when nothing else tells the two calls apart.
 
@@ -166,7 +177,7 @@ class Matching:
         gone = frozenset(difference.path for difference in moved)
         if gone & (self._said(recorded) | self._said(now)):
             return ()
-        same = [self.ids().key(*self._text(call, without=gone)) for call in (recorded, now)]
+        same = [self.ids().key(self._text(call, without=gone)) for call in (recorded, now)]
         return moved if same[0] == same[1] else ()
 
     def _fields(self, call: WireCall) -> dict[str, Json]:
@@ -190,19 +201,17 @@ class Matching:
             table = self._tables[scope] = Table(rule for rule in self._rules if rule.scope in scopes)
         return table
 
-    def _text(
-        self, call: Call, without: frozenset[str] = frozenset(), held: Content | None = None
-    ) -> tuple[str, set[str]]:
-        """The canonical text of a call, and the ids in it that the client made itself."""
+    def _text(self, call: Call, without: frozenset[str] = frozenset(), held: Content | None = None) -> str:
+        """The canonical text of a call, in which the ids that the client made itself are marked."""
         if isinstance(call, ToolCall):
             facts: Json = {name: fact for name, fact in call.facts.items() if name != SELF}
             put_to = canonical([call.boundary, call.name, facts])
-            return f"{put_to}\n{canonical(self._left(call.tree, self._table('tool'), ''))}", set()
+            return f"{put_to}\n{canonical(self._left(call.tree, self._table('tool'), ''))}"
         reading = self._reader.read_call(call)
         table = self._table(reading.dialect)
         url = split(call.url)
         held = held or content(call.headers, call.body)
-        body, values = self._body(held, reading, table, url.host, without)
+        body = self._body(held, reading, table, url.host, without)
         head: list[Json] = [call.method, self._url(url, table)]
         if isinstance(call, FrameCall):
             head += [call.connection, call.binary]
@@ -210,7 +219,7 @@ class Matching:
             if f"headers.{name}" not in without and table.named("header", name, url.host) is None:
                 plain = held.kind == "multipart" and name == "content-type" and table.named("header", BOUNDARY, "")
                 head += [name, _without_boundary(value) if plain else value]
-        return f"{canonical(head)}\n{body}", values
+        return f"{canonical(head)}\n{body}"
 
     def _body(
         self,
@@ -219,14 +228,13 @@ class Matching:
         table: Table,
         host: str,
         without: frozenset[str],
-    ) -> tuple[str, set[str]]:
+    ) -> str:
         if held.kind == "bytes" or (held.kind == "multipart" and table.named("header", BOUNDARY, "") is None):
-            return held.data.decode("latin-1"), set()
+            return held.data.decode("latin-1")
         tree = self._left(held.tree, table, host)
         if without and isinstance(tree, dict):
             tree = {name: value for name, value in tree.items() if selector.show((name,)) not in without}
-        values: set[str] = set()
-        return f"{held.kind} {canonical(_renamed(tree, reading.client_ids, values))}", values
+        return f"{held.kind} {canonical(_marked(tree, reading))}"
 
     def _left(self, tree: Json, table: Table, host: str) -> Json:
         for path, rule in table.body:
@@ -249,12 +257,13 @@ class Matching:
         host = url.host
         port = "" if url.port is None else f":{url.port}"
         if url.loopback and "loopback-port" in table.url:
-            host, port = "localhost", ""
+            host, port = "localhost" if is_this_host(host) else host, ""
         userinfo = "" if "userinfo" in table.url or not url.userinfo else f"{url.userinfo}@"
         fragment = "" if "fragment" in table.url or not url.fragment else f"#{url.fragment}"
         query = [pair for pair in url.query if table.named("query", pair[0].lower(), url.host) is None]
         query.sort(key=itemgetter(0))
-        return f"{url.scheme}://{userinfo}{host}{port}{url.path}?{query}{fragment}"
+        bare = [name for name in url.bare if table.named("query", name.lower(), url.host) is None]
+        return f"{url.scheme}://{userinfo}{host}{port}{url.path}?{query}{sorted(bare) or ''}{fragment}"
 
     def _unkeyed(self, call: Call) -> dict[str, tuple[Json, Rule | None]]:
         """Everything of a call that is not in its key: path -> value and the rule that left it out."""
@@ -288,21 +297,24 @@ class Matching:
 
 
 def _note(rule: Rule | None) -> str:
-    return f"{rule.action}: {rule.reason}" if rule else "drop: not among the headers that match"
+    return f"{rule.action}: {rule.reason}" if rule else "watch: not among the headers that match"
 
 
-def _renamed(tree: Json, paths: Iterable[str], made: set[str]) -> Json:
-    """The tree with the client's session-wide ids numbered; those that are one of their kind go to `made` instead."""
+def _marked(tree: Json, reading: CallReading) -> Json:
+    """The tree with the client's session-wide ids numbered; those that are one of their kind are marked instead."""
     seen: dict[str, int] = {}
 
-    def change(value: Json) -> Json:
+    def made(value: Json) -> Json:
         if isinstance(value, str) and len(value) >= SHORTEST:
-            made.add(value)
-            return value
+            return {MADE: value}
         return f"\0{seen.setdefault(canonical(value), len(seen))}" if isinstance(value, str | int) else value
 
-    for path in paths:
-        tree = selector.compile_path(path).replace(tree, change)
+    def meant(value: Json) -> Json:
+        return {MEANT: value} if isinstance(value, str) and len(value) >= SHORTEST else value
+
+    for paths, change in ((reading.client_ids, made), (reading.client_refs, meant)):
+        for path in paths:
+            tree = selector.compile_path(path).replace(tree, change)
     return tree
 
 

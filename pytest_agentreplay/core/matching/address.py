@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 HIDDEN = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)([^/?#@]*\[\[redacted:[^/?#@]*)@")
 """A placeholder in the user info."""
-_DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class Url:
     query: tuple[tuple[str, str], ...] = ()
     userinfo: str = ""
     fragment: str = ""
+    bare: tuple[str, ...] = ()
+    """The names in the query that stand without a "=", which a server may tell from an empty value."""
 
     @property
     def loopback(self) -> bool:
@@ -46,11 +48,12 @@ def split(url: str) -> Url:
     return Url(
         scheme=found.scheme,
         host=host,
-        port=None if port == _DEFAULT_PORTS.get(found.scheme) else port,
+        port=None if port == DEFAULT_PORTS.get(found.scheme) else port,
         path=found.path or "/",
         query=pairs(found.query),
         userinfo=hidden[2] if hidden else found.netloc.rpartition("@")[0],
         fragment=found.fragment,
+        bare=tuple(part for part in found.query.split("&") if part and "=" not in part),
     )
 
 
@@ -70,3 +73,11 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
+
+
+def is_this_host(host: str) -> bool:
+    """Whether `host` is one of the usual names of this machine, which a client may use for one another.
+
+    A name below .localhost and another address of 127.0.0.0/8 are given on purpose, to tell services apart.
+    """
+    return host in {"localhost", "127.0.0.1", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +14,13 @@ from pytest_agentreplay.core.matching.address import pairs
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Body, Headers, Json
+
+
+_CHAR = rb"(?:[\w.~!*'()$+,;:@/?\[\]-]|%[0-9A-Fa-f]{2})"
+_FIELD = rb"%b+=(?:%b|=)*" % (_CHAR, _CHAR)
+_FORM = re.compile(rb"(?:%b(?:&%b)*)?" % (_FIELD, _FIELD), re.ASCII)
+"""Fields as an encoder writes them. urllib and curl give any body the type of a form, JSON and plain text too; one that
+holds what an encoder would have encoded, or a part without a "=", is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +53,13 @@ def _content(body: Body, content_type: str, encoding: str) -> Content:
     if not whole:
         return Content("bytes", None, body.data)
     kind = content_type.partition(";")[0].strip().lower()
-    if kind == "application/x-www-form-urlencoded":
+    if kind == "application/x-www-form-urlencoded" and _FORM.fullmatch(data):
         return Content("form", _form(data), data)
     if kind.startswith("multipart/"):
         parts = _multipart(data, boundary(content_type).encode())
         return Content("bytes", None, data) if parts is None else Content("multipart", parts, data)
-    if "json" in kind or data[:1] in {b"{", b"["}:
-        tree = parse(data)
+    if "json" in kind or data[:64].lstrip()[:1] in {b"{", b"["}:
+        tree = parse(data, exact=True)
         if not isinstance(tree, NotJson):
             return Content("json", tree, data)
     return Content("bytes", None, data)

@@ -1,8 +1,11 @@
 """Ids that the client made itself: their value does not matter, their wiring does.
 
 A fresh id is numbered inside the call that first carries it. From then on it is known by that call, so the next call
-that carries it is tied to the first, in whatever order concurrent calls came. The placeholders of secrets are such ids
-too, of whatever category: what the environment knew as a key here is known by its looks alone there.
+that carries it is tied to the first, in whatever order concurrent calls came. Only the fields of the protocol count:
+the same text in an argument is compared as it stands.
+
+The placeholders of secrets are such ids too, of whatever category: what the environment knew as a key here is known by
+its looks alone there.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical, digest
+from pytest_agentreplay.core.canon import digest
 from pytest_agentreplay.core.redaction.placeholders import SHAPES, SIGNS
 
 if TYPE_CHECKING:
@@ -20,12 +23,12 @@ if TYPE_CHECKING:
 SHORTEST = 8
 """Characters from which on an id is one of its kind; shorter ones, and numbers, count within a session only."""
 
-_PLACEHOLDER = rf"(?P<placeholder>{'|'.join(SHAPES)})"
-_PLACEHOLDERS = re.compile(_PLACEHOLDER)
-# Escapes are taken first: in "\nabc" of a JSON text the n is no part of the word abc.
-_WORD = r"[\w-]+"
-_WORDS = re.compile(rf"\\.|{_PLACEHOLDER}|{_WORD}")
-_IS_WORD = re.compile(_WORD)
+MADE, MEANT = "\0made", "\0meant"
+"""Members that stand instead of an id: one that the client made, and one that may be such an id."""
+
+_ID = r'\{"\\u0000(?P<made>made|meant)":"(?P<id>(?:[^"\\]|\\.)*)"\}'
+_RENAMED = re.compile(rf"{_ID}|(?P<placeholder>{'|'.join(SHAPES)})")
+_SIGN = '{"\\u0000m'
 
 
 @dataclass(slots=True)
@@ -38,38 +41,25 @@ class ClientIds:
     exact: Collection[str] = frozenset()
     _names: dict[str, str] = field(default_factory=dict, init=False)
     _twins: dict[str, int] = field(default_factory=dict, init=False)
-    _made: bool = field(default=False, init=False)
 
-    def key(self, text: str, values: Collection[str] = ()) -> str:
-        """The digest of a call's canonical `text`, in which the ids `values`, known ids and placeholders are renamed.
-
-        An id is met wherever it stands as a whole word, inside other strings too.
-        """
-        made = {canonical(value)[1:-1] for value in values}
-        self._made = self._made or bool(made)
-        if not self._made and not any(sign in text for sign in SIGNS):
+    def key(self, text: str) -> str:
+        """The digest of a call's canonical `text`, in which marked ids and placeholders are renamed."""
+        if _SIGN not in text and not any(sign in text for sign in SIGNS):
             return digest(text)
         fresh: dict[str, int] = {}
 
         def rename(found: re.Match[str]) -> str:
-            value, secret = found[0], found["placeholder"] is not None
-            if found["category"] in self.exact or (not secret and value not in made and value not in self._names):
+            secret = found["placeholder"] is not None
+            value = found[0] if secret else found["id"]
+            known = self._names.get(value)
+            if found["category"] in self.exact or (found["made"] == "meant" and not known):
                 return value
             # No canonical text holds a raw NUL, so nothing else can read like a renamed id.
-            known = self._names.get(value)
             return f"\0{secret}={known}" if known else f"\0{secret}+{fresh.setdefault(value, len(fresh))}"
 
-        key = digest((_pattern(made) if self._made else _PLACEHOLDERS).sub(rename, text))
+        key = digest(_RENAMED.sub(rename, text))
         if fresh:
             # Two calls that are alike but for their fresh ids must not lend them one name.
             twin = self._twins[key] = self._twins.get(key, -1) + 1
             self._names.update({value: f"{key[:16]}.{twin}.{number}" for value, number in fresh.items()})
         return key
-
-
-def _pattern(made: Collection[str]) -> re.Pattern[str]:
-    """What may be an id: every word, and those of `made` that are more than a word."""
-    odd = sorted((value for value in made if not _IS_WORD.fullmatch(value)), key=len, reverse=True)
-    if not odd:
-        return _WORDS
-    return re.compile(rf"\\.|{_PLACEHOLDER}|(?:{'|'.join(map(re.escape, odd))})(?![\w-])|{_WORD}")

@@ -80,6 +80,7 @@ class Redaction:
             self._applied,
             self._opaque,
             **kinds,
+            part=places.part,
             joined=functools.partial(self._joined, find=self._both),
         )
         self._again = Rewriting(
@@ -102,8 +103,11 @@ class Redaction:
         """Keep `value` out from now on, and at the seal out of what came before. False: too short or too common."""
         return self._known.learn(category, value)
 
-    def headers(self, headers: Headers) -> Headers:
-        """Learn the credentials in request headers, and keep those on the allow-list, in order, case kept."""
+    def headers(self, headers: Headers, url: str = "") -> Headers:
+        """Learn the credentials in request headers, and keep those on the allow-list, in order, case kept.
+
+        Kept besides are flags of the agent's own, and a Host that is not that of `url`.
+        """
         kept = []
         for pair in headers:
             name = pair[0]
@@ -116,7 +120,17 @@ class Redaction:
                 for category, value in header_rules.credentials(*pair):
                     self._known.learn(category, value)
                 self._learnt.add(pair)
+            elif use == "drop" and self._tells(name.lower(), pair[1], url):
+                kept.append(pair)
         return tuple(kept)
+
+    def _tells(self, name: str, value: str, url: str) -> bool:
+        """Whether a header that is on no list is kept for what its value tells."""
+        if name in self._policy.headers:
+            return False
+        if name == "host":
+            return header_rules.names_another_host(value, url)
+        return header_rules.is_flag(name, value)
 
     def _use(self, name: str) -> header_rules.Use:
         use = header_rules.use(name, self._extra)
@@ -323,7 +337,7 @@ class Redaction:
         """What is found in joined text, and then what stands in one piece and is no part of it."""
         records, tree = shape_of(data) if isinstance(pieces, str) else (pieces, None)
         if records is not None:
-            joined = find_joined(data, records, find)
+            joined = find_joined(data, records, find, self._places.part)
             taken = [(start, end) for start, end, _ in joined.crossing]
             return disjoint(joined.crossing, find(data, taken) if taken else find(data), joined.inside)
         spans = grown(data)
@@ -342,7 +356,7 @@ class Redaction:
             self._learns(found)
             members = [self._span(data, hit) for hit in united([found])]
         if records is not None:
-            joined = find_joined(data, records, find)
+            joined = find_joined(data, records, find, self._places.part)
             return disjoint(joined.crossing, joined.inside, members)
         return disjoint([] if tree is None else self._between(data, tree), members)
 
@@ -352,10 +366,10 @@ class Redaction:
         for texts in gathered(tree):
             together = as_bytes("".join(texts))
             if together.startswith((b"data:", b"event:")) and inner_stream(together) is not None:
-                joined = find_joined(data, [(0, len(data))], self._found)
+                joined = find_joined(data, [(0, len(data))], self._found, self._places.part)
                 return disjoint(joined.crossing, joined.inside)
             if any(secret in together for secret in secrets) or any(any(certain(text)) for text in borders(texts)):
-                return find_joined(data, [(0, len(data))], self._sure).crossing
+                return find_joined(data, [(0, len(data))], self._sure, self._places.part).crossing
         return []
 
     def _sure(self, data: bytes) -> list[Span]:

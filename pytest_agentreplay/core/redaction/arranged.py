@@ -34,10 +34,24 @@ _NAME = re.compile(
     rb"[\"'](?i:key|name|header|field|variable|parameter|param|attribute|setting)" + _QUOTE + _SETS + _QUOTE
     + rb"(?P<name>[\w .:/-]{2,80})" + _QUOTE
 )  # fmt: skip
+_TEXT = _QUOTE + rb"(?P<value>[^\"'\\]{4,4096})" + _QUOTE + rb"(?!" + _SPACE + rb":)"
 _VALUE = re.compile(
-    rb"[\"'](?i:string_?)?[vV]alue" + _QUOTE + _SETS + rb"(?:[\[{]" + _SPACE + rb")?"
-    rb"(?:" + _QUOTE + rb"\w{1,32}" + _QUOTE + _SETS + rb")?" + _QUOTE + rb"(?P<value>[^\"'\\]{4,4096})" + _QUOTE
+    rb"[\"'](?i:string_?)?[vV]alue" + _QUOTE + _SETS
+    + rb"(?P<opened>(?:[\[{]" + _SPACE + rb"(?:" + _QUOTE + rb"\w{1,32}" + _QUOTE + _SETS + rb")?){0,4})" + _TEXT
 )  # fmt: skip
+_MORE = re.compile(
+    rb"(?:[ \t\r\n}]|\\{1,16}[nrt]){0,16},"
+    + _SPACE
+    + rb"(?:\{"
+    + _SPACE
+    + _QUOTE
+    + rb"\w{1,32}"
+    + _QUOTE
+    + _SETS
+    + rb")?"
+    + _TEXT
+)
+"""The next value of a list of them."""
 _BETWEEN = re.compile(rb"(?:[ \t\r\n}\]]|\\{1,16}[nrt]){0,16},[^{}\[\]]{0,400}\Z")
 _AHEAD = 400
 _BEHIND = 4400
@@ -78,8 +92,11 @@ def named(name: bytes, value: bytes, span: tuple[int, int]) -> Iterator[Hit]:
 
 def valued(text: bytes, name: bytes, pair: re.Match[bytes]) -> Iterator[Hit]:
     """The value of a pair, without the scheme before it, where its name says that it is a secret."""
-    start, end = without_scheme(text, *pair.span("value"), name.decode("utf-8", "replace"))
-    yield from named(name, text[start:end], (start, end))
+    more: re.Match[bytes] | None = pair
+    while more is not None:
+        start, end = without_scheme(text, *more.span("value"), name.decode("utf-8", "replace"))
+        yield from named(name, text[start:end], (start, end))
+        more = _MORE.match(text, more.end()) if b"[" in (pair.groupdict().get("opened") or b"") else None
 
 
 def find_pairs(text: bytes) -> Iterator[Hit]:

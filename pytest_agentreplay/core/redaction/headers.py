@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, looks_secret, names
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
 
-REQUEST = MATCHED_HEADERS | {"x-stainless-retry-count"}
+REQUEST = (MATCHED_HEADERS - {"host"}) | names("x-stainless-retry-count x-goog-user-project x-hf-bill-to")
+FLAGS = names("true false yes no on off 0 1")
+NO_FLAGS = ("x-stainless-", "x-b3-", "x-amz", "x-ms-", "x-goog-", "x-datadog-", "x-fern-")
+"""Headers of SDKs and tracers, which set such values by themselves."""
 REPLY = names(
     "content-type content-length content-encoding content-language content-range content-disposition transfer-encoding"
     " date age expires last-modified retry-after retry-after-ms x-request-id request-id x-should-retry location etag"
@@ -55,6 +59,20 @@ def use(name: str, extra: frozenset[str]) -> Use:
     if secret_header(name):
         return "learn"
     return "keep" if name in REQUEST or name in extra or name.startswith(PREFIXES) else "drop"
+
+
+def is_flag(name: str, value: str) -> bool:
+    """Whether a header is one of the agent's own that says yes or no, as `X-Dry-Run: true` does; it holds no secret."""
+    mine = (name.startswith("x-") and not name.startswith(NO_FLAGS)) or name == "dry-run"
+    return mine and value.strip().lower() in FLAGS
+
+
+def names_another_host(value: str, url: str) -> bool:
+    """Whether a Host header was set by hand: it names another host than the URL that the request goes to."""
+    try:
+        return bool(url) and urlsplit(f"//{value.strip()}").hostname != urlsplit(url).hostname
+    except ValueError:
+        return True
 
 
 def kept_in_reply(name: str, value: str, extra: frozenset[str]) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pytest_agentreplay.core.redaction.channels import Channel, Piece, Records
-    from pytest_agentreplay.core.redaction.spans import Span
+    from pytest_agentreplay.core.redaction.spans import Part, Span
 
     Finder = Callable[[bytes], list[Span]]
 
@@ -32,8 +32,8 @@ class Joined(NamedTuple):
     inside: list[Span]
 
 
-def find_joined(data: bytes, records: Records, find: Finder, depth: int = 0) -> Joined:
-    """What `find` finds in the joined text of each channel, as spans of `data`."""
+def find_joined(data: bytes, records: Records, find: Finder, part: Part, depth: int = 0) -> Joined:
+    """What `find` finds in the joined text of each channel, as spans of `data`; `part` as in `spans.divided`."""
     crossing: list[Span] = []
     inside: list[Span] = []
     for channel in channels(data, records):
@@ -44,10 +44,10 @@ def find_joined(data: bytes, records: Records, find: Finder, depth: int = 0) -> 
         hits = find(text)
         if depth < DEEPEST and (again := inner_stream(text)) is not None:
             view, within = again
-            inner = find_joined(view.text, within, find, depth + 1)
+            inner = find_joined(view.text, within, find, part, depth + 1)
             hits = [*hits, *((*view.back(start, end), new) for start, end, new in (*inner.crossing, *inner.inside))]
         for hit in hits:
-            spans = list(carried(channel, starts, hit))
+            spans = list(carried(channel, starts, hit, part))
             (crossing if len(spans) > 1 or crosses(channel, starts, hit) else inside).extend(spans)
     return Joined(merged(crossing), merged(inside))
 
@@ -58,7 +58,7 @@ def crosses(channel: Channel, starts: list[int], hit: Span) -> bool:
     return hit[1] > starts[first + 1] or channel[first].numbers is not None
 
 
-def carried(channel: Channel, starts: list[int], hit: Span) -> Iterator[Span]:
+def carried(channel: Channel, starts: list[int], hit: Span, part: Part) -> Iterator[Span]:
     """A hit in the joined text as spans of the pieces."""
     begin, finish, instead = hit
     for nth in range(bisect_right(starts, begin) - 1, len(channel)):
@@ -66,7 +66,9 @@ def carried(channel: Channel, starts: list[int], hit: Span) -> Iterator[Span]:
         if low >= finish:
             break
         if low < high:
-            yield placed(channel[nth], low - starts[nth], high - starts[nth], instead)
+            whole = (low, high) == (begin, finish)
+            new = None if whole else part(hit[2], low - begin, high - begin if high < finish else None)
+            yield placed(channel[nth], low - starts[nth], high - starts[nth], instead if new is None else new)
             instead = b""
 
 

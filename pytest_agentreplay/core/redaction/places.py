@@ -35,6 +35,8 @@ UNESCAPED = re.compile(rb"[A-Za-z0-9_.-]+")
 """Stands in every guise as it is: neither JSON nor a URL escapes any of it."""
 WORD = frozenset(bytes([byte]) for byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 ESCAPE_BEFORE = re.compile(rb"(?:\\[nrtbf]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2})\Z")
+FIRST_PART = re.compile(rb"#0-[0-9]*")
+ESCAPES = re.compile(rb"\\u[0-9A-Fa-f]{4}|\\.|%[0-9A-Fa-f]{2}", re.DOTALL)
 MARK_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
@@ -75,7 +77,9 @@ class Places:
         self._names = {needle.mark: needle.name for needle in needles}
         self._today = {name: place_guises(value) for name, value in values.items() if value}
         every = "|".join(sorted({*KNOWN_NAMES, *values}, key=len, reverse=True))
-        self._marks = re.compile(rf"\{{\{{(!*)({every})(?::([a-z0-9-]+))?\}}\}}".encode())
+        self._marks = re.compile(
+            rf"\{{\{{(!*)({every})(?::([a-z0-9-]+))?(?:#([0-9]{{1,4}})-([0-9]{{0,4}}))?\}}\}}".encode()
+        )
 
     def mark(self, text: AnyStr) -> AnyStr:
         """`text` with today's places as marks. Gives the same object when there is none."""
@@ -110,10 +114,16 @@ class Places:
         needles = sorted((needle for group in groups for needle in group), key=lambda needle: -len(needle.text))
         return disjoint(literals, *(occurrences(data, needle) for needle in needles))
 
+    def part(self, mark: bytes, start: int, end: int | None) -> bytes | None:
+        """The mark of a part of a place, from byte `start` to `end` of it; None for what is no mark of a place."""
+        if mark not in self._names:
+            return None
+        return b"%b#%d-%b}}" % (mark[:-2], start, b"" if end is None else b"%d" % end)
+
     def count(self, spans: Iterable[Span]) -> None:
         """Add the marks among `spans` to `counts`."""
         for _, _, text in spans:
-            name = self._names.get(text)
+            name = self._names.get(FIRST_PART.sub(b"", text) if b"#0-" in text else text)
             if name is not None:
                 with self._lock:
                     self.counts[name] = self.counts.get(name, 0) + 1
@@ -129,8 +139,20 @@ class Places:
                 continue
             text = self._today.get(hit[2].decode(), {}).get((hit[3] or b"").decode())
             if text is not None:
-                spans.append((hit.start(), hit.end(), as_bytes(text)))
+                place = as_bytes(text)
+                if hit[4] is not None:
+                    end = border(place, int(hit[5])) if hit[5] else len(place)
+                    place = place[border(place, int(hit[4])) : end]
+                spans.append((hit.start(), hit.end(), place))
         return spans
+
+
+def border(place: bytes, at: int) -> int:
+    """Where `place` may be cut nearest before `at`: not within a character, nor within an escape."""
+    at = min(at, len(place))
+    while 0 < at < len(place) and place[at] & 0xC0 == 0x80:
+        at -= 1
+    return next((escape.start() for escape in ESCAPES.finditer(place) if escape.start() < at < escape.end()), at)
 
 
 def needles_of(values: Mapping[str, str]) -> list[Needle]:

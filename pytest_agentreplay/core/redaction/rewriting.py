@@ -21,14 +21,18 @@ from pytest_agentreplay.core.redaction import archives
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.event_frames import find_framed, is_framed
 from pytest_agentreplay.core.redaction.headers import DIGESTS
-from pytest_agentreplay.core.redaction.spans import disjoint, recut, splice
+from pytest_agentreplay.core.redaction.spans import disjoint, divided, recut, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, Outcome, WireCall
     from pytest_agentreplay.core.redaction.channels import Finder, Pieces, Records
-    from pytest_agentreplay.core.redaction.spans import Span
+    from pytest_agentreplay.core.redaction.spans import Part, Span
+
+BYTES = frozenset(("$bytes", "$bytearray"))
+TEXTS = frozenset(("$str", "$path", "$posixpath", "$windowspath"))
+"""Tags of leaves that are read from any text."""
 
 BYTES = frozenset(("$bytes", "$bytearray"))
 TEXTS = frozenset(("$str", "$path", "$posixpath", "$windowspath"))
@@ -54,6 +58,8 @@ class Rewriting:
     """`named(name, value)` gives what stands for a member's value because of its name; the same, if nothing does."""
     joined: Callable[[bytes, Records | None], list[Span]] | None = None
     """`joined(data, records)` gives what only the joined text of several strings shows, in records or in one value."""
+    part: Part | None = None
+    """`part(text, start, end)` gives what stands for a part of what `text` stands for; None where that has no parts."""
     placed: Callable[[Json], Json] | None = None
     """Gives a tree without the values that a policy names by their paths."""
 
@@ -239,16 +245,18 @@ class Rewriting:
             self.applied(found)
             changed = (splice(data, spans), recut(cuts, spans), True) if spans else None
         else:
-            spans = self._spans(data, pieces)
+            spans = self._spans(data, pieces, cuts)
             changed = (self._put(data, spans), recut(cuts, spans), True) if spans else None
         if changed is None:
             return body, cuts, headers
         text, cuts, keeps_coding = changed
         return Body(text), cuts, refit(headers, len(text) - len(data), keeps_coding=keeps_coding)
 
-    def _spans(self, data: bytes, pieces: Pieces) -> list[Span]:
+    def _spans(self, data: bytes, pieces: Pieces, cuts: tuple[int, ...] = ()) -> list[Span]:
         """What stands to be replaced in a body, and in the archives that it is or carries."""
         spans = self.find(data, pieces)
+        if self.part is not None and len(cuts) > 1 and spans:
+            spans = divided(spans, cuts, self.part)
         places = archives.archives_in(data, () if isinstance(pieces, str) else pieces)
         if self.opaque is None or not places:
             return spans
@@ -263,7 +271,7 @@ class Rewriting:
                 return None
             text = self.opaque(data)
             return text, whole(cuts, text), False
-        spans = self._spans(decoded.text, "any")
+        spans = self._spans(decoded.text, "any", decoded.cuts)
         # What broke off, and may have been no coded body at all, is kept as far as it was read.
         if not spans and (decoded.complete or coding.strip().lower() not in UNMARKED):
             return None

@@ -5,11 +5,14 @@ A list of spans is sorted and never overlaps; it can be put in (`splice`), and c
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    Part: TypeAlias = Callable[[bytes, int, int | None], bytes | None]
 
 Span: TypeAlias = tuple[int, int, bytes]
 """(start, end, what stands there instead)."""
@@ -45,6 +48,24 @@ def recut(cuts: tuple[int, ...], spans: Sequence[Span]) -> tuple[int, ...]:
         moved.append(reached + shift - before)
         before = reached + shift
     return tuple(moved)
+
+
+def divided(spans: Sequence[Span], cuts: tuple[int, ...], part: Part) -> list[Span]:
+    """Return the spans; one that a chunk's end cuts is one span per chunk, where `part` has a text for its parts."""
+    ends = list(accumulate(cuts))
+    found: list[Span] = []
+    for start, end, text in spans:
+        within = ends[bisect_right(ends, start) : bisect_left(ends, end)]
+        borders = [start, *dict.fromkeys(within), end]
+        parts = [
+            (low, high, part(text, low - start, high - start if high < end else None))
+            for low, high in pairwise(borders)
+        ]
+        if not within or any(new is None for *_, new in parts):
+            found.append((start, end, text))
+        else:
+            found += [(low, high, new or b"") for low, high, new in parts]
+    return found
 
 
 def disjoint(first: Sequence[Span], *others: Iterable[Span]) -> list[Span]:
