@@ -30,7 +30,10 @@ This module imports nothing of ours, so everyone may import it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 def visible(text: str) -> str:
@@ -171,6 +174,14 @@ class ReplayDiverged(BaseException):
     Derives from BaseException because retry loops and agents eat Exceptions. The gate has latched the
     divergence already: whoever swallows this signal does not change the verdict.
     """
+
+    outcome: ClassVar[type[ReplayDiverged] | None] = None
+    """The subclass that is raised instead while pytest runs; pytest cleans up after outcomes of its own only."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make the exception that the surroundings can handle."""
+        del kwargs
+        return super().__new__(cast("type[Self]", ReplayDiverged.outcome or cls), *args)
 
     def __init__(self, message: str, divergence: Any = None) -> None:
         """Carry the `Divergence` value, typed loosely because this module imports nothing of ours."""

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -196,9 +197,31 @@ def kind_here() -> str:
     return "p"
 
 
+_EXECUTES: ContextVar[bool] = ContextVar("agentreplay_executes", default=False)
+
+
+@contextmanager
+def executing() -> Iterator[None]:
+    """A block whose forks only execute a program: a loop in C holds the GIL until they have, so none may join."""
+    token = _EXECUTES.set(True)
+    try:
+        yield
+    finally:
+        _EXECUTES.reset(token)
+
+
+def invited(program: str, environ: Mapping[Any, Any] | None) -> Mapping[Any, Any] | None:
+    """The environment of a program that an event loop in C starts, with an invitation while a test runs."""
+    inviter = inviting()
+    if inviter is None:
+        return environ
+    given = _texts(os.environ if environ is None else environ)
+    return with_invitation(given, inviter.invite(program=short_name(program)))
+
+
 def _before_fork() -> None:
     inviter = inviting()
-    if inviter is not None:
+    if inviter is not None and not _EXECUTES.get():
         _forking.append(inviter.invite(kind_here()))
 
 

@@ -444,7 +444,7 @@ class Crossing:
         __tracebackhide__ = True
         if self.over():
             what = self.scrub.hide(describe(call))  # it has not been redacted
-            self.late.append(f"{what}   called from {origin(self.root)}")
+            self.late.append(called_from(what, origin(self.root)))
             msg = f"refused: {what} was called after its test had ended"
             raise ReplayDiverged(msg)
         self.activity += 1
@@ -565,6 +565,20 @@ def open_for(crossing: Crossing | None) -> None:
         hush.install()
 
 
+_after: Crossing | None = None
+
+
+def after_session(crossing: Crossing | None) -> None:
+    """Have tools that are called where no test runs come to `crossing`, which refuses them (None: have them run)."""
+    global _after  # noqa: PLW0603  as in open_for
+    _after = crossing
+
+
+def for_tool() -> Crossing | None:
+    """The crossing for a tool that is called here; None where it just runs."""
+    return current() or _after
+
+
 WIRES = frozenset({"http", "mcp", "process", "websocket"})
 """Boundaries whose exchanges see the bytes that go on below them."""
 
@@ -587,6 +601,11 @@ def describe(call: Call) -> str:
         return f"{call.boundary} {call.name}"
     scheme, mark, rest = call.url.partition("://")
     return f"{call.method} {rest.partition('?')[0] if mark else scheme}"
+
+
+def called_from(what: str, line: str) -> str:
+    """What was called, and by which line of the agent; handlers of the interpreter are called by none."""
+    return f"{what}   called from {line}" if line else what
 
 
 def refusal(divergence: Divergence) -> str:

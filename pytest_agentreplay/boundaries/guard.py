@@ -1,7 +1,8 @@
 """The guard of one test: it hears of every socket and child process of Python, and refuses them in a replay.
 
-What happens inside an exchange is the boundary's own and passes. C code that opens sockets itself (libcurl, uvloop, a
-driver in C) is not heard, nor is a child of a program that was let through: a net for mistakes, not a sandbox.
+What happens inside an exchange is the boundary's own and passes. C code that opens sockets itself is heard where
+`unmet` and `loops` know it (libcurl, uvloop, drivers in C), else not, nor is a child of a program that was let
+through: a net for mistakes, not a sandbox.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class Guard:
             if sends_traces(frame):
                 _close(found[0], args)
                 raise ReplayDiverged(_not_sent(found[1]))
-            late.append(f"{what}   called from {origin(self._root)}")
+            late.append(doorstep.called_from(what, origin(self._root)))
             _close(found[0], args)
             msg = f"refused: {what} after its test had ended"
             raise ReplayDiverged(msg)

@@ -58,6 +58,10 @@ class Door(Protocol):
     starting: set[int]
     handed: set[object]
     finished: int
+    ended: threading.Event
+
+    def main(self) -> Strand:
+        """The test's first strand."""
 
     @property
     def courses(self) -> Starts | None:

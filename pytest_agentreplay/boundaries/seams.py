@@ -37,6 +37,7 @@ SEAMS: dict[str, str] = {
     "mcp.shared.memory": "mcp_memory",
     "multiprocessing.pool": "child_multiprocessing",
     "multiprocessing.spawn": "child_multiprocessing",
+    "multiprocessing.util": "exits",
     "numpy.random": "numpy_random",
     "trio._core._run": "trio_order",
     "urllib3.connectionpool": "http_urllib3",
@@ -61,8 +62,17 @@ SEAMS: dict[str, str] = {
     "grpc._channel": "unmet",
     "grpc.aio._channel": "unmet",
     "primp": "unmet",
+    "confluent_kafka.cimpl": "unmet",
+    "psycopg._connection_base": "unmet",
+    "psycopg2": "unmet",
+    "pycares": "unmet",
     "pycurl": "unmet",
+    "pynng.nng": "unmet",
     "pyreqwest._pyreqwest": "unmet",
+    "tls_client.sessions": "unmet",
+    "zmq.sugar.socket": "unmet",
+    "uvloop": "loops",
+    "winloop": "loops",
 }
 """Module that stands for its library when it is imported -> boundary file."""
 

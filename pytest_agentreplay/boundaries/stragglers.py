@@ -1,23 +1,51 @@
 """Tools stay met after their test for as long as something that it started may still call them, and is refused.
 
-Given back at once, a tool would run for real in the thread, executor job or task that outlives its test.
+Given back at once, a tool would run for real in the thread, executor job or task that outlives its test. For a callback
+that the test has registered (`exits`) they are met again while it runs, and for good when the process exits.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from pytest_agentreplay.boundaries.tool import Tool, redirect
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+    from types import FunctionType
+
     from pytest_agentreplay.boundaries.crossing import Crossing
     from pytest_agentreplay.boundaries.tool import Redirection
 
 _waiting: dict[Crossing, list[Redirection]] = {}
+_tools: WeakKeyDictionary[Crossing, list[Tool]] = WeakKeyDictionary()
+_frozen: WeakKeyDictionary[FunctionType, str] = WeakKeyDictionary()
+"""Every function that a test of this process has frozen, with its name as a tool."""
 
 
 def release(crossing: Crossing, tools: list[Redirection]) -> None:
     """Take the tools of a test off, now or when nothing of it is left; that is asked again whenever a test ends."""
     _waiting[crossing] = tools
+    _tools[crossing] = [redirection.tool for redirection in tools]
+    _frozen.update((redirection.held(), redirection.tool.name) for redirection in tools)
     for ended in [*_waiting]:
         if not ended.straggling():
             for tool in reversed(_waiting.pop(ended)):
                 tool.restore()
+
+
+@contextmanager
+def refusing(crossing: Crossing) -> Generator[None]:
+    """A block, run for a test that has ended, in which the tools of that test are refused."""
+    tools = [redirect(tool) for tool in _tools.get(crossing, ())]
+    try:
+        yield
+    finally:
+        release(crossing, [*tools, *_waiting.pop(crossing, ())])
+
+
+def refuse_for_good() -> list[Redirection]:
+    """Meet every tool of this process again, whoever calls it from now on."""
+    return [redirect(Tool(name, function)) for function, name in [*_frozen.items()]]

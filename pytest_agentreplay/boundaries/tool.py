@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.boundaries import lanes, tool_iterators, vault
 from pytest_agentreplay.boundaries.argument_freezing import ArgumentFreezing
-from pytest_agentreplay.boundaries.crossing import current
+from pytest_agentreplay.boundaries.crossing import for_tool
 from pytest_agentreplay.boundaries.library_values import known
 from pytest_agentreplay.boundaries.tool_arguments import Arguments
 from pytest_agentreplay.boundaries.tool_paths import find, unwrapped
@@ -65,6 +65,14 @@ class Redirection:
         self._seam = seam
         self._layer = layer
 
+    def held(self) -> FunctionType:
+        """Return the function whose code is exchanged."""
+        return self._layer.function
+
+    def show_as(self, name: str) -> None:
+        """Call the tool `name` from now on."""
+        self.tool = replace(self.tool, name=name)
+
     def within(self, crossing: Crossing, passage: Passage) -> None:
         """Say that the framework's call which went in at `passage` is this tool's: its function then just runs."""
         self._seam.running[id(crossing), passage.ticket] = None, passage
@@ -96,6 +104,11 @@ def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
         layer.redirections.append(redirection)
         layer.seam.forget()
     return redirection
+
+
+def is_redirected(function: Callable[..., Any]) -> bool:
+    """Whether calls of the function go through the gate already. Raises CannotRedirect for what is no tool."""
+    return unwrapped(function, "").functions[0] in _LAYERS
 
 
 def said_of(function: Callable[..., Any]) -> Redirection | None:
@@ -223,7 +236,7 @@ class Layer:
         """How to run the original, and what to do with it; in a replay there is no way to run it."""
         __tracebackhide__ = True
         keywords = dict(zip(self._only, only, strict=True)) | stars
-        crossing = current()
+        crossing = for_tool()
         if crossing is None:
             return functools.partial(vault.outside(self._key), *values, *star, **keywords), None
         enclosing = self.seam.enclosing(crossing, self)

@@ -82,20 +82,25 @@ class Recording:
         """Run a generator between its consumer and us."""
         __tracebackhide__ = True
         items: list[Json] = []
+        given: list[Json] = []
         passage = self.passage
-        passage.partial = lambda: ToolReply(items=tuple(items), closed=True)
+
+        def so_far(value: Json = None, *, failure: Failure | None = None, closed: bool = False) -> ToolReply:
+            return ToolReply(value, tuple(items), failure, closed, tuple(given))
+
+        passage.partial = lambda: so_far(closed=True)
         step, sent = generator.send, None
         while True:
             try:
                 with passage.inside():
                     item = step(sent)
             except StopIteration as stop:
-                passage.settle(ToolReply(self.results.kept_end(self.crossing, stop.value), tuple(items)))
+                passage.settle(so_far(self.results.kept_end(self.crossing, stop.value)))
                 return stop.value
             except ReplayDiverged:
                 raise
             except BaseException as error:
-                passage.settle(ToolReply(items=tuple(items), failure=self.results.failure(error)))
+                passage.settle(so_far(failure=self.results.failure(error)))
                 raise
             items.append(self.results.kept_item(self.crossing, item))
             passage.first_byte()
@@ -109,17 +114,20 @@ class Recording:
                 raise
             except BaseException as error:  # thrown in by the consumer
                 step, sent = generator.throw, error
+                given.append(self.results.kept_thrown(len(items), error))
             else:
                 step = generator.send
+                given += self.results.kept_sent(len(items), sent)
 
     async def async_flow(self, generator: Any, *, awaited: bool = False) -> AsyncGenerator[Any, Any]:
         """Run an async generator between its consumer and us. `awaited` says that a plain function gave it."""
         __tracebackhide__ = True
         items: list[Json] = []
+        given: list[Json] = []
         passage, watch = self.passage, Watch()
 
         def so_far(*, failure: Failure | None = None, closed: bool = False) -> ToolReply:
-            return ToolReply({AWAITED: None} if awaited else None, tuple(items), failure, closed)
+            return ToolReply({AWAITED: None} if awaited else None, tuple(items), failure, closed, tuple(given))
 
         waiting = True
         passage.partial = lambda: so_far(failure=Failure("builtins.GeneratorExit")) if waiting else so_far(closed=True)
@@ -153,8 +161,11 @@ class Recording:
                 raise
             except BaseException as error:  # thrown in by the consumer
                 thrown, step = error, generator.athrow(error)
+                if isinstance(error, Exception):
+                    given.append(self.results.kept_thrown(len(items), error))
             else:
                 step = generator.asend(sent)
+                given += self.results.kept_sent(len(items), sent)
             waiting = True
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pytest_agentreplay.boundaries.crossing import refusal
 from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tool_recording import AWAITED
+from pytest_agentreplay.boundaries.tool_sent import Sent
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.core.schedule import END
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
     from pytest_agentreplay.boundaries.tool_results import Results
+    from pytest_agentreplay.core.model import JsonObject
 
 
 class Replaying:
@@ -70,16 +72,23 @@ class Replaying:
         reply = self._reply()
         if reply.items is None:
             self._changed("a function", "a generator")
+        sent = Sent(self.passage, self.crossing.scrub)
         try:
             for number, data in enumerate(reply.items, 1):
                 self.passage.come_now(number)
                 item = self.results.given_item(self.crossing, data)
                 try:
-                    yield item
-                except Exception:
+                    given = yield item
+                except GeneratorExit:
+                    self._stopped(number, reply)
+                    raise
+                except Exception as error:
                     # The recorded generator either went on after it, or its failure is what comes next.
+                    self._compare(sent, number, self.results.kept_thrown(number, error))
                     if number == len(reply.items) and reply.failure is None:
                         raise
+                else:
+                    self._compare(sent, number, *self.results.kept_sent(number, given))
             self.passage.come_now(_last(reply))
             self._end(reply)
             return self.results.given_end(self.crossing, reply.value)
@@ -96,15 +105,19 @@ class Replaying:
         reply = self._reply()
         if reply.items is None:
             self._changed("a function", "an async generator")
+        sent = Sent(self.passage, self.crossing.scrub)
         try:
             for number, data in enumerate(reply.items, 1):
                 await self.passage.come(number)
                 item = self.results.given_item(self.crossing, data)
                 try:
-                    yield item
-                except Exception:
+                    given = yield item
+                except Exception as error:
+                    self._compare(sent, number, self.results.kept_thrown(number, error))
                     if number == len(reply.items) and reply.failure is None:
                         raise
+                else:
+                    self._compare(sent, number, *self.results.kept_sent(number, given))
             if reply.failure is not None and reply.failure.cancelled:
                 await self.passage.never()
             await self.passage.come(_last(reply))
@@ -139,6 +152,22 @@ class Replaying:
                 f"item {len(reply.items) + 1} was asked for; in the recording nobody went beyond {len(reply.items)}"
             )
 
+    def _compare(self, sent: Sent, number: int, now: JsonObject | None = None) -> None:
+        """Compare what the consumer gave back for an item."""
+        if difference := sent.difference(number, now):
+            self._part(difference, Kind.ARGS)
+
+    def _stopped(self, number: int, reply: ToolReply) -> None:
+        """The consumer closes the generator: it was to ask for more. Latched only, since nobody catches it here."""
+        assert reply.items is not None
+        if reply.sent is None or self.crossing.over() or (reply.closed and number == len(reply.items)):
+            return
+        end = f"{len(reply.items)} items" if reply.closed else "its end"
+        divergence = Divergence(
+            Kind.ARGS, f"{self.results.name}: closed after item {number}; in the recording after {end}"
+        )
+        self.crossing.latch(divergence, origin(self.crossing.root))
+
     def _fail(self, failure: Failure) -> NoReturn:
         __tracebackhide__ = True
         try:
@@ -166,8 +195,8 @@ class Replaying:
         finally:
             self.passage.finish()
 
-    def _part(self, summary: str) -> NoReturn:
-        divergence = Divergence(Kind.EXTRA, f"{self.results.name}: {summary}")
+    def _part(self, summary: str, kind: Kind = Kind.EXTRA) -> NoReturn:
+        divergence = Divergence(kind, f"{self.results.name}: {summary}")
         kept = self.crossing.latch(divergence, origin(self.crossing.root))
         raise ReplayDiverged(refusal(divergence), kept)
 

@@ -7,6 +7,7 @@ import typing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.boundaries import tool_sent
 from pytest_agentreplay.boundaries.library_values import known
 from pytest_agentreplay.boundaries.loaded import is_exception, loaded_exception
 from pytest_agentreplay.core.failure import failure_of, raise_able
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.boundaries.crossing import Crossing
     from pytest_agentreplay.core.freeze import Codec
-    from pytest_agentreplay.core.model import Failure, Json
+    from pytest_agentreplay.core.model import Failure, Json, JsonObject
 
 ANNOTATED: Any = object()
 """`returns` of a tool whose own annotation says what it gives."""
@@ -89,6 +90,15 @@ class Results:
     def kept_end(self, crossing: Crossing, value: Any) -> Json:
         """The frozen return value of a generator."""
         return self._kept(crossing, value, self._flow_hints[1], "returned at its end")
+
+    def kept_sent(self, after: int, value: Any) -> list[JsonObject]:
+        """What was sent into a generator, for comparison; nothing for None."""
+        entry = tool_sent.sent(after, value, self._codecs)
+        return [] if entry is None else [entry]
+
+    def kept_thrown(self, after: int, error: BaseException) -> JsonObject:
+        """What was thrown into a generator, for comparison."""
+        return tool_sent.thrown(after, error, self._codecs)
 
     def given(self, crossing: Crossing, data: Json) -> Any:
         """A recorded result, made anew."""

@@ -193,6 +193,8 @@ def _result(reply: ToolReply, blobs: BlobWriter) -> Stored:
     found: Stored = {}
     if reply.items is not None:
         found["items"] = protect(list(reply.items), blobs)
+    if reply.sent is not None:
+        found["sent"] = protect(list(reply.sent), blobs)
     if reply.items is None or reply.value is not None:
         found["value"] = protect(reply.value, blobs)
     if reply.closed:

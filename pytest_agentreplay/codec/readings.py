@@ -25,10 +25,10 @@ from pytest_agentreplay.core.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_agentreplay.codec.blobs import BlobReader
-    from pytest_agentreplay.core.model import Body, Call, Headers, Outcome
+    from pytest_agentreplay.core.model import Body, Call, Headers, Json, Outcome
 
 _FUNCTIONS: tuple[Literal["tool", "model", "retrieval"], ...] = ("tool", "model", "retrieval")
 _CALLS = frozenset({"request", "frame", *_FUNCTIONS})
@@ -133,8 +133,16 @@ def _outcome(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body]
             items=None if items is None else tuple(_array(items, "items")),
             failure=_failure(result["failure"], blobs) if "failure" in result else None,
             closed=_flag(result, "closed"),
+            sent=tuple(_sent(result["sent"], blobs)) if "sent" in result else None,
         )
     return _failure(stored["failure"], blobs) if kinds else None
+
+
+def _sent(stored: Any, blobs: BlobReader) -> Iterator[Json]:
+    """What was sent into a generator: objects that say after how many items."""
+    for entry in _array(reveal(stored, blobs), "sent"):
+        _count(_need(_object(entry, "sent"), "after"), "after")
+        yield entry
 
 
 def _reply(reply: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> HttpReply:

@@ -205,13 +205,15 @@ class ToolReply:
     """What a tool gave back: a frozen `value`, or the frozen `items` of a generator.
 
     For a generator `value` is what it returned at its end, `failure` what it raised after the last item, and
-    `closed` says that the consumer stopped there.
+    `closed` says that the consumer stopped there. `sent` is what the consumer sent or threw in, each with the number of
+    items that had come; None where nobody has kept it, as in recordings that are older than it.
     """
 
     value: Json = None
     items: tuple[Json, ...] | None = None
     failure: Failure | None = None
     closed: bool = False
+    sent: tuple[Json, ...] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"ToolReply({'one value' if self.items is None else f'{len(self.items)} items'})"

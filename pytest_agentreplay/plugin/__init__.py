@@ -26,6 +26,7 @@ from pytest_agentreplay.plugin.running import (
     pytest_fixture_setup,
     pytest_runtest_call,
     pytest_runtest_makereport,
+    pytest_runtest_protocol,
     pytest_runtest_setup,
     pytest_runtest_teardown,
 )
@@ -44,6 +45,7 @@ __all__ = [  # the hooks of one test stand in a room of their own; pytest finds 
     "pytest_fixture_setup",
     "pytest_runtest_call",
     "pytest_runtest_makereport",
+    "pytest_runtest_protocol",
     "pytest_runtest_setup",
     "pytest_runtest_teardown",
 ]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pytest
+    from _pytest.outcomes import Exit
 
     Hide = Callable[[str], str]
 
@@ -36,6 +37,8 @@ def hide_report(report: pytest.TestReport, hide: Hide) -> None:
     report.user_properties = [
         (name, hide(value) if isinstance(value, str) else value) for name, value in report.user_properties
     ]
+    if hasattr(report, "wasxfail"):
+        report.wasxfail = hide(report.wasxfail)
     if report.longrepr is None:
         return
     report.longrepr = hidden(report.longrepr, hide, set())
@@ -83,6 +86,12 @@ def chain(error: BaseException | None, seen: set[int]) -> Iterator[BaseException
     for other in (error.__cause__, error.__context__, *getattr(error, "exceptions", ())):
         if isinstance(other, BaseException):
             yield from chain(other, seen)
+
+
+def hide_reason(error: Exit, hide: Hide) -> None:
+    """Redact the reason given to `pytest.exit`: pytest prints it when the session ends, beside any report."""
+    error.msg = hide(str(error.msg))
+    error.args = tuple(hide(value) if isinstance(value, str) else value for value in error.args)
 
 
 def notice_redacted(report: pytest.TestReport, failure: pytest.ExceptionInfo[BaseException] | None) -> bool:

@@ -6,11 +6,12 @@ The door (`plugin/__init__.py`) has these names too: pytest finds its hooks ther
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
 from pytest_agentreplay.plugin import names
 from pytest_agentreplay.plugin.keys import (
     BASE,
@@ -34,9 +35,24 @@ from pytest_agentreplay.plugin.session import LINES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from contextlib import AbstractContextManager
 
     from pytest_agentreplay.plugin.fixtures import Fixtures
     from pytest_agentreplay.workflow.scene import Scene
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Redact the reason of a `pytest.exit`: no report carries it, and pytest prints it at the session's end."""
+    try:
+        return (yield)
+    except pytest.exit.Exception as stop:
+        if wanted(item):
+            from pytest_agentreplay.plugin import hiding
+
+            scene = item.stash.get(SCENE, None)
+            hiding.hide_reason(stop, hiding.hide_of(item) if scene is None else scene.redaction.hide)
+        raise
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -105,18 +121,24 @@ class Unfit:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, Any, Any]:
-    """Keep a wider fixture out of the recording of the test that needs it first; tell a run of its `tmp_path`."""
+    """Keep a wider fixture out of the recording of the test that needs it first, and clean up after refused ones."""
     item = request._pyfuncitem
-    if fixturedef.scope != "function":
-        if not may_be_shared(item):
-            return (yield)
-        from pytest_agentreplay.plugin import fixtures
+    around: AbstractContextManager[None] = nullcontext()
+    if wanted(item):
+        from pytest_agentreplay.plugin import outcome
 
-        return (yield from fixtures.set_up(fixturedef, request))
-    value = yield
-    if fixturedef.argname == "tmp_path" and (scene := item.stash.get(SCENE, None)) is not None:
-        scene.place_tmp(value)
-    return value
+        around = outcome.refusals_unwrapped(fixturedef)  # before runners of async fixtures take the function
+    with around:
+        if fixturedef.scope != "function":
+            if not may_be_shared(item):
+                return (yield)
+            from pytest_agentreplay.plugin import fixtures
+
+            return (yield from fixtures.set_up(fixturedef, request))
+        value = yield
+        if fixturedef.argname == "tmp_path" and (scene := item.stash.get(SCENE, None)) is not None:
+            scene.place_tmp(value)
+        return value
 
 
 def may_be_shared(item: pytest.Item) -> bool:
@@ -205,7 +227,7 @@ def conclude(item: pytest.Item, scene: Scene, result: Any, failure: BaseExceptio
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
     """Close the scene when all fixtures are down; a recording is sealed here."""
-    finding, broken, leaving = None, None, False
+    finding, broken, leaving, refused, result = None, None, False, None, None
     if (scene := item.stash.get(SCENE, None)) is not None and FIXTURES in item.config.stash:
         scene.told["uses"] = item.config.stash[FIXTURES].uses(item)
     try:
@@ -219,7 +241,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
             from pytest_agentreplay.plugin.scenes import broken_off
 
             broken_off(scene, raised)
-        raise
+        if scene is None or not isinstance(raised, ReplayDiverged):
+            raise
+        refused = raised  # the finding says it, not a traceback
     finally:
         if item.config.stash.get(RESEEDS, False):
             item.config.option.randomly_reset_seed = True
@@ -242,7 +266,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         from pytest_agentreplay.plugin.scenes import failed
 
         item.stash[FINDING] = finding
-        raise failed(item, finding)
+        raise failed(item, finding, refused)
+    if refused is not None and FINDING not in item.stash:
+        raise refused
     return result
 
 
@@ -286,6 +312,10 @@ def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestR
         from pytest_agentreplay.plugin.scenes import of_a_part
 
         return of_a_part(item, call, report)
+    if hasattr(report, "wasxfail") or call.excinfo is not None:
+        from pytest_agentreplay.plugin.expected import correct_report
+
+        correct_report(item, call, report)
     finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
     if finding is not None and report.failed:
         crash = getattr(report.longrepr, "reprcrash", None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError, SnapshotError
+from pytest_agentreplay.plugin import outcome
 from pytest_agentreplay.plugin.keys import (
     BASE,
     FINDING,
@@ -43,6 +44,7 @@ def begin(item: pytest.Item) -> Scene | None:
     """Open the test's scene, once; None in mode off. What cannot be set up fails the test with our message."""
     if SCENE in item.stash:
         return item.stash[SCENE]
+    outcome.install()
     try:
         marker = [dict(mark.kwargs) for mark in item.iter_markers("agentreplay")]
         if any(mark.args for mark in item.iter_markers("agentreplay")):
@@ -146,7 +148,9 @@ def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
 
         item.stash[FINDING] = refused(error, nodeid_of(item), functools.partial(suite_of, item.session))
         return failed(item, item.stash[FINDING])
-    return pytest.fail.Exception(str(error), pytrace=False)
+    failure = pytest.fail.Exception(str(error), pytrace=False)
+    failure.agentreplay = True  # type: ignore[attr-defined]
+    return failure
 
 
 def place_of(item: pytest.Item, settings: Settings) -> Any:
@@ -193,7 +197,7 @@ def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
         strand.owner = runner()
         scene.crossing.strand()  # its loop may outlive the test
         try:
-            with scene.overtime.in_task():
+            with outcome.unwrapped(), scene.overtime.in_task():
                 return await function(*args, **kwargs)
         finally:
             STRAND.reset(token)
@@ -248,6 +252,7 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
     error = pytest.fail.Exception(printed(told), pytrace=False)
     error.__suppress_context__ = True
     error.finding = finding  # type: ignore[attr-defined]
+    error.agentreplay = True  # type: ignore[attr-defined]
     if failure is not None:
         from pytest_agentreplay.boundaries.origins import where_it_stopped
 

@@ -62,6 +62,7 @@ class SessionLines:
         self.passed: dict[str, bool] = {}
         self.ran: dict[str, bool] = {}
         self.lost = False
+        self.exits = ""  # how the names of files begin in which processes of xdist leave their last calls
         self.levels: set[str] = set()
         self.nothing_verified = False
         self.unused: dict[str, Any] = {}
@@ -121,6 +122,14 @@ class SessionLines:
             hide_warning(warning_message, self.hiding[1])
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker process of xdist where to leave the calls that come when it exits."""
+        import tempfile
+
+        self.exits = self.exits or os.path.join(tempfile.gettempdir(), f"agentreplay-{os.getpid()}-{time.time_ns()}")  # noqa: PTH118
+        node.workerinput["agentreplay_exit"] = f"{self.exits}-{node.gateway.id}"
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take what a worker process of xdist heard when its tests were over."""
         self.lost |= error is not None or not hasattr(node, "workeroutput")
@@ -142,7 +151,13 @@ class SessionLines:
             if told := config.stash[FIXTURES].report():
                 self.elsewhere.append({"fixtures": told})
         if AFTERWARDS in config.stash:
+            self.await_exit(session)
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
+        if self.exits and self.told:
+            from pytest_agentreplay.workflow.exiting import handed_over
+
+            if late := handed_over(self.exits):
+                self.elsewhere.append({"late": late})
         if looked := self.look(session):
             self.elsewhere.append({"looked": [looked]})
         if (closing := config.pluginmanager.get_plugin(CLOSING)) is not None and closing.why:
@@ -169,6 +184,18 @@ class SessionLines:
         fails = parted or "late" in self.facts or (self.unused.get("unused") and config.stash[BASE].unused == "fail")
         if fails and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @staticmethod
+    def await_exit(session: pytest.Session) -> None:
+        """Fail the process by calls that come when the session has been reported."""
+        from pytest_agentreplay.workflow.exiting import Exit
+
+        config = session.config
+        hand_over = getattr(config, "workerinput", {}).get("agentreplay_exit", "")
+        exiting = Exit(config.stash[AFTERWARDS], redaction_of(config), str(config.rootpath), hand_over)
+        exiting.passed = lambda: session.exitstatus == pytest.ExitCode.OK
+        exiting.collect()
+        exiting.await_exit()
 
     def cut_short(self, scene: Scene) -> None:
         """Close what an interrupt left open; a second one, which people type, has to wait for that moment."""

@@ -22,13 +22,28 @@ class Afterwards:
 
     def __init__(self) -> None:
         """Nothing is heard yet."""
-        self._ended: list[tuple[str, list[str], int]] = []
+        self._ended: list[tuple[str, list[str]]] = []
+        self._told: list[int] = []  # by ended test, how many of its late calls have been reported
         self._standing: Bystander | None = None
 
     def listen(self, scene: Scene) -> None:
         """The scene is closed, and its test is reported next; the scene itself is let go."""
-        late = scene.crossing.late
-        self._ended.append((scene.place.test, late, len(late)))
+        self.hear(scene.place.test, scene.crossing.late, told=len(scene.crossing.late))
+
+    def hear(self, test: str, late: list[str], *, told: int = 0) -> None:
+        """Report what comes to the list `late` from now on as calls after the end of `test`."""
+        self._ended.append((test, late))
+        self._told.append(told)
+
+    def late(self) -> list[dict[str, str]]:
+        """The late calls that have not been reported yet; from now on they have."""
+        fresh = [
+            {"test": test, "call": call}
+            for (test, calls), told in zip(self._ended, self._told, strict=True)
+            for call in calls[told:]
+        ]
+        self._told = [len(calls) for _, calls in self._ended]
+        return fresh
 
     @contextmanager
     def bystander(self) -> Iterator[None]:
@@ -45,7 +60,7 @@ class Afterwards:
 
     def facts(self) -> Facts:
         """What there is to tell by now; empty when there is nothing."""
-        late = [{"test": test, "call": call} for test, calls, told in self._ended for call in calls[told:]]
+        late = self.late()
         found: Facts = {"late": late} if late else {}
         standing = self._standing
         if standing is not None and standing.tests:

@@ -100,7 +100,7 @@ class Recording(Scene):
 
     def run(self) -> Run:
         """What has been recorded so far."""
-        return Run(self.header, self.recorder.exchanges())
+        return Run(self.header, self._names.applied(self.recorder.exchanges()))
 
     def end_body(self, ended: Ended) -> Finding | None:
         """A straggler or a value that cannot be frozen fails the test; its own failure is its own."""
@@ -223,7 +223,7 @@ class Recording(Scene):
         return f"no model call was answered ({self.redaction.text(reason)})"
 
     def _sealed(self, ended: Ended) -> Run:
-        exchanges, now = thinned(self.recorder.exchanges())
+        exchanges, now = thinned(self._names.applied(self.recorder.exchanges()))
         exchanges = untangled(exchanges, self.child_lanes())
         begun = {lane: now(reading) for lane, reading in self.crossing.begun.items()}
         gaps = [entry.line() for entry in self.watch.ledger]

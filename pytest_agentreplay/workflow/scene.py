@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from pytest_agentreplay.boundaries import child_start, debuggers, lanes, sandbox, seams
+from pytest_agentreplay.boundaries import child_start, debuggers, exits, lanes, sandbox, seams
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.child_server import Children, is_of_process
@@ -22,14 +22,16 @@ from pytest_agentreplay.boundaries.locales import Locale
 from pytest_agentreplay.boundaries.overtime import Overtime
 from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.boundaries.steps import Steps
-from pytest_agentreplay.boundaries.stragglers import release
+from pytest_agentreplay.boundaries.stragglers import refusing, release
 from pytest_agentreplay.boundaries.tool import Tool, find, redirect
+from pytest_agentreplay.boundaries.tool_again import Redirections
 from pytest_agentreplay.boundaries.virtual import Hands
 from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.effects import has_effects
 from pytest_agentreplay.core.freeze import Codec
+from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.redaction.placeholders import tags_in
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.core.shell import quoted
@@ -41,6 +43,7 @@ from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import inviting
 from pytest_agentreplay.workflow.redacting import redaction_for
 from pytest_agentreplay.workflow.reviewing import other_policy, redacted_by
+from pytest_agentreplay.workflow.tool_names import ToolNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,7 +52,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.boundaries.guard import Guard
-    from pytest_agentreplay.boundaries.tool import Redirection
     from pytest_agentreplay.boundaries.virtual import Timed
     from pytest_agentreplay.core.gate import Gate
     from pytest_agentreplay.core.matching.beside import Near
@@ -164,7 +166,8 @@ class Scene:
             recorded=self.recorded_exchanges(),
             learn=self._learn,
         )
-        self._met: list[Redirection] = []
+        self._met = Redirections(self.crossing.codecs)
+        self._names = ToolNames({call.name for call in self.recorded_calls() if isinstance(call, ToolCall)})
         self._told_late = 0
         self._stack = ExitStack()
         self._intercepting = ExitStack()
@@ -186,6 +189,10 @@ class Scene:
         """Teardown is over too: what it did wrong, or None. The door is closed."""
         raise NotImplementedError
 
+    def failed_as_expected(self) -> Finding | None:
+        """Return the finding of calls that a body no longer made before it failed as its `xfail` expects."""
+        return None
+
     def withdraw(self) -> None:
         """Undo what `end` has written; nothing, where nothing is."""
 
@@ -193,11 +200,17 @@ class Scene:
         """Redirect the tools, and intercept from now on. Raises CannotRedirect, and then nothing has changed."""
         with ExitStack() as stack:
             seams.install()
+            exits.install(doorstep.current, refusing)
             debuggers.install()
             stack.callback(release, self.crossing, self._met)
+            stack.callback(self._met.stop)
+            self._met.start()
             self.tools += [*named_tools(self.settings.tools), *named_models(self.settings)]
-            for _, tool in self.tools:
-                self._met.append(redirect(tool, codecs=self.crossing.codecs))
+            for path, tool in self.tools:
+                redirection = redirect(tool, codecs=self.crossing.codecs)
+                self._met.add(redirection, path)
+                if tool.name in {path, short := path.rpartition(".")[2]}:
+                    self._names.add(redirection, short, path)
             self.watch = self.children.guard = self.guard()
             self.watch.joins = child_start.joins
             stack.callback(self.pause)
@@ -359,10 +372,13 @@ class Scene:
 
     def meet(self, function: F, name: Any, **said: Any) -> F:
         """Freeze `function` for the rest of the test, as `boundaries.tool.Tool` takes what is `said`; gives it back."""
-        shown = name or getattr(function, "__name__", type(function).__name__)
-        tool = Tool(shown, function, **said)
-        self._met.append(redirect(tool, codecs=self.crossing.codecs))
+        short = getattr(function, "__name__", type(function).__name__)
+        tool = Tool(name or short, function, **said)
+        redirection = redirect(tool, codecs=self.crossing.codecs)
+        self._met.add(redirection)
         self.tools.append(("", tool))
+        if not name:
+            self._names.add(redirection, short)
         return function
 
     def has_effects(self, call: Call) -> bool:

@@ -51,6 +51,7 @@ def _outcome(outcome: Outcome | None) -> Json:
             return {"frames": frames, **_ended(outcome.closed), **_broken(outcome.failure)}
         case _:
             items: dict[str, Json] = {} if outcome.items is None else {"items": list(outcome.items)}
+            items |= {"sent": list(outcome.sent)} if outcome.sent else {}
             return {"value": outcome.value, **items, **_broken(outcome.failure)}
 
 

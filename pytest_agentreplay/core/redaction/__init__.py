@@ -156,9 +156,10 @@ class Redaction:
                 self._known.learn("cookie", value)
             outcome = replace(outcome, headers=self._reply_headers(outcome.headers))
         elif isinstance(outcome, ToolReply):
-            value, items = self._veiled(outcome.value), self._veiled(outcome.items)
-            if value is not outcome.value or items is not outcome.items:
-                outcome = replace(outcome, value=value, items=items)
+            given = outcome.value, outcome.items, outcome.sent
+            value, items, sent = map(self._veiled, given)
+            if (value, items, sent) != given:
+                outcome = replace(outcome, value=value, items=items, sent=sent)
         return self._inward.outcome(outcome)
 
     def reveal(self, outcome: Outcome) -> Outcome:

@@ -93,9 +93,11 @@ class Rewriting:
             items = outcome.items and self._joined(outcome.items)
             items = items and cast("tuple[Json, ...]", tuple(self._same_or_new(items)))
             value = self.tree(value)
-            if value is outcome.value and items == outcome.items and failure is outcome.failure:
+            sent = outcome.sent and cast("tuple[Json, ...]", tuple(self._same_or_new(outcome.sent)))
+            same = items == outcome.items and sent == outcome.sent
+            if value is outcome.value and same and failure is outcome.failure:
                 return outcome
-            return replace(outcome, value=value, items=items, failure=failure)
+            return replace(outcome, value=value, items=items, failure=failure, sent=sent)
         kept = self.values(outcome.headers)
         if isinstance(outcome, FramesReply):
             body, sizes, _ = self.body(outcome.body, outcome.sizes, (), frames_in(outcome))

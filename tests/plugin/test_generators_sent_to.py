@@ -1,0 +1,154 @@
+"""What an agent sends and throws into a generator tool is recorded and compared, and where it stops."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from pytest_agentreplay import codec
+
+AGENT = """
+import os, pathlib
+
+NOW = os.environ.get("NOW", "")
+LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
+
+def note(got):
+    with LEDGER.open("a") as ledger:
+        ledger.write(f"{got}\\n")
+
+def till(start):
+    total, got = start, None
+    while True:
+        try:
+            got = yield total
+        except ValueError as error:
+            got = -1
+        note(got)
+        total += got or 0
+
+async def atill(start):
+    total = start
+    while True:
+        try:
+            got = yield total
+        except ValueError as error:
+            got = -1
+        note(got)
+        total += got or 0
+
+def few():
+    yield from (1, 2, 3)
+"""
+
+TESTS = """
+import asyncio
+import agent, pytest
+
+NOW = agent.NOW
+
+def test_send(agentreplay):
+    till = agent.till(100)
+    assert next(till) == 100
+    till.send(999 if NOW == "value" else 1)
+    till.send(5)
+    if NOW == "close":
+        till.send(5)
+    till.close()
+
+def test_next(agentreplay):
+    till = agent.till(100)
+    next(till)
+    till.send(7 if NOW == "value" else None)
+    if NOW != "close":
+        next(till)
+    till.close()
+
+def test_throw(agentreplay):
+    till = agent.till(100)
+    next(till)
+    if NOW == "value":
+        till.send(-1)
+    else:
+        till.throw(ValueError("another" if NOW == "message" else "none left"))
+
+def test_secret(agentreplay):
+    till = agent.till(100)
+    next(till)
+    try:
+        till.throw(ValueError("sk-live-0123456789abcdef is refused"))
+    except BaseException:
+        pytest.fail("a secret is compared as a placeholder")
+
+@pytest.mark.parametrize("how", ["asend", "athrow"])
+def test_async(agentreplay, how):
+    async def use():
+        till = agent.atill(100)
+        await anext(till)
+        if how == "asend":
+            await till.asend({"amount": 1}["amount"] if NOW != "value" else 999)
+        else:
+            await till.athrow(ValueError("other" if NOW == "value" else "none left"))
+        await till.aclose()
+    asyncio.run(use())
+
+def test_all(agentreplay):
+    for item in agent.few():
+        if NOW == "close" and item == 2:
+            break
+"""
+
+INI = """[pytest]
+pythonpath = .
+agentreplay_tools =
+    agent.till
+    agent.atill
+    agent.few
+"""
+
+
+@pytest.fixture(scope="module")
+def tills(shared_project):
+    project = shared_project()
+    project.write(agent=AGENT, test_till=TESTS)
+    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    recorded = project.record(MODEL_API_KEY="sk-live-0123456789abcdef")
+    assert recorded.returncode == 0, recorded.stdout
+    assert "does not replay" not in recorded.stdout, recorded.stdout
+    return project
+
+
+def refused(done):
+    """The tests that a replay has failed, each with what it was told."""
+    summary = done.stdout.partition("short test summary info")[2]
+    return dict(re.findall(r"^(?:FAILED|ERROR) \S+::test_(\S+) - (\[[A-Z-]+\])", summary, re.MULTILINE))
+
+
+def test_the_same_values_replay(tills):
+    assert tills.offline().returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (
+            "value",
+            dict.fromkeys(("send", "next", "throw", "async[asend]", "async[athrow]"), "[AR-ARGS]"),
+        ),
+        ("message", {"throw": "[AR-ARGS]"}),
+        ("close", {"send": "[AR-ARGS]", "next": "[AR-ARGS]", "all": "[AR-ARGS]"}),
+    ],
+)
+def test_other_values_are_a_divergence(tills, now, told):
+    assert refused(tills.offline(NOW=now)) == told
+
+
+def test_what_is_kept_holds_no_secret_and_older_recordings_replay(tills):
+    kept = [x.outcome.sent for s in tills.snapshots for x in s.run.exchanges]
+    assert ({"after": 1, "value": 1}, {"after": 2, "value": 5}) in kept
+    assert "sk-live" not in str(kept)
+    for file, snapshot in zip(tills.files, tills.snapshots, strict=True):
+        older = [replace(x, outcome=replace(x.outcome, sent=None)) for x in snapshot.run.exchanges]
+        file.write_text(codec.dumps(replace(snapshot.run, exchanges=tuple(older))), encoding="utf-8")
+    assert tills.offline().returncode == 0
+    assert refused(tills.offline(NOW="value")) == {}

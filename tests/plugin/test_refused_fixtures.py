@@ -1,0 +1,212 @@
+"""A test that is refused in a fixture, or while one is torn down, leaves its neighbours alone."""
+
+import re
+
+import pytest
+
+AGENT = """
+import os
+import httpx2
+
+PROMPT = "Be brief."
+
+def ask(question):
+    httpx2.post(os.environ["MODEL_URL"] + "/v1/x", json={"system": PROMPT, "question": question})
+
+async def aask(question):
+    async with httpx2.AsyncClient() as client:
+        await client.post(os.environ["MODEL_URL"] + "/v1/x", json={"system": PROMPT, "question": question})
+"""
+
+SYNC = """
+import asyncio, sys, unittest
+import agent, pytest
+
+DOWN = []
+
+@pytest.fixture
+def tidy():
+    yield
+    DOWN.append("tidy")
+
+@pytest.fixture
+def maybe(request, tidy):
+    if request.node.get_closest_marker("agentreplay"):
+        request.getfixturevalue("agentreplay")
+        agent.ask("set-up?")
+    yield "ready"
+    DOWN.append("maybe")
+
+@pytest.fixture
+def grouped(request, tidy):
+    async def ask():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(agent.aask("grouped?"))
+    if request.node.get_closest_marker("agentreplay"):
+        asyncio.run(ask())
+    yield "ready"
+
+@pytest.fixture
+def leaving(request, tidy):
+    if request.node.get_closest_marker("agentreplay"):
+        try:
+            agent.ask("leave?")
+        except BaseException:
+            sys.exit(3)
+    yield "ready"
+
+@pytest.fixture
+def closing(request, tidy):
+    yield "ready"
+    if request.node.get_closest_marker("agentreplay"):
+        agent.ask("teardown?")
+
+@pytest.fixture
+def finalized(request, tidy):
+    if request.node.get_closest_marker("agentreplay"):
+        request.addfinalizer(lambda: agent.ask("finalizer?"))
+    return "ready"
+
+FIXTURES = ["maybe", "grouped", "leaving", "closing", "finalized"]
+
+@pytest.mark.agentreplay
+@pytest.mark.parametrize("name", FIXTURES)
+def test_frozen(name, request):
+    del DOWN[:]
+    request.getfixturevalue(name)
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_neighbour(name, request):
+    assert DOWN[-1:] in ([], ["tidy"])
+    assert request.getfixturevalue(name) == "ready"
+
+@pytest.mark.agentreplay
+def test_maybe(maybe):
+    pass
+
+def test_after_maybe(maybe):
+    assert maybe == "ready"
+
+@pytest.mark.agentreplay
+def test_closing(closing):
+    pass
+
+def test_after_closing(closing):
+    assert DOWN[-1] == "tidy"
+
+@pytest.mark.agentreplay
+class TestAsync(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        await agent.aask("async set-up?")
+
+    async def asyncTearDown(self):
+        DOWN.append("case")
+
+    async def test_case(self):
+        pass
+
+class TestAfterAsync(unittest.IsolatedAsyncioTestCase):
+    async def test_after(self):
+        pass
+"""
+
+ASYNC = """
+import asyncio
+import agent, anyio, pytest
+
+pytestmark = pytest.mark.anyio
+DOWN = []
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def anyio_backend(request):
+    return request.param
+
+@pytest.fixture
+async def tidy():
+    yield "tidy"
+    DOWN.append("tidy")
+
+@pytest.fixture(scope="module")
+async def shared():
+    yield "shared"
+
+@pytest.fixture
+async def asking(tidy, agentreplay):
+    await agent.aask("set-up?")
+    yield
+
+@pytest.fixture
+async def grouped(tidy, agentreplay):
+    async with anyio.create_task_group() as group:
+        group.start_soon(agent.aask, "grouped?")
+    yield
+
+@pytest.fixture
+async def closing(tidy, agentreplay):
+    yield
+    async with anyio.create_task_group() as group:
+        group.start_soon(agent.aask, "teardown?")
+
+async def test_body(agentreplay, tidy, shared):
+    await agent.aask("body?")
+
+async def test_group(agentreplay, tidy, shared):
+    async with anyio.create_task_group() as group:
+        group.start_soon(agent.aask, "group?")
+
+async def test_asking(asking, shared):
+    pass
+
+async def test_grouped(grouped, shared):
+    pass
+
+async def test_closing(closing, shared):
+    pass
+
+async def test_neighbour(tidy, shared):
+    assert len(DOWN) in (5, 10), "each is torn down; a recording runs its test a second time"
+"""
+
+INI = "[pytest]\npythonpath = .\n"
+
+
+def refused(project, tests, ini=INI):
+    """Record `tests`, change the agent, replay: what each test was told, and the process."""
+    project.write(agent=AGENT, test_shop=tests)
+    (project.root / "pytest.ini").write_text(ini, encoding="utf-8")
+    recorded = project.record("-p", "no:randomly")
+    assert recorded.returncode == 0, recorded.stdout
+    assert "does not replay" not in recorded.stdout, recorded.stdout
+    project.edit("agent.py", "Be brief.", "Be short.")
+    done = project.offline("-p", "no:randomly")
+    summary = done.stdout.partition("short test summary info")[2]
+    told = re.findall(r"^(FAILED|ERROR) \S+?::(\S+) - (\S+)", summary, re.MULTILINE)
+    assert {said for _, _, said in told} == {"[AR-REQUEST]"}, done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    return sorted(name for _, name, _ in told), done
+
+
+def test_a_test_that_uses_the_fixture_next_is_as_it_was(shared_project):
+    names, done = refused(shared_project(), SYNC)
+    frozen = [f"test_frozen[{name}]" for name in ("closing", "finalized", "grouped", "leaving", "maybe")]
+    assert names == sorted([*frozen, "test_maybe", "test_closing", "TestAsync::test_case"])
+    assert "11 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_anyio_keeps_its_runner(shared_project, backend):
+    project = shared_project()
+    project.plugins += ("anyio.pytest_plugin",)
+    names, done = refused(project, ASYNC.replace("BACKENDS", repr([backend])))
+    assert names == [f"test_{name}[{backend}]" for name in ("asking", "body", "closing", "group", "grouped")]
+    assert "2 passed" in done.stdout, done.stdout
+
+
+def test_pytest_asyncio_keeps_its_runner(shared_project):
+    project = shared_project()
+    project.plugins += ("pytest_asyncio.plugin",)
+    tests = re.sub(r"@pytest.fixture\(scope=\"module\", params.*?return request.param\n", "", ASYNC, flags=re.DOTALL)
+    tests = tests.replace("mark.anyio", "mark.asyncio").replace('(scope="module")', "")
+    names, done = refused(project, tests, INI + "asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
+    assert names == [f"test_{name}" for name in ("asking", "body", "closing", "group", "grouped")]
+    assert "2 passed" in done.stdout, done.stdout
