@@ -13,7 +13,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.boundaries import child_start
+from pytest_agentreplay.boundaries import child_start, tasks_asyncio
 from pytest_agentreplay.boundaries.hosts import address
 from pytest_agentreplay.boundaries.wrapping import wrap
 
@@ -37,7 +37,8 @@ class Unopened:
 
 
 def meet(module: ModuleType) -> None:
-    """Raise events for the loops of `module`. Doing it twice does nothing."""
+    """Raise events for the loops of `module`, and label their tasks. Doing it twice does nothing."""
+    tasks_asyncio.meet(module)
     loop = getattr(module, LOOPS[module.__name__])
     for name, announce in METHODS.items():
         if name not in vars(loop) and hasattr(loop, name):

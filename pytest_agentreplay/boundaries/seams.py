@@ -20,7 +20,6 @@ SEAMS: dict[str, str] = {
     "aiohttp.connector": "http_aiohttp",
     "aiohttp.test_utils": "in_process",
     "asyncio.base_events": "tasks_asyncio",
-    "uvloop": "tasks_asyncio",
     "anyio": "process_anyio",
     "anyio.to_thread": "threads_anyio",
     "concurrent.futures.process": "child_multiprocessing",
