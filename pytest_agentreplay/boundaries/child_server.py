@@ -17,10 +17,10 @@ import secrets
 import socket
 import sys
 import threading
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.child_link import Here, Invitation
 from pytest_agentreplay.boundaries.crossing import describe
@@ -127,12 +127,12 @@ class Children:
 
     def strangers(self) -> list[str]:
         """The programs of children that were started by `subprocess` and have not joined, at the end of the test."""
-        deadline = time.monotonic() + GRACE
+        deadline = clocks.monotonic() + GRACE
         found = []
         for child in self._invited:
             process = child.process
-            while process is not None and not child.joined and process.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.005)
+            while process is not None and not child.joined and process.poll() is None and clocks.monotonic() < deadline:
+                clocks.sleep(0.005)
             # One that was killed as soon as it was started has not come to anything.
             if process is not None and not child.joined and (process.returncode or 0) >= 0:
                 found.append(child.program)
@@ -147,7 +147,7 @@ class Children:
             **self.job(child),
             "run": self.run,
             "mode": self.mode,
-            "began": time.monotonic_ns() - self.crossing.now(),
+            "began": clocks.monotonic_ns() - self.crossing.now(),
         }
 
     def job(self, child: Child) -> dict[str, Any]:

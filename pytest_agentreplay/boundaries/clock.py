@@ -13,6 +13,7 @@ import time
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import debuggers, lanes
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _asctime(parts: Any = None, /) -> str:
 
 
 def _awake() -> int:
-    return time.monotonic_ns() - debuggers.waited()
+    return clocks.monotonic_ns() - debuggers.waited()
 
 
 def _is_replaced() -> bool:

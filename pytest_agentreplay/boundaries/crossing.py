@@ -17,11 +17,11 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-import time
 import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import hush, lanes, thread_starts
 from pytest_agentreplay.boundaries.agents import agent_here
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts
@@ -347,8 +347,8 @@ class Crossing:
         self.scrub = scrub
         self.steps = steps
         self.root = root
-        began = time.monotonic_ns()
-        self.now = now or (lambda: time.monotonic_ns() - began)
+        began = clocks.monotonic_ns()
+        self.now = now or (lambda: clocks.monotonic_ns() - began)
         self.ended = threading.Event()
         self._body_over = False
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
@@ -517,13 +517,13 @@ class Crossing:
         seconds for threads and executor jobs of the body, so that a straggler is told on the test that started it.
         """
         self._body_over = True
-        deadline = time.monotonic() + patience
+        deadline = clocks.monotonic() + patience
         for thread in list(self.threads):
             if thread is not threading.current_thread() and thread.is_alive():
-                thread.join(max(0.0, deadline - time.monotonic()))
+                thread.join(max(0.0, deadline - clocks.monotonic()))
         for job in list(self.jobs):
             with contextlib.suppress(Exception):  # still at work, or cancelled
-                job.exception(max(0.0, deadline - time.monotonic()))
+                job.exception(max(0.0, deadline - clocks.monotonic()))
 
     def straggling(self) -> bool:
         """Whether something that the test has started may still call: a thread, an executor's job, a task."""

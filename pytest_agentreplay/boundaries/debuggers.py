@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import vault
 from pytest_agentreplay.boundaries.crossing import current
 from pytest_agentreplay.boundaries.trampoline import is_trampoline
@@ -36,7 +36,7 @@ class Prompt:
     def waited(self) -> int:
         """Nanoseconds up to now."""
         since = self._since
-        return self._waited + (time.monotonic_ns() - since if since is not None else 0)
+        return self._waited + (clocks.monotonic_ns() - since if since is not None else 0)
 
     def during(self, work: Callable[..., Any], *, waits: bool) -> Callable[..., Any]:
         """`work`, a method of a debugger, which waits for somebody, or runs what they have typed."""
@@ -54,7 +54,7 @@ class Prompt:
         return told
 
     def _turn(self, *, waits: bool) -> None:
-        self._waited, self._since = self.waited(), time.monotonic_ns() if waits else None
+        self._waited, self._since = self.waited(), clocks.monotonic_ns() if waits else None
 
 
 PROMPT = Prompt()

@@ -12,10 +12,11 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import debuggers, lanes
 from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries.serving import GRACE, Serving
-from pytest_agentreplay.boundaries.virtual import REAL_NS, REAL_SLEEP, SECOND, StillIdle, can_stand_still
+from pytest_agentreplay.boundaries.virtual import SECOND, StillIdle, can_stand_still
 from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, at_work
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Discrete(Serving):
                 else:
                     self._sleep(Sleeper(due))
                 return
-        REAL_SLEEP(seconds)
+        clocks.sleep(seconds)
 
     def _sleep(self, sleeper: Sleeper) -> None:
         changed = threading.Condition(self._lock)
@@ -294,4 +295,4 @@ def _none_late(events: Sequence[Event]) -> list[Event]:
 
 
 def _awake() -> int:
-    return REAL_NS() - debuggers.waited()
+    return clocks.monotonic_ns() - debuggers.waited()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import deque
 from typing import TYPE_CHECKING, NoReturn
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.origins import origin
@@ -125,10 +125,10 @@ class Replaying:
     def receive_now(self, timeout: float | None = None) -> Frame | End | None:
         """The next frame or the end; holds this thread until then, or for `timeout` seconds: then None."""
         __tracebackhide__ = True
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else clocks.monotonic() + timeout
         patience = self._patience()
         while (found := self.take()) is None:
-            now = time.monotonic()
+            now = clocks.monotonic()
             if deadline is not None and now >= deadline:
                 return None
             if self.crossing.ended.is_set():
@@ -161,13 +161,13 @@ class Replaying:
         patience = None if self._release.complete or self._end is not None else self._patience()
         while not more.done():
             done, _ = await asyncio.wait({more}, timeout=_BEAT)
-            if not done and (self.crossing.refused or (patience is not None and patience(time.monotonic()))):
+            if not done and (self.crossing.refused or (patience is not None and patience(clocks.monotonic()))):
                 self._stalled()
 
     def _patience(self) -> Callable[[float], bool]:
         """Tells whether it is over: nothing has moved for too long."""
         limit = STALL if _is_the_tests_own() else STALL_BESIDE
-        since = time.monotonic()
+        since = clocks.monotonic()
         seen = self.crossing.activity
 
         def over(now: float) -> bool:

@@ -12,10 +12,10 @@ import socket
 import socketserver
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.gateway_forward import Forwarding
@@ -182,9 +182,9 @@ class Handler(BaseHTTPRequestHandler):
     def _wait(self, passage: Passage, call: HttpCall | None) -> None:
         """Until the child leaves, as it did when recorded; of `call` it had a part, and must not want more."""
         self.wire.kept = False
-        until = time.monotonic() + PATIENCE
+        until = clocks.monotonic() + PATIENCE
         while not (self.wire.gone() or passage.wait_for_end(0.02)):
-            if call is not None and time.monotonic() > until:
+            if call is not None and clocks.monotonic() > until:
                 what = f"the child reads on where it stopped reading when recorded: {doorstep.describe(call)}"
                 self.server.gateway.latch(Divergence(Kind.EXTRA, what, now=call))
                 break

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, Threads
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Holding:
     """The queues of answers that wait, one for each event loop of the test."""
 
-    now = staticmethod(time.monotonic)  # not a name of this module: whoever freezes time replaces those
+    now = staticmethod(clocks.monotonic)
 
     def __init__(self, gate: Gate, crossing: Crossing) -> None:
         """`gate` is told how far each answer has come."""
@@ -79,7 +79,7 @@ class Holding:
         with self._turn:
             self._moved = self.now()
             while self._at_work():
-                time.sleep(LOOK / 4)
+                clocks.sleep(LOOK / 4)
             passage.at_home = True
 
     def _arrived(self, passage: Passage) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.holding import Holding
-from pytest_agentreplay.boundaries.virtual import REAL_NS, REAL_SLEEP, SECOND, StillIdle, can_stand_still
+from pytest_agentreplay.boundaries.virtual import SECOND, StillIdle, can_stand_still
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -36,7 +37,7 @@ class Pacing(Holding):
     def __init__(self, gate: Gate, crossing: Crossing) -> None:
         """The run begins."""
         super().__init__(gate, crossing)
-        self._began = REAL_NS()
+        self._began = clocks.monotonic_ns()
         self._latest = 0
 
     def watch(self, loop: AbstractEventLoop) -> None:
@@ -57,7 +58,7 @@ class Pacing(Holding):
 
     def sleep(self, seconds: float) -> None:
         """Sleep for real; that long is what it took."""
-        REAL_SLEEP(seconds)
+        clocks.sleep(seconds)
         paced = self._paced()
         if paced is not None:
             paced.ns += round(seconds * SECOND)
@@ -94,7 +95,7 @@ class Pacing(Holding):
         return at or self._latest
 
     def _real(self) -> int:
-        return REAL_NS() - self._began
+        return clocks.monotonic_ns() - self._began
 
 
 class PacedIdle(StillIdle):

@@ -7,9 +7,9 @@ other, and are made by two threads now, would look the same as before.
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.work import LOOK, Threads
 
@@ -23,7 +23,7 @@ PATIENCE = 0.25
 class Pausing:
     """Holds an answer to a thread back until no other thread of the test is at work. Costs nothing where none is."""
 
-    now = staticmethod(time.monotonic)  # not a name of this module: whoever freezes time replaces those
+    now = staticmethod(clocks.monotonic)
 
     def __init__(self, crossing: Crossing) -> None:
         """Nothing is looked at before somebody is answered."""
@@ -41,6 +41,6 @@ class Pausing:
         try:
             until = self.now() + PATIENCE
             while self._others.at_work(self._resting, now := self.now()) and now < until:
-                time.sleep(LOOK / 4)
+                clocks.sleep(LOOK / 4)
         finally:
             self._resting.discard(me)

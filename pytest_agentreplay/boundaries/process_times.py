@@ -11,10 +11,12 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from pytest_agentreplay import clocks
+
 _EARLIER = 60.0
 """Seconds before this module is loaded, or before the present of the run, in which objects are made."""
 
-_WALL, _MONOTONIC = time.time(), time.monotonic()
+_WALL, _MONOTONIC = clocks.wall(), clocks.monotonic()
 
 
 def is_reading(value: Any) -> bool:
@@ -29,11 +31,11 @@ def is_reading(value: Any) -> bool:
         return 10**18 < value < 2**62 and _is_wall(value / 10**9)
     if kind is not float or value == round(value, 4):
         return False
-    return _is_wall(value) or _MONOTONIC - _EARLIER <= value <= time.monotonic()
+    return _is_wall(value) or _MONOTONIC - _EARLIER <= value <= clocks.monotonic()
 
 
 def _is_wall(seconds: float) -> bool:
     # `time.time` is that of the run, which a replay sets to the recorded day; monotonic time runs on.
-    process = _WALL + time.monotonic() - _MONOTONIC
+    process = _WALL + clocks.monotonic() - _MONOTONIC
     run = time.time()
     return _WALL - _EARLIER <= seconds <= process + 1 or run - _EARLIER <= seconds <= run + 1

@@ -18,9 +18,9 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.origins import origin, where
@@ -104,7 +104,7 @@ class Serving:
     `waits` lets answers take as long as they took.
     """
 
-    now = staticmethod(time.monotonic)  # not a name of this module: whoever freezes time replaces those
+    now = staticmethod(clocks.monotonic)
 
     def __init__(
         self, schedule: Schedule, crossing: Crossing, explain: Explain, *, loose: bool = False, waits: bool = False

@@ -15,6 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
 
@@ -29,9 +30,6 @@ EPOCH = 1000.0
 """What a loop's clock shows when the run begins, in seconds: a small number, so that sums of floats are exact."""
 
 SECOND = 1_000_000_000
-
-REAL_SLEEP, REAL_NS = time.sleep, time.monotonic_ns
-"""Not names of the module: whoever freezes time replaces those, and so do we."""
 
 NOT_AGENTS = sys.stdlib_module_names | {"pytest_agentreplay", "_pytest", "pytest", "pluggy", "xdist", "pytest_timeout"}
 """Top packages that are shown the real time: what they wait for is real."""
@@ -165,7 +163,7 @@ class Hands:
         if isinstance(given, int | float) and given > 0 and self._is_agents():
             self._order.sleep(given)
         else:
-            REAL_SLEEP(seconds)
+            clocks.sleep(seconds)
 
     def _is_agents(self) -> bool:
         """Whether code of the test's, or of a library that it uses, asks: neither ours nor the standard library's."""

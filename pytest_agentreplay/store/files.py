@@ -16,11 +16,11 @@ import os
 import secrets
 import stat
 import sys
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store.advice import cannot_write
 from pytest_agentreplay.store.held import hold
@@ -228,7 +228,7 @@ def held_lock(path: Path, lock: Path) -> tuple[int, bool]:
                 raise
             shut(handle)
             refusal = None
-        time.sleep(LOCK_PAUSE)
+        clocks.sleep(LOCK_PAUSE)
     if refusal is not None:
         raise refusal
     raise CannotWrite(f"{shown(path)}: another process is writing it, and has been for a while; record again")
@@ -467,7 +467,7 @@ def insist(action: Callable[[], T]) -> T:
         except OSError as error:
             if not busy(error):
                 raise
-            time.sleep(0.01 * 2**attempt)
+            clocks.sleep(0.01 * 2**attempt)
     return action()
 
 
@@ -562,7 +562,7 @@ def unread(path: Path, error: OSError, *, strict: bool) -> None:
 def older_than(path: Path, seconds: float) -> bool:
     """Whether a file was last written so long ago, or, as clocks are set, will be; False for one that is gone."""
     try:
-        return abs(time.time() - os.lstat(taken(path)).st_mtime) > seconds
+        return abs(clocks.wall() - os.lstat(taken(path)).st_mtime) > seconds
     except OSError:
         return False
 

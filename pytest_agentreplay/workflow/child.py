@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.errors import RunnerError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run(command: Sequence[str], *, environ: Mapping[str, str], folder: Path, giv
 
     Raises RunnerError where it cannot be started.
     """
-    began = time.monotonic()
+    began = clocks.monotonic()
     group = {"creationflags": 0x200} if os.name == "nt" else {"start_new_session": True}  # CREATE_NEW_PROCESS_GROUP
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     try:
@@ -74,10 +74,10 @@ def run(command: Sequence[str], *, environ: Mapping[str, str], folder: Path, giv
     except subprocess.TimeoutExpired:
         code = None
     finally:
-        end = time.monotonic()
+        end = clocks.monotonic()
         if child.poll() is not None:
             for output in outputs:
-                output.join(max(0.0, end + PATIENCE - time.monotonic()))
+                output.join(max(0.0, end + PATIENCE - clocks.monotonic()))
         kill(child)
     for output in outputs:
         output.join(PATIENCE)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import child_start, guard, lanes, seams, tool
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.chance import Chance
@@ -69,7 +69,7 @@ class Session:
         crossing.codecs[:] = told["codecs"]
         crossing.read_tools = told["read_tools"]
         crossing.hosts = DeclaredHosts(told["allow_hosts"])
-        crossing.now = lambda: time.monotonic_ns() - told["began"]
+        crossing.now = lambda: clocks.monotonic_ns() - told["began"]
         crossing.forget()
         self._start(told)
         self.work_in(told)

@@ -11,11 +11,11 @@ import copy
 import inspect
 import math
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import lanes
 from pytest_agentreplay.boundaries.deadline import Deadline, despaired
 from pytest_agentreplay.boundaries.places import todays_places
@@ -146,7 +146,7 @@ class Attempt(Replay):
         """
         output: Any = None
         failure: BaseException | None = None
-        began = time.perf_counter()
+        began = clocks.perf_counter()
         self.enter_body()
         try:
             with self.deadline.watched(despair):
@@ -159,7 +159,7 @@ class Attempt(Replay):
             self.leave_body()
         if self.deadline.passed:
             raise self.deadline.overdue()
-        seconds = time.perf_counter() - began
+        seconds = clocks.perf_counter() - began
         if self.casting.parted() is None and failure is None:
             self.casting.finish(self._body)
         self.close()
