@@ -279,7 +279,7 @@ def project(shared_project):
     (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
     with Served(made, "http") as http, Served(made, "sse") as sse:
         made.recorded = made.record("-q", HTTP_URL=http, SSE_URL=sse)
-    gone = {"HTTP_URL": "http://127.0.0.1:9", "SSE_URL": "http://127.0.0.1:9"}
+    gone = {"HTTP_URL": "http://127.0.0.1:10", "SSE_URL": "http://127.0.0.1:11"}
     made.environ |= gone
     return made
 
