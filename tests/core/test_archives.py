@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import zipfile
+import zlib
 
 import pytest
 
@@ -40,6 +41,7 @@ def zipped_as_it_is(text):
 
 OPENED = {
     gzip.compress: lambda data: gzip.decompress(data).decode(),
+    zlib.compress: lambda data: zlib.decompress(data).decode(),
     zipped: unzipped,
     zipped_as_it_is: unzipped,
 }
@@ -83,10 +85,26 @@ def test_what_nothing_here_packs_again_is_replaced_where_a_secret_is_in_it(pack)
         zipped(b"0" * 20_000_000),
         b"PK\x03\x04 and what is no archive",
         zipped(b"cut off")[:-30],
+        zlib.compress(b"0" * 20_000_000),
+        zlib.compress(b"the first") + zlib.compress(b"the second"),
+        zlib.compress(b"damaged at its end")[:-4] + b"\xff" * 4,
     ],
 )
 def test_what_cannot_be_read_is_replaced(data):
     assert stored(data) == b"[[redacted:opaque:1]]"
+
+
+@pytest.mark.parametrize(
+    "data", [b"x^2 + y^2 = 1", "x^2 ≤ 1: un café".encode(), b"x\x01\xff\xff\xff\xff", b"\r\n\r\nx\x9c and no archive"]
+)
+def test_what_only_begins_as_zlib_does_is_left_as_it_is(data):
+    assert stored(data) == data
+
+
+@pytest.mark.parametrize("level", [1, 5, 6, 9])
+def test_zlib_is_known_at_every_level(level):
+    after = stored(zlib.compress(f"{'no secret here, ' * 90}the key is {KEY}.".encode(), level))
+    assert zlib.decompress(after).endswith(b"the key is [[redacted:key:1]].")
 
 
 def test_the_file_of_a_form_is_opened():
@@ -103,7 +121,7 @@ def test_a_message_of_a_connection_is_opened():
     assert [gzip.decompress(frame.data) for frame in after.frames() if frame.binary] == [b"[[redacted:key:1]]"]
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zipped, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress, zipped, bz2.compress, lzma.compress])
 def test_an_archive_in_base64_goes_whole_where_a_secret_is_in_it(pack):
     made = redaction()
     text = base64.b64encode(pack(f"the key is {KEY} and {'more ' * 40}".encode())).decode()

@@ -10,7 +10,7 @@ from pytest_agentreplay.demo.server import Ask
 
 pytestmark = pytest.mark.env("frameworks", "lastyear")
 
-SERVER = """
+SERVER = '''
 import os, random, socket, sys, threading, warnings
 import anyio
 from mcp.types import SamplingMessage, TextContent
@@ -61,10 +61,24 @@ async def die() -> str:
     note("die")
     os._exit(3)
 
+def noted(served):
+    """The application, with the id of each session that it issues noted down."""
+
+    async def call(scope, receive, send):
+        async def sent(message):
+            for name, value in message.get("headers") or ():
+                if name.lower() == b"mcp-session-id":
+                    note(f"session {value.decode()}")
+            await send(message)
+
+        await served(scope, receive, sent)
+
+    return call
+
 def serve(kind):
     import uvicorn
 
-    made = app.sse_app() if kind == "sse" else app.streamable_http_app()
+    made = app.sse_app() if kind == "sse" else noted(app.streamable_http_app())
     listening = socket.create_server(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
@@ -73,7 +87,7 @@ def serve(kind):
 if __name__ == "__main__":
     note("a server was started")
     app.run() if len(sys.argv) == 1 else serve(sys.argv[1])
-"""
+'''
 
 AGENT = """
 import asyncio, contextlib, json, os, pathlib, sys
@@ -279,7 +293,7 @@ def project(shared_project):
     (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
     with Served(made, "http") as http, Served(made, "sse") as sse:
         made.recorded = made.record("-q", HTTP_URL=http, SSE_URL=sse)
-    gone = {"HTTP_URL": "http://127.0.0.1:9", "SSE_URL": "http://127.0.0.1:9"}
+    gone = {"HTTP_URL": "http://127.0.0.1:10", "SSE_URL": "http://127.0.0.1:11"}
     made.environ |= gone
     return made
 
@@ -307,6 +321,16 @@ def test_a_replay_says_the_same_and_starts_nothing(project):
     for name, lines in found.items():
         assert len(lines) == 3, name
         assert lines[0] == lines[1] == lines[2], name
+
+
+def test_the_id_of_a_session_is_in_no_file(project):
+    issued = {line.split()[1] for line in project.ledger if line.startswith("session ")}
+    assert len(issued) >= 2, "no streamable HTTP server has issued a session id"
+    files = [file for file in project.root.rglob("*") if file.is_file() and file.name != "ledger.txt"]
+    assert any(file.name.endswith(".snapshot.json") for file in files)
+    for file in files:
+        data = file.read_bytes()
+        assert not [session for session in issued if session.encode() in data], file
 
 
 def test_a_changed_prompt_is_the_first_divergent_turn(project):

@@ -381,22 +381,26 @@ def gathered(tree: Any) -> Iterator[list[str]]:
     stack: list[tuple[_Texts, Any]] = [(root, tree)]
     while stack:
         place, value = stack.pop()
-        if isinstance(value, str):
-            place.texts.append(value)
-        elif isinstance(value, dict):
+        if isinstance(value, dict):
+            # Texts at one path come from objects that are read in order: only what holds more texts has to wait.
+            for name, member in value.items():
+                if type(member) is str:
+                    place.child(name).texts.append(member)
             for at, (name, member) in enumerate(reversed(value.items())):
                 kind = type(member)
-                if kind is str or kind is dict or kind is list:
+                if kind is dict or kind is list:
                     stack.append((place.child(name), member))
                 elif kind is float:
-                    stack.append((place.child(("names", len(value) - at)), name))
+                    place.child(("names", len(value) - at)).texts.append(name)
+        elif isinstance(value, str):
+            place.texts.append(value)
         elif isinstance(value, list) and value:
             if type(value[0]) is int:
                 if all(type(item) is int and item in _PRINTABLE for item in value):
                     place.child(("bytes",)).texts += ("", bytes(value).decode("latin-1"))
                 continue
             items = place.child(None)
-            stack.extend((items, item) for item in reversed(value))
+            stack += [(items, item) for item in reversed(value)]
     places = [root]
     while places:
         place = places.pop()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction.views import Text
 
 LONG_LINE = 16
+_LONGEST_RUN = 64
+"""Runs of this length are read whatever is known; shorter ones, where a guise may be as short."""
 _STARS = re.compile(rb"\*{3,}")
 _MASK_SHOWS = 4
 _MASK_SIDE = 64
@@ -49,6 +51,7 @@ class Known:
         self.reach = 0
         self.numeric = False
         self._lock = Lock()
+        self._shortest_run = _LONGEST_RUN
         self._secrets: dict[str, Secret] = {}
         self._guises: dict[tuple[str, bytes], list[tuple[bytes, tuple[bytes, ...], Secret]]] = {}
 
@@ -81,6 +84,8 @@ class Known:
                 for guise in (guise for part in parts for guise in secret_guises(part)):
                     guises.setdefault((guise.where, guise.sign), []).append((guise.gate, guise.needles, secret))
                     self.reach = max(self.reach, *map(len, guise.needles))
+                    if guise.where == "run":
+                        self._shortest_run = min(self._shortest_run, *map(len, guise.needles))
                 self.numeric = self.numeric or value.isdigit()
                 self._guises = guises
                 self._secrets = {**self._secrets, value: secret}
@@ -107,7 +112,7 @@ class Known:
         return otherwise if secret is None else secret.category
 
     def _guised(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
-        texts = {"folded": data.lower(), "exact": data, "run": runs(data)}
+        texts = {"folded": data.lower(), "exact": data, "run": runs(data, self._shortest_run)}
         for (where, sign), group in self._guises.items():
             text = texts[where]
             if sign not in text:

@@ -32,6 +32,8 @@ WORDS = (
     *(b"token", b"secret", b"pass", b"pwd", b"key", b"auth", b"credential", b"jwt", b"csrf", b"xsrf", b"otp", b"pin"),
     *(b"signature", b"security_answer", b"securityanswer", b"sessid", b"psk", b"_pat", b"recovery", b"backup"),
 )
+SHARED = {b"sec": (b"secret", b"security_answer", b"securityanswer"), b"srf": (b"csrf", b"xsrf")}
+"""Parts that several of the words share: where one is absent, none of its words is searched for."""
 LONGEST = 4096
 NAME = 64
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-"
@@ -60,7 +62,8 @@ def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int
     lower = text.lower()
     seen: set[int] = set()
     columns = Columns(text)
-    for word in (*WORDS, *(name.encode() for name in names)):
+    absent = {word for part, words in SHARED.items() if part not in lower for word in words}
+    for word in (word for word in (*WORDS, *(name.encode() for name in names)) if word not in absent):
         at = lower.find(word)
         while at >= 0:
             hit = SEPARATOR.match(text, at)

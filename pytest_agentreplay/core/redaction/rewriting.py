@@ -34,10 +34,6 @@ BYTES = frozenset(("$bytes", "$bytearray"))
 TEXTS = frozenset(("$str", "$path", "$posixpath", "$windowspath"))
 """Tags of leaves that are read from any text."""
 
-BYTES = frozenset(("$bytes", "$bytearray"))
-TEXTS = frozenset(("$str", "$path", "$posixpath", "$windowspath"))
-"""Tags of leaves that are read from any text."""
-
 SHORTEST_NUMBER = 10_000_000
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _VALUE = rb"(?P<value>[^\s\"'`<>\\;|&()]{8,160})"
 _OPTION = re.compile(rb"--(?P<name>[a-z][\w-]{1,40})[ \t]{1,4}[\"']?" + _VALUE)
+_ANY_OPTION = re.compile(rb"-[-upa]")
+"""One look that clears a text of four kinds of options."""
 _USER = re.compile(rb"(?:-u|--user|--proxy-user)[ =][\"']?[^\s\"':/]{1,64}:" + _VALUE)
 _LOGIN = re.compile(
     rb"(?:(?:sshpass|docker login|podman login|helm registry login|az login)[^\n]{0,80}? -p"
@@ -59,12 +61,18 @@ _WORDLIKE = re.compile(rb"[/.~-].*|.*://.*|[0-9TZ:.+-]*", re.DOTALL)
 def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Where such values stand, as (start, end, category)."""
     lower = text.lower()
-    if b"--" in text:
+    has_option, has_pass = _ANY_OPTION.search(text) is not None, b"pass" in lower
+    if has_option and b"--" in text:
         for hit in _OPTION.finditer(text):
             if strength(hit["name"].decode()) not in {"", "parameter"}:
                 yield from random_value(hit)
-    for sign, pattern in ((b"-u", _USER), (b" -p", _LOGIN), (b" -a", _LOGIN), (b"htpasswd", _LOGIN)):
-        if sign in text:
+    for may, sign, pattern in (
+        (has_option, b"-u", _USER),
+        (has_option, b" -p", _LOGIN),
+        (has_option, b" -a", _LOGIN),
+        (has_pass, b"htpasswd", _LOGIN),
+    ):
+        if may and sign in text:
             for hit in pattern.finditer(text):
                 yield from random_value(hit)
     # A search for one byte costs a tenth of one for two, and most texts have none of these.
@@ -81,7 +89,7 @@ def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
                 said = strength(hit["name"].decode())
                 if said not in {"", "parameter"} and believed(said, hit["value"], quoted=True):
                     yield *hit.span("value"), CATEGORY
-    if b"'" in text and (b"password" in lower or b"identified by" in lower):
+    if b"'" in text and (has_pass or b"identified by" in lower):
         for hit in _SQL.finditer(text):
             if believed("strong", hit["value"], quoted=True):
                 yield *hit.span("value"), CATEGORY

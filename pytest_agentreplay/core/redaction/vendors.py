@@ -99,15 +99,23 @@ def starts() -> re.Pattern[bytes]:
 
 ESCAPED = 10
 """So far into a run an escape before it may reach: `\\u0022`, `%3D`, the number of a colour."""
+ESCAPES = frozenset((b"", b"\\", b"%", b"[", b";"))
+"""What may stand before a run that begins with the end of an escape; no other run needs the search for one."""
+FIRST = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~")
 BOT = re.compile(rb"/bot[A-Za-z0-9_~.]")
 SIGN = re.compile(rb"[.~:+/=@$](?=[A-Za-z0-9_~.])")
 
 
 def borders_in(data: bytes, begin: int, end: int) -> Iterator[int]:
-    """Where in a run a key may begin, in order. Most runs are one word: `starts` is asked at their head alone."""
-    head = min(begin + ESCAPED, end)
-    for start in starts().finditer(data, begin, head):
-        yield start.start()
+    """Where in a run a key may begin, in order: at its head, behind a sign, and behind an escape that ends in it."""
+    head = begin
+    if data[begin - 1 : begin] in ESCAPES:
+        head = min(begin + ESCAPED, end)
+        for start in starts().finditer(data, begin, head):
+            yield start.start()
+    elif begin < end and data[begin] in FIRST:
+        head = begin + 1
+        yield begin
     for sign in SIGN.finditer(data, max(begin, head - 4), end):
         at = sign.end()
         if head <= at < end:

@@ -33,7 +33,6 @@ _BARE_OF = b"\\ \t\r\nnrNR'\""
 _LOWER = bytes(range(256)).lower()
 _OCTAL = re.compile(rb"\\{1,16}[0-3][0-7]{2}")
 _QUOTED = re.compile(rb"=(?:[0-9A-Fa-f]{2}|" + _LINE_END + rb")")
-_SHORTEST_RUN = 10
 _RUN_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_=%\\-"
 _RUN = bytes(65 if byte in _RUN_BYTES else 32 for byte in range(256))
 _WORDS_ONLY = bytes(32 if byte in b" \t\r\n\"'<>\\" else byte for byte in range(256))
@@ -41,6 +40,7 @@ _ZERO = re.compile(rb"\0")
 PAINT = re.compile(
     rb"(?:\x1b|\\u001[bB]|\\x1b)\[[0-9;]*[A-Za-z]|\xe2\x80[\x8b-\x8d]|\xef\xbb\xbf|\\u200[b-dB-D]|\\u[fF][eE][fF][fF]"
 )
+_ESCAPED_PAINT = re.compile(rb"\\(?:u001|u200|x1b|u[fF][eE][fF][fF])")
 _NAMED = {b"&amp;": b"&", b"&lt;": b"<", b"&gt;": b">", b"&quot;": b'"', b"&apos;": b"'"}
 
 
@@ -186,10 +186,10 @@ def _deepest(view: View) -> tuple[int, int]:
 
 
 def is_painted(text: bytes) -> bool:
-    """Whether there may be colour codes or characters of no width; a few scans, no regex."""
+    """Whether there may be colour codes or characters of no width; a few quick scans."""
     if b"\x1b" in text or (b"\xe2" in text and b"\xe2\x80" in text) or b"\xef\xbb\xbf" in text:
         return True
-    return b"\\" in text and (b"\\u001" in text or b"\\u200" in text or b"\\x1b" in text or b"\\ufeff" in text)
+    return b"\\" in text and _ESCAPED_PAINT.search(text) is not None
 
 
 def squeezed(view: Text) -> View | None:
@@ -203,9 +203,9 @@ def bare(text: bytes) -> bytes:
     return text.translate(_LOWER, _BARE_OF)
 
 
-def runs(text: bytes) -> bytes:
-    """What of a text stands in long runs without a space or a sign: base64, digits, keys."""
-    flat, run = text.translate(_RUN), b"A" * _SHORTEST_RUN
+def runs(text: bytes, shortest: int) -> bytes:
+    """What of a text stands in runs of at least `shortest` bytes without a space or a sign: base64, digits, keys."""
+    flat, run = text.translate(_RUN), b"A" * shortest
     found = []
     at = flat.find(run)
     while at >= 0:
