@@ -13,7 +13,7 @@ from pytest_agentreplay.boundaries.tool_state import CHANGED
 from pytest_agentreplay.core.freeze import freeze_call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
     from pytest_agentreplay.core.freeze import Codec, FrozenCall
@@ -26,12 +26,18 @@ _INDEX = re.compile(r"\[\d+\]")
 class ArgumentFreezing:
     """One call as it is compared."""
 
-    __slots__ = ("_codecs", "_frozen", "_given", "_holder")
+    __slots__ = ("_codecs", "_frozen", "_given", "_hidden", "_holder")
 
     def __init__(
-        self, arguments: Mapping[str, Any], receiver: Any = None, function: Any = None, codecs: Sequence[Codec] = ()
+        self,
+        arguments: Mapping[str, Any],
+        receiver: Any = None,
+        function: Any = None,
+        codecs: Sequence[Codec] = (),
+        hidden: Collection[str] = (),
     ) -> None:
-        """`function` is the method that the `receiver` is called by."""
+        """`function` is the method that the `receiver` is called by; `hidden` of its attributes are not compared."""
+        self._hidden = hidden
         self._given = arguments, receiver
         self._codecs = codecs
         self._holder = _holder(function)
@@ -46,7 +52,8 @@ class ArgumentFreezing:
     def receiver(self) -> Json:
         """The receiver; None where it says no more than the tool's own name."""
         written = self._frozen.receiver
-        if written in ({"$state": [self._holder, {}]}, {"$state": ["type", {"class": self._holder}]}):
+        nothing = [[self._holder, {}], ["type", {"class": self._holder}]]
+        if isinstance(written, dict) and any(part in nothing for part in written.values()):
             return None
         return written
 
@@ -63,7 +70,13 @@ class ArgumentFreezing:
     def _read(self) -> FrozenCall:
         arguments, receiver = self._given
         return freeze_call(
-            arguments, receiver, codecs=self._codecs, content=content, changed=CHANGED.of, is_reading=is_reading
+            arguments,
+            receiver,
+            codecs=self._codecs,
+            content=content,
+            changed=CHANGED.of,
+            is_reading=is_reading,
+            hidden=self._hidden,
         )
 
 
@@ -79,6 +92,24 @@ def receiver_of(function: Any) -> Any:
         return None
     kind = owner if isinstance(owner, type) else type(owner)
     return None if any(is_framework(base) for base in kind.__mro__) else owner
+
+
+def framework_attributes(tool: Any) -> frozenset[str] | None:
+    """Return the attributes of a framework's tool object that are the framework's own.
+
+    None where the class of the object is one of the framework's: it has no fields of a user's.
+    """
+    kind: Any = type(tool)
+    return _framework_attributes(kind)
+
+
+@functools.lru_cache(maxsize=256)
+def _framework_attributes(kind: Any) -> frozenset[str] | None:
+    bases = [base for base in kind.__mro__[:-1] if is_framework(base)]
+    if is_framework(kind) or not bases:
+        return None
+    names = {name for base in bases for name in (*vars(base).get("__annotations__", ()), *vars(base))}
+    return frozenset(names.union(*(getattr(base, "__private_attributes__", ()) for base in bases)))
 
 
 def _holder(function: Any) -> str:

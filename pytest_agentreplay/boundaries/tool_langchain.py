@@ -46,7 +46,7 @@ def _arun(crossing: Crossing, original: Any, tool: Any, *args: Any, **kwargs: An
 
 def _met(crossing: Crossing, tool: Any, work: Any, field: str) -> Any:
     function = getattr(tool, field, None) or getattr(tool, "func", None) or _written(tool, work)
-    told = tool_meeting.Tool(tool.name, function, codecs())
+    told = tool_meeting.Tool(tool.name, function, codecs(), holder=tool)
     return tool_meeting.met(crossing, told, work, functools.partial(_arguments, tool, function))
 
 

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import lanes, library_values
-from pytest_agentreplay.boundaries.argument_freezing import ArgumentFreezing, receiver_of
+from pytest_agentreplay.boundaries.argument_freezing import ArgumentFreezing, framework_attributes, receiver_of
 from pytest_agentreplay.boundaries.tool import said_of
 from pytest_agentreplay.boundaries.tool_arguments import defaulted, defaults_of
 from pytest_agentreplay.boundaries.tool_replaying import Replaying
@@ -45,13 +45,17 @@ class Tool:
 
     The function's annotation says what comes back, and what the user has said about the function (`returns`,
     `effects`) holds for the tool. `codecs` are those of the framework's own classes. A seam that a class may override
-    and call again has a `key` for each call: inside the call of that key it is the same one.
+    and call again has a `key` for each call: inside the call of that key it is the same one. `holder` is the
+    framework's object that holds the function: the fields that a user's class adds to it are compared, but for those
+    that are `internal` to the framework and declared by none of its classes.
     """
 
     name: str
     function: Callable[..., Any]
     codecs: Sequence[Codec] = ()
     key: object = None
+    holder: Any = None
+    internal: frozenset[str] = frozenset()
 
 
 _RUNNING: WeakKeyDictionary[Crossing, dict[int, object]] = WeakKeyDictionary()
@@ -122,7 +126,7 @@ def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Reco
     codecs = library_values.known((*tool.codecs, *crossing.codecs))
     results = Results(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
     reads = said is not None and said.tool.effects == "read"
-    frozen = ArgumentFreezing(arguments, receiver_of(tool.function), tool.function, codecs)
+    frozen = _frozen(tool, arguments, codecs)
     facts: JsonObject = {} if frozen.receiver is None else {SELF: frozen.receiver}
     call = ToolCall(tool.name, frozen.arguments, facts=facts, defaults=_defaults(tool.function, arguments))
     passage = crossing.enter(call, reads=reads)
@@ -133,6 +137,15 @@ def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Reco
         if said is not None:
             said.within(crossing, passage)
     return entering(crossing, passage, results)
+
+
+def _frozen(tool: Tool, arguments: Mapping[str, Any], codecs: Sequence[Codec]) -> ArgumentFreezing:
+    """A call as it is compared: on the object of a method, or on the user's fields of the framework's object."""
+    receiver = receiver_of(tool.function)
+    hidden = None if receiver is not None or tool.holder is None else framework_attributes(tool.holder)
+    if hidden is None:
+        return ArgumentFreezing(arguments, receiver, tool.function, codecs)
+    return ArgumentFreezing(arguments, tool.holder, tool.function, codecs, hidden | tool.internal)
 
 
 async def _awaited(run: Callable[[], Awaitable[Any]]) -> Any:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.boundaries.crossing import Crossing
 
+_INTERNAL = frozenset({"is_initialized"})
+"""Attributes that `Tool.__init__` sets and the class does not declare (smolagents 1.26, src/smolagents/tools.py)."""
+
 _LIVE = ("smolagents.default_tools.FinalAnswerTool",)
 
 
@@ -43,7 +46,8 @@ def _call(crossing: Crossing, original: Any, tool: Any, *args: Any, **kwargs: An
         # Not by the signature of `forward`: that of a decorated function has a `self` for show.
         return dict(zip(tool.inputs, args, strict=False)) | kwargs
 
-    forward = tool_meeting.met(crossing, tool_meeting.Tool(tool.name, work), set_up, given)
+    intercepted = tool_meeting.Tool(tool.name, work, holder=tool, internal=_INTERNAL)
+    forward = tool_meeting.met(crossing, intercepted, set_up, given)
     return original(tool_meeting.twin(tool, forward=forward, is_initialized=True), *args, **kwargs)
 
 

@@ -97,9 +97,9 @@ class Replayer:
         """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
         self._matching.near = near
 
-    def keep_apart(self, placeholders: frozenset[str]) -> None:
-        """Take no call that sends one of these secrets for one that sent another of them."""
-        self._tokens.keep_apart(placeholders)
+    def keep_apart(self, placeholders: frozenset[str], is_given: Callable[[str], bool]) -> None:
+        """Take no call that sends one of these secrets for one that sent another of them; as `Tokens.keep_apart`."""
+        self._tokens.keep_apart(placeholders, is_given)
 
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""

@@ -41,7 +41,7 @@ class Adopting(Scene):
         header = snapshot.run.header
         self.adopter.loose = settings.order == "loose"
         super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)
-        self.adopter.keep_apart(self.redaction.reserve(variables_in(header.kit)))
+        self.adopter.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction.is_given)
         if (schedule := schedule_of(snapshot.run)).matters:
             # What the agent asks may depend on which answer came first, and a replay will keep that order.
             loose = settings.order in {"loose", "free"}

@@ -61,7 +61,7 @@ class Replay(Scene):
         self.snapshot = snapshot
         header = recorded.header
         super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, kit=header.kit)
-        self.replayer.keep_apart(self.redaction.reserve(variables_in(header.kit)))
+        self.replayer.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction.is_given)
         servers = header.kit.get("servers")
         if isinstance(servers, list):
             self.crossing.servers = frozenset(start for start in servers if isinstance(start, int))

@@ -57,7 +57,7 @@ class Serving:
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
         kit = snapshot.run.header.kit
         redaction.recall(tags_in(kit))
-        self._replayer.keep_apart(redaction.reserve(variables_in(kit)))
+        self._replayer.keep_apart(redaction.reserve(variables_in(kit)), redaction.is_given)
         self._crossing = Crossing(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
         self._gateway = Gateway(self._crossing, recording=False, recorded=calls, allow_hosts=allow_hosts, port=port)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.core.canon import canonical, digest
 from pytest_agentreplay.core.freeze import hints, tags
 from pytest_agentreplay.core.freeze.freezer import Freezer
-from pytest_agentreplay.core.freeze.objects import shape_of
+from pytest_agentreplay.core.freeze.objects import PRIVATE, UNSET, shape_of
 from pytest_agentreplay.core.freeze.rows import row_apart, unloaded
 from pytest_agentreplay.core.freeze.state import attributes_of, base_of, has_hidden_state, reduced
 from pytest_agentreplay.core.freeze.thaw import at_key, shown
@@ -96,6 +96,7 @@ def freeze_call(
     content: Callable[[Any], Content | None] = lambda _: None,
     changed: Callable[[Any], Collection[str]] = lambda _: (),
     is_reading: Callable[[Any], bool] = lambda _: False,
+    hidden: Collection[str] = (),
 ) -> FrozenCall:
     """Give a call as JSON to compare calls by, and what of it is not compared. Never fails.
 
@@ -106,6 +107,7 @@ def freeze_call(
         content: What objects that have no state of their own to read are compared by; None of those that have.
         changed: The attributes of an instance that frozen tools have changed so far.
         is_reading: Whether a number or a moment in the receiver is the time of this process, and compared by its class.
+        hidden: The attributes of the receiver that are not compared.
     """
     frozen = FrozenCall()
     for name, value in arguments.items():
@@ -114,7 +116,7 @@ def freeze_call(
         except (tags.NotPlain, RecursionError):
             frozen.arguments[name] = _Reader(value, frozen, codecs, content, changed).whole(value, name)
     if receiver is not None:
-        reader = _Reader(receiver, frozen, codecs, content, changed, is_reading=is_reading)
+        reader = _Reader(receiver, frozen, codecs, content, changed, is_reading=is_reading, hidden=hidden)
         frozen.receiver = reader.whole(receiver, "self")
     return frozen
 
@@ -126,7 +128,7 @@ class _TooLarge(Exception):
 class _Reader(Freezer):
     """One walk over one argument."""
 
-    __slots__ = ("changed", "content", "count", "frozen", "is_reading", "receiver")
+    __slots__ = ("changed", "content", "count", "frozen", "hidden", "is_reading", "receiver")
 
     def __init__(
         self,
@@ -137,6 +139,7 @@ class _Reader(Freezer):
         changed: Callable[[Any], Collection[str]],
         *,
         is_reading: Callable[[Any], bool] | None = None,
+        hidden: Collection[str] = (),
     ) -> None:
         super().__init__(root, codecs, lenient=True)
         self.frozen = frozen
@@ -144,6 +147,7 @@ class _Reader(Freezer):
         self.changed = changed
         self.receiver = is_reading is not None
         self.is_reading = is_reading
+        self.hidden = hidden
         self.count = 0
 
     def whole(self, value: Any, name: str) -> Json:
@@ -267,6 +271,8 @@ class _Reader(Freezer):
         changed = self.changed(value)
         written: JsonObject = {}
         top = self.receiver and len(self.open) == 1
+        if top and self.hidden:
+            parts = _without(parts, self.hidden)
         for name, part in parts.items():
             if name in changed:
                 continue
@@ -312,6 +318,14 @@ class _Reader(Freezer):
     def _gap(self, value: Any, place: Any, why: str) -> Json:
         self.frozen.gaps.append(Gap(shown(place), hints.dotted(type(value)), why))
         return {"$opaque": hints.dotted(type(value))}
+
+
+def _without(parts: Mapping[str, Any], hidden: Collection[str]) -> dict[str, Any]:
+    """The parts of a receiver that are not `hidden`; which fields of a model were set says nothing more."""
+    private = parts.get(PRIVATE)
+    kept = {name: part for name, part in parts.items() if name not in hidden and name not in {PRIVATE, UNSET}}
+    shown_private = {name: part for name, part in (private or {}).items() if name not in hidden}
+    return {**kept, PRIVATE: shown_private} if shown_private else kept
 
 
 def _shortened(written: Json) -> Json:

@@ -162,7 +162,7 @@ def _attrs_together(cls: type, parts: dict[str, Any]) -> Any:
 # Pydantic models: the four attributes that make up an instance; its validators have run when it was made.
 
 _ATTRIBUTES = "__attributes__"
-_UNSET, _EXTRA, _PRIVATE = "__pydantic_unset__", "__pydantic_extra__", "__pydantic_private__"
+UNSET, _EXTRA, PRIVATE = "__pydantic_unset__", "__pydantic_extra__", "__pydantic_private__"
 
 
 def _model_apart(model: Any) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _model_apart(model: Any) -> dict[str, Any]:
     base = base_of(model)
     if base is not None:
         parts[ITEMS] = base.value
-    more = {_UNSET: unset, _EXTRA: model.__pydantic_extra__, _PRIVATE: model.__pydantic_private__}
+    more = {UNSET: unset, _EXTRA: model.__pydantic_extra__, PRIVATE: model.__pydantic_private__}
     return parts | {name: part for name, part in more.items() if part}
 
 
@@ -189,16 +189,16 @@ def _model_together(cls: Any, parts: dict[str, Any]) -> Any:
                 raise ValueError(f"nothing was recorded for its field {name}")
             held[name] = field.get_default(call_default_factory=True)
     extra = parts.get(_EXTRA) or ({} if cls.model_config.get("extra") == "allow" else None)
-    private = parts.get(_PRIVATE) or ({} if cls.__private_attributes__ else None)
+    private = parts.get(PRIVATE) or ({} if cls.__private_attributes__ else None)
     object.__setattr__(made, "__dict__", held)
     object.__setattr__(made, "__pydantic_fields_set__", _set_names(cls, parts, extra))
     object.__setattr__(made, _EXTRA, extra)
-    object.__setattr__(made, _PRIVATE, private)
+    object.__setattr__(made, PRIVATE, private)
     return made
 
 
 def _set_names(cls: Any, parts: dict[str, Any], extra: dict[str, Any] | None) -> set[str]:
-    return {name for name in cls.model_fields if name not in parts.get(_UNSET, ())} | set(extra or ())
+    return {name for name in cls.model_fields if name not in parts.get(UNSET, ())} | set(extra or ())
 
 
 def _model_hints(cls: Any) -> dict[str, Any]:

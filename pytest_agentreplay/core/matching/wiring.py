@@ -15,6 +15,8 @@ from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, Tool
 from pytest_agentreplay.core.redaction.placeholders import SHAPES, SIGNS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_agentreplay.core.model import Call, Outcome
 
 _PLACEHOLDER = re.compile("|".join(SHAPES).replace("(?P<category>", "(?:"))
@@ -28,10 +30,14 @@ class Tokens:
         self._unread: list[Outcome] = []
         self._found: set[str] = set()
         self._variables: frozenset[str] = frozenset()
+        self._is_given: Callable[[str], bool] = lambda _: False
 
-    def keep_apart(self, placeholders: frozenset[str]) -> None:
-        """Know that these stand for the same variables of the environment as in the recording."""
-        self._variables = placeholders
+    def keep_apart(self, placeholders: frozenset[str], is_given: Callable[[str], bool]) -> None:
+        """Know that these stand for the same variables of the environment as in the recording.
+
+        `is_given` says that a placeholder stands for a value of today, whatever number a reply has for another one.
+        """
+        self._variables, self._is_given = placeholders, is_given
 
     def served(self, outcome: Outcome | None) -> None:
         """The agent has got this reply."""
@@ -49,7 +55,7 @@ class Tokens:
         if moved:
             while self._unread:
                 self._found.update(_PLACEHOLDER.findall(_text(self._unread.pop())))
-        return any(old in self._found and new in self._found for old, new in moved)
+        return any(old in self._found and new in self._found and not self._is_given(new) for old, new in moved)
 
 
 def holds_placeholder(call: Call) -> bool:

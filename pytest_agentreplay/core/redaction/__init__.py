@@ -210,6 +210,10 @@ class Redaction:
         """Number the values of these `variables` as their recording did; return the placeholders that are its own."""
         return self._placeholders.reserve(variables)
 
+    def is_given(self, placeholder: str) -> bool:
+        """Whether a placeholder stands for a value that this run itself has redacted."""
+        return self._placeholders.category(as_bytes(placeholder)) is not None
+
     def leaks(self, data: bytes) -> tuple[str, ...]:
         """Categories of what serialised text still holds; empty when it may be written. Never the values."""
         return tuple(sorted({hit.category for hit in self._detector.last(data)}))
