@@ -313,6 +313,16 @@ class Passage:
         else:
             await sys.modules["trio"].sleep_forever()
 
+    def can_wait(self) -> bool:
+        """Whether this thread can hold a call that never ended: not the one that has to end the test.
+
+        The main thread of a child holds it for a while: whoever killed the child in the recording may do so again.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return True
+        patience = self._crossing.main_patience
+        return patience > 0 and self._crossing.ended.wait(patience)
+
     def never_now(self) -> NoReturn:
         """Block a thread until the test has ended. Always raises ReplayDiverged."""
         order = self._crossing.order
@@ -382,6 +392,7 @@ class Crossing:
         self.tasks: weakref.WeakKeyDictionary[Any, Label] = weakref.WeakKeyDictionary()  # which one of its kind each is
         self.courses: Courses | None = None  # while recording: which call came after which of another lane
         self.running: dict[int, lanes.Strand] = {}  # by ident: the strand of the job or thread that is under way there
+        self.main_patience = 0.0  # seconds that the main thread holds a call that never ended: more in a child
         self.pause: Callable[[], None] | None = None  # holds a thread's answer back, so that others can ask beside it
         self._agents: dict[str, str] = {}  # by name as somebody says it, the name as it may be stored
         self._counts: dict[str, int] = {}

@@ -5,7 +5,6 @@ Nothing here can reach an original. A call that never ended, or that its caller 
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_agentreplay.boundaries.crossing import refusal
@@ -184,7 +183,7 @@ class Replaying:
 
     def _block(self) -> NoReturn:
         """Hold a thread until the test ends, as the recorded call did; the test's own thread cannot wait for that."""
-        if threading.current_thread() is not threading.main_thread():
+        if self.passage.can_wait():
             self.passage.never_now()
         self._part("it never ended when it was recorded, so there is nothing to give back")
 

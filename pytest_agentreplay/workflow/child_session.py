@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     Told = Mapping[str, Any]
 
 
+PATIENCE = 5.0
+"""Seconds that the main thread of a child holds a call that never ended, before it reports that it has no answer."""
+
+
 class Session:
     """What this process, a child, has joined. It is made once; jobs of pools may lead it from run to run."""
 
@@ -67,7 +71,7 @@ class Session:
         gate.crossing = crossing
         crossing.gate, crossing.scrub = gate, RemoteScrub(link)
         crossing.count = lambda: link.ask("count")
-        crossing.ended = ParentEnd(link)
+        crossing.ended, crossing.main_patience = ParentEnd(link), PATIENCE
         crossing.codecs[:] = told["codecs"]
         crossing.read_tools = told["read_tools"]
         crossing.hosts = DeclaredHosts(told["allow_hosts"])

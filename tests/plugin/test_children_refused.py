@@ -81,7 +81,7 @@ if __name__ == "__main__":
 """
 
 TESTS = """
-import os, pathlib, subprocess, sys, time
+import multiprocessing, os, pathlib, subprocess, sys, time
 import pytest
 import agent_child
 
@@ -91,6 +91,18 @@ def run(*words, **more):
 @pytest.mark.parametrize("what", ["changed", "one_more", "another_tool", "connects", "starts_git", "past_the_gateway", "dies"])
 def test_joined(agentreplay, what):
     run(sys.executable, "agent_child.py", what)
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_process(agentreplay, method):
+    process = multiprocessing.get_context(method).Process(target=agent_child.connects)
+    process.start()
+    process.join()
+
+def test_fork(agentreplay):
+    if not (process := os.fork()):
+        agent_child.connects()
+        os._exit(0)
+    os.waitpid(process, 0)
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S", "-Sc"])
 def test_apart(agentreplay, option):
@@ -142,6 +154,10 @@ TOLD = {
     "without_the_plugin": r"\[AR-NET\] .*child process python",
     "quiet": r"\[AR-NET\] .*child process quiet \(no child asked the gateway",
 }
+
+
+CHILDREN_THAT_CONNECT = ("process[fork]", "process[spawn]", "process[forkserver]", "fork")
+TOLD |= dict.fromkeys(CHILDREN_THAT_CONNECT, TOLD["joined[connects]"])
 
 
 @pytest.fixture(scope="module")

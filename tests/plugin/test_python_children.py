@@ -19,11 +19,26 @@ def refund(order: str) -> Receipt:
     with LEDGER.open("a") as ledger:
         ledger.write(f"{order}\\n")
     return Receipt(order, random.random())
+
+class Desk:
+    def __init__(self, country):
+        self.country = country
+
+    def quote(self, order):
+        with LEDGER.open("a") as ledger:
+            ledger.write(f"quote {order}\\n")
+        return f"{self.country} {random.SystemRandom().random()}"
+
+    @classmethod
+    def open(cls, country):
+        with LEDGER.open("a") as ledger:
+            ledger.write(f"open {country}\\n")
+        return country, random.SystemRandom().random()
 """
 
 CHILD = """
 import json, os, random, sys, time, urllib.request, uuid
-from agent_tools import Receipt, refund
+from agent_tools import Desk, Receipt, refund
 
 def own_tool(order):
     with open("ledger.txt", "a") as ledger:
@@ -43,6 +58,9 @@ def work(words):
     receipt = refund(words)
     assert type(receipt) is Receipt
     return [told, answer, receipt.order, receipt.number, random.random(), time.time(), str(uuid.uuid4())]
+
+def use_methods(order):
+    return [Desk("DE").quote(order), *Desk.open("FR")]
 
 def put(queue, words):
     queue.put(work(words))
@@ -157,7 +175,13 @@ def in_a_pool():
         mapped = pool.map(agent_child.work, "abcd", chunksize=1)
         return [*mapped, *pool.imap(agent_child.work, "ef"), pool.apply(agent_child.work, ("g",))]
 
+def methods():
+    code = "import agent_child, json; print(json.dumps(agent_child.use_methods('A-1')))"
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return [run(sys.executable, "-c", code), pool.submit(agent_child.use_methods, "A-2").result()]
+
 WAYS = {
+    "methods of a class": methods,
     "a script": lambda: run(*SCRIPT, "script"),
     "a module": lambda: run(sys.executable, "-m", "agent_child", "module"),
     "a console script": lambda: run("./console", "console"),
@@ -198,6 +222,8 @@ pythonpath = .
 agentreplay_allow_subprocess = sh
 agentreplay_tools =
     agent_tools.refund
+    agent_tools.Desk.quote
+    agent_tools.Desk.open
     agent_child.own_tool
 """
 
@@ -249,6 +275,18 @@ def test_a_replay_gives_children_what_they_got_and_runs_nothing(recorded):
     assert now.keys() == then.keys()
     for way, words in then.items():
         assert now[way] == words, way
+
+
+def test_children_of_workers_of_xdist_replay(recorded):
+    project, then = recorded
+    hits, lines = project.server.hits, ledger(project)
+    words = ("-p", "xdist.plugin", "-n", "2", "-k", "executor or grandchild or pool")
+    done = project.replay("test_children.py", *words, OPENAI_API_KEY="", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (project.server.hits, ledger(project)) == (hits, lines)
+    now = said(project)
+    assert len(now) == 5
+    assert now == {way: then[way] for way in now}
 
 
 def test_one_snapshot_holds_what_all_processes_did(recorded):
