@@ -64,7 +64,8 @@ def meet(module: ModuleType) -> None:
 class Carried:
     """A callback with the test that has registered it. Equal to the bare one, by which `atexit.unregister` finds it.
 
-    The bare one is `__wrapped__`, as `functools.wraps` leaves it: `courses` reads from it which future the callback sets.
+    The bare one is `__wrapped__`, as `functools.wraps` leaves it: `courses` reads from it which future the callback
+    sets.
     """
 
     __slots__ = ("__wrapped__", "_owner")
