@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.boundaries.courses import Courses
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.freeze import Codec
-    from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome
+    from pytest_agentreplay.core.model import Call, Exchange, Headers, HttpCall, Outcome
 
 
 class Scrub(Protocol):
@@ -362,6 +362,8 @@ class Crossing:
         self.ended = threading.Event()
         self._body_over = False
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
+        # Which HTTP calls are this crossing's own; None for all. The others go through.
+        self.takes: Callable[[HttpCall], bool] | None = None
         self.passages: set[Passage] = set()
         self.problems: list[Exception] = []
         self.servers: frozenset[int] = frozenset()  # recorded exchanges in which a server of this process made calls
@@ -580,13 +582,13 @@ _after: Crossing | None = None
 
 
 def after_session(crossing: Crossing | None) -> None:
-    """Have tools that are called where no test runs come to `crossing`, which refuses them (None: have them run)."""
+    """Have what is called where no test runs come to `crossing`, which refuses it (None: have it run)."""
     global _after  # noqa: PLW0603  as in open_for
     _after = crossing
 
 
 def for_tool() -> Crossing | None:
-    """The crossing for a tool that is called here; None where it just runs."""
+    """The crossing for a tool that is called here, or a connection; None where it just runs."""
     return current() or _after
 
 
@@ -602,7 +604,7 @@ def within_http() -> bool:
 
 def for_http() -> Crossing | None:
     """The crossing that an HTTP seam must ask; None outside of tests, within an exchange, and where traces are sent."""
-    crossing = current()
+    crossing = for_tool()
     return None if crossing is None or within_http() or sends_traces(sys._getframe(1)) else crossing
 
 

@@ -206,6 +206,11 @@ class Guard:
 class ModelsOnly(Guard):
     """Hears of connections to known model hosts alone."""
 
+    def refuse_from_now_on(self, crossing: doorstep.Crossing) -> None:
+        """Refuse what comes to `crossing`, which has ended."""
+        self.start(crossing)
+        self.stop()
+
     def _crosses(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> tuple[str, str] | None:
         there = peer(event, args) if event in SOCKET_EVENTS else None
         if there is None or not is_model_host(there.host) or self._hosts.look_up(there.host):
@@ -295,7 +300,7 @@ def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
     strand = lanes.STRAND.get()
     if strand is not None and lanes.is_inside(strand):
         return
-    crossing = doorstep.current()
+    crossing = doorstep.for_tool()
     if crossing is not None and crossing.over():
         if (guard := _closed.get(crossing)) is not None:
             guard.refuse_late(event, args, frame, crossing.late)

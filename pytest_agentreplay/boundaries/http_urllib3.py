@@ -64,7 +64,8 @@ def prepare_proxy(original: Seam) -> Seam:
     """The tunnel through a proxy: it is dug when the wire call is made for real, and only then."""
 
     def _prepare_proxy(pool: Any, connection: Any) -> None:
-        if doorstep.for_http() is None:
+        crossing = doorstep.for_http()
+        if crossing is None or crossing.takes is not None:  # which calls it takes only shows at the wire call
             original(pool, connection)
         else:
             setattr(connection, _TUNNEL, functools.partial(original, pool, connection))

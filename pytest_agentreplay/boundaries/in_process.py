@@ -84,7 +84,8 @@ def stays(crossing: Crossing, call: HttpCall) -> bool:
     """Whether a request goes to a server that the test itself runs in this process, as the application under test.
 
     That is a test server of aiohttp, or one on a host in `agentreplay_allow_hosts`. What reads as a call of a model is
-    one, also where a fake of the model listens here, unless the very port is declared.
+    one, also where a fake of the model listens here, unless the very port is declared. A call that is not the
+    crossing's own stays outside as well.
     """
     # Loaded here, as below: a child process loads the guard, and most children ask no server.
     from pytest_agentreplay.core.matching.address import split
@@ -92,6 +93,8 @@ def stays(crossing: Crossing, call: HttpCall) -> bool:
     from pytest_agentreplay.dialects import READER
 
     url = split(call.url)
+    if crossing.takes is not None and not crossing.takes(call):
+        return True
     port = url.port or (443 if url.scheme == "https" else 80)
     if not url.loopback or not (is_test_server(port) or (crossing.hosts.reach_url(url.host, port) and listens(port))):
         return False

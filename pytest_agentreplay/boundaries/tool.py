@@ -13,7 +13,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.boundaries import lanes, tool_iterators, vault
+from pytest_agentreplay.boundaries import lanes, tool_factories, tool_iterators, vault
 from pytest_agentreplay.boundaries.argument_freezing import ArgumentFreezing
 from pytest_agentreplay.boundaries.crossing import for_tool
 from pytest_agentreplay.boundaries.library_values import known
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
     from pytest_agentreplay.boundaries.tool_paths import Held
     from pytest_agentreplay.boundaries.tool_recording import Recording
+    from pytest_agentreplay.boundaries.vault import MadeOf
     from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import JsonObject
 
@@ -68,6 +69,10 @@ class Redirection:
     def held(self) -> FunctionType:
         """Return the function whose code is exchanged."""
         return self._layer.function
+
+    def follow(self, namespace: dict[str, Any]) -> None:
+        """Freeze what the factory of the tool makes that stands in `namespace` now."""
+        self._layer.follow(namespace)
 
     def show_as(self, name: str) -> None:
         """Call the tool `name` from now on."""
@@ -178,7 +183,8 @@ class Layer:
         self.function = function
         self.seam = seam
         self.redirections: list[Redirection] = []
-        code = function.__code__
+        # What a factory made while the tool was frozen has a code of ours.
+        code = function.__code__ = tool_factories.own_code(function)
         self.kind = kind_of(code)
         self._only = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         self._arguments = Arguments(function, bound=bound)
@@ -192,11 +198,19 @@ class Layer:
         }[self.kind]
         lead(function, meet)
         _LAYERS[function] = self
+        self._code, self._meet = code, meet
+        self._made = tool_factories.follow(function, code, meet, function.__globals__)
+
+    def follow(self, namespace: dict[str, Any]) -> None:
+        """Freeze what the factory of the tool makes that stands in `namespace` now."""
+        self._made += tool_factories.follow(self.function, self._code, self._meet, namespace)
 
     def close(self) -> None:
         """Give the function its own code again."""
         if _LAYERS.pop(self.function, None) is self:
             self.function.__code__ = vault.empty(self._key)
+            for made in self._made:
+                made.leave(self.function)
 
     def plain(self, *given: Any) -> Any:
         """Meet a call of a plain function."""
@@ -231,23 +245,36 @@ class Layer:
         return run() if entered is None else entered.async_flow(run())
 
     def _enter(
-        self, values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
+        self,
+        values: tuple[Any, ...],
+        only: tuple[Any, ...],
+        star: tuple[Any, ...],
+        stars: dict[str, Any],
+        anew: tuple[MadeOf, Any] | None = None,
     ) -> tuple[Callable[[], Any], Recording | Replaying | Verifying | None]:
-        """How to run the original, and what to do with it; in a replay there is no way to run it."""
+        """How to run the original, and what to do with it; in a replay there is no way to run it.
+
+        `anew` is given for a function that the tool's factory has made anew: its body, and what its closure holds that
+        the tool's does not.
+        """
         __tracebackhide__ = True
         keywords = dict(zip(self._only, only, strict=True)) | stars
+        made, captured = anew or (None, None)
         crossing = for_tool()
         if crossing is None:
-            return functools.partial(vault.outside(self._key), *values, *star, **keywords), None
+            return functools.partial(vault.outside(self._key, made), *values, *star, **keywords), None
         enclosing = self.seam.enclosing(crossing, self)
         if enclosing is not None:
-            return functools.partial(vault.lend(self._key, enclosing), *values, *star, **keywords), None
+            return functools.partial(vault.lend(self._key, enclosing, made), *values, *star, **keywords), None
         redirection = self.said()
         read, (values, star, keywords) = tool_iterators.replaced(values, star, keywords)
         arguments = self._arguments.named((*read[0], *read[1]), read[2])
         tool = redirection.tool
         # A model of this process is its weights, which no call can be compared by.
         receiver = self._arguments.receiver(values) if tool.boundary != "model" else None
+        if captured is not None and tool.boundary != "model":
+            vars(captured).update({SELF: receiver} if receiver is not None else {})
+            receiver = captured
         frozen = ArgumentFreezing(arguments, receiver, self.function, known(redirection.codecs))
         facts = tool.facts if frozen.receiver is None else {**tool.facts, SELF: frozen.receiver}
         call = ToolCall(tool.name, frozen.arguments, tool.boundary, facts, self._arguments.defaults(arguments))
@@ -258,7 +285,7 @@ class Layer:
         if not passage.open:
             return _nothing, entered
         self.seam.running[id(crossing), passage.ticket] = self, passage
-        return functools.partial(vault.lend(self._key, passage), *values, *star, **keywords), entered
+        return functools.partial(vault.lend(self._key, passage, made), *values, *star, **keywords), entered
 
     def said(self) -> Redirection:
         """What was said last about this function, else about the tool that it is part of."""

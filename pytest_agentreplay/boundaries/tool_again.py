@@ -48,13 +48,19 @@ class Redirections(list["Redirection"]):
         self.append(redirection)
         function = redirection.held()
         for module, names in ((function.__module__, function.__qualname__), split(path)):
-            if module and names and "<" not in names:
+            if module and ".<locals>" in names:
+                self._paths.setdefault(module, {})[(names,)] = redirection
+                when_imported(module, imported)
+            elif module and names and "<" not in names:
                 self._paths.setdefault(module, {})[tuple(names.split("."))] = redirection
                 when_imported(module, imported)
 
     def again(self, module: ModuleType) -> None:
         """Freeze what the paths of this test lead to in `module`, as far as that is new."""
         for names, redirection in [*self._paths.get(module.__name__, {}).items()]:
+            if ".<locals>" in names[0]:
+                redirection.follow(vars(module))
+                continue
             found: Any = module
             for name in names:
                 found = inspect.getattr_static(found, name, None) if isinstance(found, type) else vars_of(found, name)

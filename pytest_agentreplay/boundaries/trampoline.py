@@ -86,7 +86,12 @@ def lead(function: FunctionType, meet: Callable[..., Any]) -> CodeType:
     return code
 
 
-def _trampoline(code: CodeType, meet: Callable[..., Any]) -> CodeType:
+def lead_made(code: CodeType, meet: Callable[..., Any]) -> CodeType:
+    """Return code to be made functions of instead of `code`: it calls `meet` as `lead` says, and with the closure."""
+    return _trampoline(code, meet, cells=True)
+
+
+def _trampoline(code: CodeType, meet: Callable[..., Any], *, cells: bool = False) -> CodeType:
     shape = _Shape(
         kind_of(code),
         code.co_posonlyargcount,
@@ -95,6 +100,7 @@ def _trampoline(code: CodeType, meet: Callable[..., Any]) -> CodeType:
         bool(code.co_flags & inspect.CO_VARARGS),
         bool(code.co_flags & inspect.CO_VARKEYWORDS),
         len(code.co_freevars),
+        cells,
     )
     template = _template(shape)
     count = len(parameters(code))
@@ -122,7 +128,10 @@ def parameters(code: CodeType) -> tuple[str, ...]:
 
 
 class _Shape(NamedTuple):
-    """What functions of one trampoline share, names apart. `only` counts the positional-only parameters."""
+    """What functions of one trampoline share, names apart. `only` counts the positional-only parameters.
+
+    `cells` says that the closure is handed on.
+    """
 
     kind: Kind
     only: int
@@ -131,20 +140,26 @@ class _Shape(NamedTuple):
     star: bool
     stars: bool
     free: int
+    cells: bool
 
 
 @functools.lru_cache(maxsize=256)
 def _template(shape: _Shape) -> CodeType:
     """The trampoline of one shape, with names of its own: no name of the user's is ever parsed."""
-    kind, only, positional, keyword, star, stars, free = shape
+    kind, only, positional, keyword, star, stars, free, cells = shape
     values = [f"p{i}" for i in range(positional)]
     keywords = [f"k{i}" for i in range(keyword)]
     signature = [*values[:only], *(["/"] if only else []), *values[only:]]
     signature += ["*star"] if star else ["*"] if keywords else []
     signature += [*keywords, *(["**stars"] if stars else [])]
     given = f"({_tuple(values)}), ({_tuple(keywords)}), {'star' if star else '()'}, {'stars' if stars else '{}'}"
-    body = ["__tracebackhide__ = True", f"_meet = {_MARK!r}", *_BODIES[kind].format(given=given).strip().splitlines()]
     holders = [f"f{i}" for i in range(free)]
+    body = ["__tracebackhide__ = True", f"_meet = {_MARK!r}"]
+    if cells:
+        # A function inside that names them has the very cells in its own closure.
+        body.append(f"_cells = (lambda: ({_tuple(holders)})).__closure__")
+        given += ", _cells"
+    body += _BODIES[kind].format(given=given).strip().splitlines()
     if holders:
         # Naming them makes the compiler copy the closure in; without that a debugger reading locals would crash.
         body.insert(0, f"nonlocal {', '.join(holders)}")

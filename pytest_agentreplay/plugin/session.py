@@ -192,7 +192,8 @@ class SessionLines:
 
         config = session.config
         hand_over = getattr(config, "workerinput", {}).get("agentreplay_exit", "")
-        exiting = Exit(config.stash[AFTERWARDS], redaction_of(config), str(config.rootpath), hand_over)
+        root, hosts = str(config.rootpath), config.stash[BASE].allow_hosts
+        exiting = Exit(config.stash[AFTERWARDS], redaction_of(config), root, hand_over, hosts)
         exiting.passed = lambda: session.exitstatus == pytest.ExitCode.OK
         exiting.collect()
         exiting.await_exit()

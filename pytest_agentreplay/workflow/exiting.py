@@ -16,8 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries import crossing as doorstep
+from pytest_agentreplay.boundaries.guard import ModelsOnly
+from pytest_agentreplay.boundaries.hosts import DeclaredHosts, is_model_host
+from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.stragglers import refuse_for_good
 from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.matching.address import DEFAULT_PORTS, split
+from pytest_agentreplay.core.turns import is_model
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.report.escape import line, printed
 from pytest_agentreplay.report.session import afterwards as lines_about
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.boundaries.crossing import Scrub
+    from pytest_agentreplay.core.model import HttpCall
     from pytest_agentreplay.workflow.afterwards import Afterwards
 
 NOBODY = "after the last test"
@@ -37,12 +44,18 @@ FAILED = 1
 
 
 class Exit:
-    """Refuses the tools of the session until the process is gone. `passed` says whether its exit status is 0.
+    """Refuses tools and model calls of the session until the process is gone. `passed`: whether its exit status is 0.
+
+    It does not matter who has registered a handler, or when: at import, or by `from atexit import register`. What
+    counts is the call: a frozen tool, a call of a model, any other HTTP call that a line of the agent's makes. What
+    libraries send by themselves, as loggers and exporters of telemetry do, goes out, and so do calls of declared hosts.
 
     A process of xdist hands its late calls over in the file `hand_over`, since nobody sees its exit status.
     """
 
-    def __init__(self, afterwards: Afterwards, scrub: Scrub, root: str, hand_over: str = "") -> None:
+    def __init__(
+        self, afterwards: Afterwards, scrub: Scrub, root: str, hand_over: str = "", allow_hosts: tuple[str, ...] = ()
+    ) -> None:
         """Nothing is refused yet."""
         self.passed: Callable[[], bool] = bool
         self._afterwards = afterwards
@@ -51,6 +64,9 @@ class Exit:
         self._reports = 0
         self._crossing = doorstep.Crossing(Closed(Divergence(Kind.LATE, "the session is over")), scrub, root=root)
         self._crossing.ended.set()
+        self._crossing.takes = self._takes
+        self._crossing.hosts = DeclaredHosts(allow_hosts)
+        self._guard = ModelsOnly("deny", allow_hosts=allow_hosts, root=root)
         afterwards.hear(NOBODY, self._crossing.late)
 
     def collect(self) -> None:
@@ -72,11 +88,20 @@ class Exit:
             return
         refuse_for_good()
         doorstep.after_session(self._crossing)
+        self._guard.refuse_from_now_on(self._crossing)
         atexit.unregister(self.at_exit)
         # The status was chosen before; only `os._exit` can change it, and it must not keep any handler from running.
         # Private and as old as the module; multiprocessing ends its children by it.
         atexit._run_exitfuncs()
         self.conclude()
+
+    def _takes(self, call: HttpCall) -> bool:
+        """Whether a call is one of a model, or the agent's and to no declared host."""
+        url = split(call.url)
+        if is_model(call, READER) or is_model_host(url.host):
+            return True
+        declared = self._crossing.hosts.reach_url(url.host, url.port or DEFAULT_PORTS.get(url.scheme, 0))
+        return not declared and origin(self._crossing.root) != ""
 
     def conclude(self) -> None:
         """Report the calls that came since the last report, and fail the process by them."""

@@ -3,7 +3,8 @@
 import pytest
 
 AGENT = """
-import asyncio, atexit, gc, multiprocessing.util, os, pathlib, threading, time, weakref
+import asyncio, atexit, gc, multiprocessing.util, os, pathlib, socket, threading, time, weakref
+from atexit import register
 from concurrent.futures import ThreadPoolExecutor
 import httpx2
 
@@ -42,6 +43,18 @@ def by_atexit():
 
 def by_atexit_a_model():
     atexit.register(ask, "atexit")
+
+def by_import():
+    "The handlers at the end of this file: what they call is no test's."
+
+def by_import_a_model():
+    "As above."
+
+def by_a_library_a_model():
+    "No line of the agent's is on the stack."
+
+def by_a_socket_to_a_model():
+    "No HTTP library is on the stack."
 
 def by_a_coroutine_at_exit():
     atexit.register(lambda: asyncio.run(arefund("coroutine")))
@@ -87,6 +100,21 @@ def by_a_callback_of_a_future():
 
 def by_shutdown_of_threads():
     threading._register_atexit(refund, "threading")
+
+def connect():
+    socket.create_connection(("api.openai.com", 443))
+
+match os.environ["WAY"]:
+    case "by_import":
+        register(refund, "import")
+    case "by_import_a_model":
+        register(ask, "import")
+    case "by_a_library_a_model":
+        register(httpx2.post, os.environ["MODEL_URL"] + "/v1/chat/completions", json={"model": "m", "messages": []})
+    case "by_a_socket_to_a_model":
+        register(connect)
+    case "telemetry":
+        register(httpx2.post, os.environ["MODEL_URL"] + "/v1/traces", json={"spans": []})
 """
 
 TESTS = """
@@ -115,6 +143,7 @@ agentreplay_tools =
     agent.arefund
 """
 
+NOBODYS = ["by_del_of_a_cycle", "by_import", "by_import_a_model", "by_a_library_a_model", "by_a_socket_to_a_model"]
 WAYS = [line.split()[1].partition("(")[0] for line in AGENT.splitlines() if line.startswith("def by_")]
 
 
@@ -135,9 +164,10 @@ def test_it_is_refused_and_fails_the_process(leaving, way):
         assert each.returncode == 1, each.stdout + each.stderr
         told = [line for line in (each.stdout + each.stderr).splitlines() if "[AR-LATE]" in line]
         assert told, each.stdout + each.stderr
-        whose = "after the last test" if "by_del" in way else "test_leaving.py::test_way"
+        whose = "after the last test" if way in NOBODYS else "test_leaving.py::test_way"
         assert whose in told[0]
-        assert ": POST 127.0.0.1" in told[0] if "model" in way else ": tool " in told[0]
+        what = ": look-up of api.openai.com" if "socket" in way else ": POST 127.0.0.1" if "model" in way else ": tool "
+        assert what in told[0]
     assert not [line for line in leaving.ledger[len(before[0]) :] if "refund" in line]
     assert leaving.server.hits == before[1]
 
@@ -193,7 +223,8 @@ def test_what_calls_no_tool_stays_as_it_is(shared_project):
     project = shared_project()
     project.write(agent=AGENT, test_leaving=ORDINARY)
     (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    for done in (project.record(), project.replay()):
+    for done in (project.record(WAY="telemetry"), project.replay(WAY="telemetry")):
         assert done.returncode == 0, done.stdout + done.stderr
         assert not done.stderr
     assert [line for line in project.ledger if line == "refund live"] == ["refund live"] * 2
+    assert project.server.hits == 2, "what a library sends at exit goes out"
