@@ -179,7 +179,9 @@ def drawing() -> tuple[Chance, str] | None:
     if lanes.is_inside(strand) or strand.crossing.over():
         return None
     if strand.inside is not None:
-        return _active, lanes.SERVER  # whether a server runs in a replay must not move what its client draws
+        # A stream for each message that a server answers: which of several tools draws first is chance, and one that
+        # does not run in a replay must not move what the client and other tools draw.
+        return _active, f"{lanes.SERVER} {strand.inside[0]}"
     return _active, lanes.own(strand).path
 
 
