@@ -89,9 +89,9 @@ class Chance:
             self._states[name] = generator, generator.getstate()
             generator.seed(_number(self._seed, name, *self._stands))
 
-    def reseed(self, seed: int) -> None:
-        """Draw for the run of `seed`: a worker of a pool may come to work for another test."""
-        self._seed = seed
+    def reseed(self, seed: int, ids: int) -> None:
+        """Draw for the run of `seed` and `ids`: a worker of a pool may come to work for another test."""
+        self._seed, self.ids = seed, ids
         self._entropy.clear()
 
     def step(self, lane: str, count: int) -> None:

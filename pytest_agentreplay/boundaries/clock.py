@@ -91,9 +91,9 @@ class Clock:
         shown = self._wall + at_ns
         self._stand = (shown - shown % 1000, self.passes())
 
-    def begin_at(self, wall_ns: int) -> None:
-        """Count from the start `wall_ns` of a run: that of the test whose child this process is."""
-        self._wall = wall_ns
+    def join(self, mode: Literal["stepped", "real"], wall_ns: int) -> None:
+        """Show the time of the run that this process, a child, has joined: it began at `wall_ns`."""
+        self._mode, self._wall, self.passes = mode, wall_ns, _awake
 
     def step_to(self, at_ns: int) -> None:
         """As `step`, for a call of another process: several report in any order, and time never goes back."""

@@ -124,7 +124,8 @@ def _thread_waits(frame: FrameType | None, runs: object) -> bool:
 def _is_told_by(waiter: object, job: object) -> bool:
     """Return whether the asyncio future `waiter` is that of `job`, as `asyncio.wrap_future` ties them."""
     for callback in getattr(job, "_done_callbacks", ()) if not hasattr(job, "get_coro") else ():
-        for cell in getattr(callback, "__closure__", None) or ():
+        bare = getattr(callback, "__wrapped__", callback)  # `exits` wraps the callbacks of a test's jobs
+        for cell in getattr(bare, "__closure__", None) or ():
             if cell.cell_contents is waiter:
                 return True
     return False

@@ -62,24 +62,27 @@ def meet(module: ModuleType) -> None:
 
 
 class Carried:
-    """A callback with the test that has registered it. Equal to the bare one, by which `atexit.unregister` finds it."""
+    """A callback with the test that has registered it. Equal to the bare one, by which `atexit.unregister` finds it.
 
-    __slots__ = ("_function", "_owner")
+    The bare one is `__wrapped__`, as `functools.wraps` leaves it: `courses` reads from it which future the callback sets.
+    """
+
+    __slots__ = ("__wrapped__", "_owner")
 
     def __init__(self, owner: lanes.Strand, function: Callable[..., Any]) -> None:
         self._owner = owner
-        self._function = function
+        self.__wrapped__ = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the callback, for a test that is over as what it left behind."""
         with owned(self._owner):
-            return self._function(*args, **kwargs)
+            return self.__wrapped__(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._function == (other._function if isinstance(other, Carried) else other))
+        return bool(self.__wrapped__ == (other.__wrapped__ if isinstance(other, Carried) else other))
 
     def __hash__(self) -> int:
-        return hash(self._function)
+        return hash(self.__wrapped__)
 
 
 @contextmanager

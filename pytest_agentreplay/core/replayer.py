@@ -97,6 +97,10 @@ class Replayer:
         """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
         self._matching.near = near
 
+    def keep_apart(self, placeholders: frozenset[str]) -> None:
+        """Take no call that sends one of these secrets for one that sent another of them."""
+        self._tokens.keep_apart(placeholders)
+
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
         exact = self._matching.fingerprint(call)
@@ -246,17 +250,17 @@ class Replayer:
                 or self._recorded_without_content(call, moment.lane)
             )
             elsewhere = found is not None and authority(found.call) not in services
-            if elsewhere or (found is not None and self._swapped(found, call)):
+            if elsewhere or (found is not None and self._swapped(found.call, call)):
                 return None
         return found
 
-    def _swapped(self, found: Exchange, call: Call) -> bool:
-        """Whether `call` sends the token of another reply than `found` did."""
+    def _swapped(self, recorded: Call, call: Call) -> bool:
+        """Whether `call` sends another token than `recorded` did."""
         text = self._matching.text
-        return holds_placeholder(call) and self._tokens.swapped(text(found.call), text(call))
+        return holds_placeholder(call) and self._tokens.swapped(text(recorded), text(call))
 
     def _wired(self, found: Exchange, keyed: Queues, name: Hashable, call: Call) -> Exchange | None:
-        """`found`, or the first of its queue, that sends the tokens of the same replies as `call` does."""
+        """`found`, or the first of its queue, that sends the same tokens as `call` does."""
         if not holds_placeholder(call):
             return found
         now = self._matching.text(call)
@@ -318,7 +322,8 @@ class Replayer:
 
     def _fits(self, recorded: ToolCall, call: ToolCall) -> bool:
         same = fitted(recorded, call, older=self._older)
-        return self._matching.key_alone(same) == self._matching.key_alone(recorded)
+        alike = self._matching.key_alone(same) == self._matching.key_alone(recorded)
+        return alike and not self._swapped(recorded, call)
 
     def _recorded_without_content(self, call: Call, lane: str) -> Exchange | None:
         """The first exchange that an older release recorded by the classes of its arguments."""

@@ -11,6 +11,7 @@ from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.adopter import Adopter
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.core.redaction.placeholders import variables_in
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.accept import accepted_rules
@@ -40,6 +41,7 @@ class Adopting(Scene):
         header = snapshot.run.header
         self.adopter.loose = settings.order == "loose"
         super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)
+        self.adopter.keep_apart(self.redaction.reserve(variables_in(header.kit)))
         if (schedule := schedule_of(snapshot.run)).matters:
             # What the agent asks may depend on which answer came first, and a replay will keep that order.
             loose = settings.order in {"loose", "free"}

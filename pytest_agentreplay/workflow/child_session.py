@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import child_start, guard, lanes, seams, tool
@@ -53,11 +53,13 @@ class Session:
         self.watch: ChildGuard | None = None
         self.link: Link | None = None
         self.run = ""
-        self._started = self.forked
+        self._surroundings = ExitStack()
 
     def attach(self, link: Link, told: Told) -> None:
         """Belong to the run that `link` leads to."""
         crossing = self.crossing
+        # The copy of a fork is that of the run which has invited it: a fixture's, maybe, while jobs are of tests.
+        inherited = self.forked and self.run in {"", told["run"]}
         if self.link is not None:
             self.link.abandon()
         self.link, self.run, self.told = link, told["run"], told
@@ -71,7 +73,7 @@ class Session:
         crossing.hosts = DeclaredHosts(told["allow_hosts"])
         crossing.now = lambda: time.monotonic_ns() - told["began"]
         crossing.forget()
-        self._start(told)
+        self._start(told, inherited=inherited)
         self.work_in(told)
 
     def work_in(self, told: Told) -> lanes.Strand:
@@ -84,21 +86,23 @@ class Session:
         crossing.steps.step(told["at"], told["lane"], 0)
         return strand
 
-    def _start(self, told: Told) -> None:
+    def _start(self, told: Told, *, inherited: bool) -> None:
+        """Intercept for the run of `told`. `inherited` says that a fork has left all of it but the guard in place."""
         crossing, steps = self.crossing, self.crossing.steps
-        if not self.forked:
+        assert isinstance(steps, Steps)
+        if not inherited:
+            steps.stop()
+        steps.clock.join(told["clock"], told["wall"])
+        steps.chance.reseed(told["seed"], told["ids"])
+        if not inherited:
             seams.install()
             seams.also(told["seams"])
-            Zone(told["zone"], told["wall"]).start()
-            Locale(told["locale"]).start()
-        assert isinstance(steps, Steps)
-        steps.clock.begin_at(told["wall"])
-        steps.chance.reseed(told["seed"])
-        if not self._started:
-            self._started = True
+            self._surroundings.close()
+            for surrounding in (Zone(told["zone"], told["wall"]), Locale(told["locale"])):
+                surrounding.start()
+                self._surroundings.callback(surrounding.stop)
             with unloaded("pytest"):
                 steps.start()
-        if not self.forked:
             freeze(told["tools"], crossing.codecs, told["main"])
         if self.watch is not None:
             self.watch.stop()

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.secrets import named
 from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.encodings import as_bytes
+from pytest_agentreplay.core.redaction.fields import is_stand_in
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
 from pytest_agentreplay.core.redaction.redactors import shapes_of
-from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment, worth_knowing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -35,7 +37,20 @@ def redaction_for(
     told = secret_environment(environ, policy.secret_environment)
     for category, value in (*told, *((CATEGORY, value) for value in named())):
         made.learn(category, value)
+    made.name(variables_by_value(environ))
     return made
+
+
+def variables_by_value(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variable that holds a value, for values of one variable alone that are no stand-in for a secret."""
+    holders: dict[str, list[str]] = {}
+    for name, value in environ.items():
+        holders.setdefault(value.strip(), []).append(name)
+    return {
+        value: names[0]
+        for value, names in holders.items()
+        if len(names) == 1 and worth_knowing(value) and not is_stand_in(as_bytes(value))
+    }
 
 
 def stored_id(nodeid: str, known: Redaction, anew: Callable[[], Redaction], nth: str) -> str:

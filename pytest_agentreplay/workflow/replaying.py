@@ -19,6 +19,7 @@ from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, HttpCall, Run
 from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.core.redaction.placeholders import variables_in
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.shell import quoted, selecting
@@ -60,6 +61,7 @@ class Replay(Scene):
         self.snapshot = snapshot
         header = recorded.header
         super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, kit=header.kit)
+        self.replayer.keep_apart(self.redaction.reserve(variables_in(header.kit)))
         servers = header.kit.get("servers")
         if isinstance(servers, list):
             self.crossing.servers = frozenset(start for start in servers if isinstance(start, int))

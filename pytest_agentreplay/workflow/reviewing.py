@@ -130,7 +130,7 @@ def noted(run: Run, redaction: Redaction, policy: Policy) -> Run:
     """The run with what was done now beside what it told of its redaction before."""
     before, now = record_of(run), redaction.record
     merged: JsonObject = {**before, **redacted_by(policy)}
-    for name in ("placeholders", "tags"):
+    for name in ("placeholders", "tags", "variables"):
         old, new = (cast("dict[str, Any]", record.get(name) or {}) for record in (before, now))
         added = {key: old[key] + new[key] if name == "placeholders" and key in old else new[key] for key in new}
         if both := {**old, **added}:

@@ -162,6 +162,7 @@ class Scene:
                 **inviting.greeting(settings, self.crossing, kit, self.tools),
                 "wall": clock,
                 "seed": seed,
+                "ids": self.chance.ids,
             },
             recorded=self.recorded_exchanges(),
             learn=self._learn,

@@ -12,7 +12,7 @@ from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import HttpCall, Run
 from pytest_agentreplay.core.redaction.pii import PERSONAL
-from pytest_agentreplay.core.redaction.placeholders import tags_in
+from pytest_agentreplay.core.redaction.placeholders import tags_in, variables_in
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
@@ -55,7 +55,9 @@ class Serving:
         policy = in_force(root)
         self._replayer = gate or Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
-        redaction.recall(tags_in(snapshot.run.header.kit))
+        kit = snapshot.run.header.kit
+        redaction.recall(tags_in(kit))
+        self._replayer.keep_apart(redaction.reserve(variables_in(kit)))
         self._crossing = Crossing(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
         self._gateway = Gateway(self._crossing, recording=False, recorded=calls, allow_hosts=allow_hosts, port=port)

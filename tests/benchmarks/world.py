@@ -9,6 +9,7 @@ import base64
 import json
 import random
 
+import httpcore2
 import httpx2
 import openai
 
@@ -112,14 +113,17 @@ class World:
     def rewind(self):
         self.hits = 0
 
-    def handle(self, request):
-        request.read()
+    def handle_request(self, request):
         reply = self.replies[self.hits]
         self.hits += 1
-        return httpx2.Response(200, headers=HEADERS, content=reply)
+        return httpcore2.Response(200, headers=HEADERS, content=reply)
+
+    def close(self):
+        pass
 
     def client(self):
-        transport = httpx2.MockTransport(self.handle)
+        transport = httpx2.HTTPTransport()
+        transport._pool = self  # in the place of its connections: what stays above them is not intercepted
         return openai.OpenAI(
             api_key=KEY,
             max_retries=0,

@@ -409,15 +409,15 @@ GAPS = """
 import socket, threading, types
 import pytest
 
-def refund(value):
+def send_on(value):
     return 1
 
 @pytest.mark.parametrize("name", ["lock", "socket", "object", "function", "rows"])
 def test_gap(agentreplay, name):
-    agentreplay.tool(refund)
+    agentreplay.tool(send_on)
     with socket.socket() as line:
         values = {"lock": threading.Lock(), "socket": line, "object": object(), "function": lambda: 1}
-        refund(values.get(name, [{"at": object()} for _ in range(20_000)]))
+        send_on(values.get(name, [{"at": object()} for _ in range(20_000)]))
 """
 
 
@@ -426,14 +426,14 @@ def test_what_cannot_be_compared_is_reported_with_the_line_to_paste(project):
     done = project.record("-q", "test_gaps.py", COLUMNS="200")
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("uncompared 1 argument: a replay compares them by class alone") == 5, done.stdout
-    assert "$.value of refund (_thread.lock) is a client" in done.stdout
-    assert "$.value of refund (list) holds more than 10,000 objects" in done.stdout
+    assert "$.value of send_on (_thread.lock) is a client" in done.stdout
+    assert "$.value of send_on (list) holds more than 10,000 objects" in done.stdout
     lines = re.findall(r"say what they are compared by: +(agentreplay\.codec\(.*\))$", done.stdout, re.MULTILINE)
     assert len(lines) == 5
     kit = project.command("kit", project.files[0])
     assert "grade B" in kit.stdout
-    assert "$.value of tool refund" in kit.stdout
-    project.edit("test_gaps.py", "    agentreplay.tool(refund)\n", f"    agentreplay.tool(refund)\n    {lines[0]}\n")
+    assert "$.value of tool send_on" in kit.stdout
+    project.edit("test_gaps.py", "    agentreplay.tool(send_on)\n", f"    agentreplay.tool(send_on)\n    {lines[0]}\n")
     done = project.record("-q", "test_gaps.py", "-k", "lock", COLUMNS="200")
     assert "uncompared" not in done.stdout
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 
 def test_a_snapshot_larger_than_wanted_is_told(project):
     with (project.root / "pytest.ini").open("a", encoding="utf-8") as ini:
@@ -39,3 +41,40 @@ def test_accepted_requests_are_told(project):
     failed = project.run("-q", "--agentreplay-adopt=tone only")
     assert failed.returncode == 1
     assert "accepted  nothing" in failed.stdout
+
+
+GIVES_UP = """
+import asyncio, os
+import httpx2, agent
+
+async def order(client, method, path):
+    try:
+        await asyncio.wait_for(client.request(method, os.environ["SHOP_URL"] + path), 0.3)
+    except TimeoutError:
+        return "gave up"
+
+async def act(calls):
+    agent.ask([{"role": "user", "content": "hello"}])
+    async with httpx2.AsyncClient() as client:
+        await asyncio.gather(*(order(client, *call.split()) for call in calls.splitlines()))
+
+def test_gives_up(agentreplay):
+    asyncio.run(act(os.environ["CALLS"]))
+"""
+
+
+def test_calls_that_were_given_up_when_recorded_and_have_vanished_are_reported(project):
+    """It cannot be told whether such a request still reached its server, so no method makes it a divergence."""
+    project.write(test_shop=GIVES_UP)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        shop = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        recorded = project.record(SHOP_URL=shop, CALLS="POST /orders\nDELETE /orders/7\nGET /orders", COLUMNS="120")
+        assert recorded.returncode == 0, recorded.stdout
+    replayed = project.offline(SHOP_URL=shop, CALLS="GET /orders\nPOST /orders\nDELETE /orders/7", COLUMNS="120")
+    assert "vanished" not in replayed.stdout
+    replayed = project.offline(SHOP_URL=shop, CALLS="GET /orders", COLUMNS="120")
+    assert replayed.returncode == 0, replayed.stdout
+    assert [line for line in replayed.stdout.splitlines() if "vanished" in line] == [
+        "vanished  DELETE 127.0.0.1/orders/7 was begun and given up when recorded, and is not called now (1 x)",
+        "vanished  POST 127.0.0.1/orders was begun and given up when recorded, and is not called now (1 x)",
+    ]

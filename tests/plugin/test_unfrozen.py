@@ -44,6 +44,9 @@ def by_datagram():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out: out.sendto(b"hello", ("127.0.0.1", PORT))
 
 def by_child():
+    subprocess.run([sys.executable, "-I", "-c", "pass"], check=True)
+
+def by_child_that_joins():
     subprocess.run([sys.executable, "-c", "pass"], check=True)
 
 def by_shell():
@@ -73,6 +76,10 @@ def test_way(way, agentreplay):
 def test_probes(agentreplay):
     agent.probes()
     agent.hello()
+
+def test_child_that_joins(agentreplay):
+    agent.hello()
+    agent.by_child_that_joins()
 """
 
 WAYS = {
@@ -84,7 +91,7 @@ WAYS = {
         "1 datagram to 127.0.0.1:{port} from {by_datagram}",
         "agentreplay_allow_hosts = 127.0.0.1:{port}",
     ),
-    "by_child": ("1 child process python from {by_child}", "agentreplay_allow_subprocess = python"),
+    "by_child": ("1 child process python -I from {by_child}", "agentreplay_allow_subprocess = python"),
     "by_shell": ("1 child process sh from {by_shell}", "agentreplay_allow_subprocess = sh"),
     "by_name": (
         "1 look-up of db.internal.example:5432 from {by_name}",
@@ -125,15 +132,16 @@ def test_a_gap_is_listed_with_its_place_and_kept(ways, way):
     assert run.header.kit["gaps"] == [line]
 
 
-def test_probes_of_the_standard_library_are_no_gap(ways):
-    (run,) = [s.run for s in ways.snapshots if s.run.header.test == "test_ways.py::test_probes"]
+@pytest.mark.parametrize("test", ["test_probes", "test_child_that_joins"])
+def test_probes_of_the_standard_library_and_children_that_join_are_no_gap(ways, test):
+    (run,) = [s.run for s in ways.snapshots if s.run.header.test == f"test_ways.py::{test}"]
     assert "gaps" not in run.header.kit
 
 
 def test_a_replay_is_closed_even_to_those_who_swallow(ways):
     done = ways.replay()
     assert ways.server.hits == ways.hits, "nothing came through"
-    assert "5 failed, 1 passed" in done.stdout
+    assert "5 failed, 2 passed" in done.stdout
     sections = dict(
         re.findall(r"^_+ test_way\[(\w+)\] _+$(.*?)(?=^_{3,}|^-{3,})", done.stdout, re.MULTILINE | re.DOTALL)
     )
@@ -157,7 +165,7 @@ def test_what_is_allowed_passes(ways):
     finally:
         (ways.root / "pytest.ini").write_text(before, encoding="utf-8")
     assert "open to 127.0.0.1, db.internal.example" in done.stdout
-    assert "1 failed, 5 passed" in done.stdout
+    assert "1 failed, 6 passed" in done.stdout
     assert "child process sh" in done.stdout
 
 

@@ -1,7 +1,8 @@
-"""Tokens that replies have brought: which of them a call sends is wiring, as with any id that a reply minted.
+"""Tokens whose identity is known: which of them a call sends is wiring, as with any id that a reply minted.
 
-Placeholders of secrets match up to renaming, because the keys of a desk are not those of CI. A token that a reply holds
-is another matter: a replay serves its placeholder, so the agent sends that very one or another.
+Placeholders of secrets match up to renaming, because the keys of a desk are not those of CI. Two kinds are known
+again: a token that a reply holds, because a replay serves its placeholder, so the agent sends that very one or another;
+and the value of a variable of the environment that the recording names and that has a value today.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ class Tokens:
         """Begin without any."""
         self._unread: list[Outcome] = []
         self._found: set[str] = set()
+        self._variables: frozenset[str] = frozenset()
+
+    def keep_apart(self, placeholders: frozenset[str]) -> None:
+        """Know that these stand for the same variables of the environment as in the recording."""
+        self._variables = placeholders
 
     def served(self, outcome: Outcome | None) -> None:
         """The agent has got this reply."""
@@ -33,11 +39,13 @@ class Tokens:
             self._unread.append(outcome)
 
     def swapped(self, recorded: str, now: str) -> bool:
-        """Whether one of two canonical texts, equal up to renaming, holds another token of a reply than the other."""
+        """Whether one of two canonical texts, equal up to renaming, holds another token than the other."""
         if recorded == now:
             return False
         pairs = zip(_PLACEHOLDER.findall(recorded), _PLACEHOLDER.findall(now), strict=False)
         moved = [pair for pair in pairs if pair[0] != pair[1]]
+        if any(old in self._variables and new in self._variables for old, new in moved):
+            return True
         if moved:
             while self._unread:
                 self._found.update(_PLACEHOLDER.findall(_text(self._unread.pop())))

@@ -103,6 +103,10 @@ class Redaction:
         """Keep `value` out from now on, and at the seal out of what came before. False: too short or too common."""
         return self._known.learn(category, value)
 
+    def name(self, variables: Mapping[str, str]) -> None:
+        """Know which variable of the environment holds a secret, by value. Before anything is redacted."""
+        self._placeholders.name(variables)
+
     def headers(self, headers: Headers, url: str = "") -> Headers:
         """Learn the credentials in request headers, and keep those on the allow-list, in order, case kept.
 
@@ -202,6 +206,10 @@ class Redaction:
         """Know the personal values of a recording again, by its `tags`. Before anything is redacted."""
         self._placeholders.recall(tags)
 
+    def reserve(self, variables: Mapping[str, str]) -> frozenset[str]:
+        """Number the values of these `variables` as their recording did; return the placeholders that are its own."""
+        return self._placeholders.reserve(variables)
+
     def leaks(self, data: bytes) -> tuple[str, ...]:
         """Categories of what serialised text still holds; empty when it may be written. Never the values."""
         return tuple(sorted({hit.category for hit in self._detector.last(data)}))
@@ -212,12 +220,13 @@ class Redaction:
 
     @property
     def record(self) -> JsonObject:
-        """What was done how often: placeholders by category, marks by place; the tags of personal values."""
+        """What was done how often: placeholders by category, marks by place; tags of personal values, variables."""
         record: JsonObject = {
             "placeholders": dict(sorted(self._hits.items())),
             "places": dict(sorted(self._places.counts.items())),
         }
-        return record | ({"tags": dict(sorted(self._placeholders.tags.items()))} if self._placeholders.tags else {})
+        named = {"tags": self._placeholders.tags, "variables": self._placeholders.variables}
+        return record | {key: dict(sorted(values.items())) for key, values in named.items() if values}
 
     def _exchange(self, exchange: Exchange) -> Exchange:
         call = self._again.call(self._url(exchange.call))

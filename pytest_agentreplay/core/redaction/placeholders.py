@@ -6,8 +6,10 @@
     cmVkYWN0ZWQ6MDAwMDAx                     what follows "Basic": redacted:000001
 
 They are a fixed point: nothing is ever found inside one, so that redacting twice is redacting once and an agent may
-send a placeholder back. Those of secrets match up to renaming. Those of personal values match exactly: a recording
-keeps a tag of 16 bits with each, by which a replay knows a value again; one with another tag gets a number of its own.
+send a placeholder back. Those of secrets match up to renaming; a recording names the variable of the environment that
+held a value, so that a replay gives its value of today the same number. Those of personal values match exactly: a
+recording keeps a tag of 16 bits with each, by which a replay knows a value again; one with another tag gets a number of
+its own.
 Of ten billion phone numbers 150,000 share a tag, so that a tag tells none of them.
 """
 
@@ -56,6 +58,10 @@ class Placeholders:
         self._counters: dict[str, int] = {}
         self._recorded: dict[tuple[str, str], list[int]] = {}
         self.tags: dict[str, str] = {}
+        self._variables: dict[str, str] = {}
+        self._reserved: dict[tuple[str, str], int] = {}
+        self.variables: dict[str, str] = {}
+        """The variables of the environment whose values have got a placeholder: "key:1" -> "SHOP_KEY"."""
         self._signs = tuple(max(text.split("{n}"), key=len).encode() for text in self._texts.values())
         own = (re.escape(text).replace(r"\{n\}", "[0-9]+") for text in self._texts.values())
         self.pattern = re.compile(b"|".join([*(text.encode() for text in own), PLACEHOLDER.pattern]))
@@ -67,6 +73,33 @@ class Placeholders:
             if number.isdecimal() and len(number) <= LONGEST_NUMBER:  # a file says this, and files are anyone's
                 self._recorded.setdefault((category, tag), []).append(int(number))
                 self._counters[category] = max(self._counters.get(category, 0), int(number))
+
+    def name(self, variables: Mapping[str, str]) -> None:
+        """Know which variable of the environment holds a value. Before any placeholder is given out."""
+        self._variables.update(variables)
+
+    def reserve(self, recorded: Mapping[str, str]) -> frozenset[str]:
+        """Give the value of a variable the number that a recording gave it, for those that have a value today.
+
+        One alone keeps no number: there is no other to take it for.
+
+        Args:
+            recorded: The `variables` of the recording.
+
+        Returns:
+            The placeholders that are the same as in the recording.
+        """
+        today = {*self._variables.values()}
+        known: dict[tuple[str, str], int] = {}
+        for name, variable in recorded.items():
+            category, _, number = name.rpartition(":")
+            secret = bool(category) and category not in self._personal
+            if secret and variable in today and number.isdecimal() and len(number) <= LONGEST_NUMBER:
+                known.setdefault((category, variable), int(number))
+        if len(known) < 2:
+            return frozenset()
+        self._reserved = known
+        return frozenset(self._text(category, number, "") for (category, _), number in known.items())
 
     def of(self, category: str, value: str) -> bytes:
         """The placeholder of a value, numbered within its category when it first appears."""
@@ -97,9 +130,20 @@ class Placeholders:
                 number = recorded.pop(0) if len(recorded) > 1 else recorded[0]
                 self.tags[f"{category}:{number}"] = tag
                 return number
-        number = self._counters[category] = self._counters.get(category, 0) + 1
+        variable = self._variables.get(value, "")
+        number = self._reserved.get((category, variable)) or self._next(category)
         if category in self._personal:
             self.tags[f"{category}:{number}"] = tag
+        elif variable:
+            self.variables[f"{category}:{number}"] = variable
+        return number
+
+    def _next(self, category: str) -> int:
+        taken = {number for (of, _), number in self._reserved.items() if of == category}
+        number = self._counters.get(category, 0) + 1
+        while number in taken:
+            number += 1
+        self._counters[category] = number
         return number
 
     def _text(self, category: str, number: int, value: str) -> str:
@@ -122,6 +166,13 @@ def tags_in(kit: Mapping[str, Json]) -> dict[str, str]:
     redactions = kit.get("redactions")
     tags = redactions.get("tags") if isinstance(redactions, dict) else None
     return {name: str(tag) for name, tag in tags.items()} if isinstance(tags, dict) else {}
+
+
+def variables_in(kit: Mapping[str, Json]) -> dict[str, str]:
+    """The variables that a recording names for its placeholders."""
+    redactions = kit.get("redactions")
+    variables = redactions.get("variables") if isinstance(redactions, dict) else None
+    return {name: str(variable) for name, variable in variables.items()} if isinstance(variables, dict) else {}
 
 
 def tag_of(category: str, value: str) -> str:
