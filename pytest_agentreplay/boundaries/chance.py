@@ -179,9 +179,9 @@ def drawing() -> tuple[Chance, str] | None:
     if lanes.is_inside(strand) or strand.crossing.over():
         return None
     if strand.inside is not None:
-        # A stream for each message that a server answers: which of several tools draws first is chance, and one that
-        # does not run in a replay must not move what the client and other tools draw.
-        return _active, f"{lanes.SERVER} {strand.inside[0]}"
+        # Apart from the client's own, which a server that does not run in a replay must not move. One for each lane:
+        # which of several tools draws first is chance.
+        return _active, f"{lanes.SERVER} {strand.path}"
     return _active, lanes.own(strand).path
 
 
