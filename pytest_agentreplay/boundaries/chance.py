@@ -179,7 +179,9 @@ def drawing() -> tuple[Chance, str] | None:
     if lanes.is_inside(strand) or strand.crossing.over():
         return None
     if strand.inside is not None:
-        return _active, lanes.SERVER  # whether a server runs in a replay must not move what its client draws
+        # Apart from the client's own, which a server that does not run in a replay must not move. One for each lane:
+        # which of several tools draws first is chance.
+        return _active, f"{lanes.SERVER} {strand.path}"
     return _active, lanes.own(strand).path
 
 

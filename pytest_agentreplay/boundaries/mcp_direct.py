@@ -153,6 +153,7 @@ class Answered(_Asking):
         self._anyio: Any = sys.modules["anyio"]
         self._error = library.MCPError
         self._waiting: dict[Hashable, tuple[dict[str, Any], Any]] = {}
+        self._live: set[Hashable] = set()  # questions that the server answers itself
         self._changed = self._anyio.Event()
         self._on_notify: Any = None
         self._intercept: Any = None
@@ -165,11 +166,12 @@ class Answered(_Asking):
         number, question = self._question(method, params, opts)
         mine = "agent", json_rpc.plain(number)
         answer: dict[str, Any] = {}
+        passage = self._giving.say(question)
+        if self._real is not None and passage.runs_server:
+            self._live.add(mine)
+            return await self._ask_server(passage, method, params, opts)
         self._waiting[mine] = answer, opts.get("on_progress")
         try:
-            passage = self._giving.say(question)
-            if self._real is not None and passage.runs_server:
-                return await self._live(passage, method, params, opts)
             await self._anyio.lowlevel.checkpoint()
             while not answer:
                 await self._hand_out(mine)
@@ -201,7 +203,7 @@ class Answered(_Asking):
         """Take what a server that runs asks the client; what it notifies stands in the recording."""
         await self._real.run(on_request, _unheard, task_status=task_status)
 
-    async def _live(self, passage: Passage, method: str, params: Params, opts: Mapping[str, Any]) -> Any:
+    async def _ask_server(self, passage: Passage, method: str, params: Params, opts: Mapping[str, Any]) -> Any:
         """Ask the server itself, whose own calls are replayed."""
         strand, on_progress = lanes.STRAND.get(), opts.get("on_progress")
 
@@ -220,6 +222,8 @@ class Answered(_Asking):
     async def _hand_out(self, mine: Hashable | None) -> None:
         """Hand out the next message where that is the part of `mine`, else wait until something has changed."""
         due = self._giving.due
+        while due and json_rpc.subject(due[0], by_agent=False) in self._live:
+            due.popleft()
         about = json_rpc.subject(due[0], by_agent=False) if due else None
         if not due or mine != (about if about in self._waiting else next(iter(self._waiting), None)):
             # Several may wait: an event that nobody has set yet is theirs too.

@@ -73,6 +73,37 @@ def test_ask(kind, agentreplay):
     assert sorted(call.name for call in agentreplay.run.tool_calls) == ["ask", "ask", "ask", "plain"]
 """
 
+GATHERED = """
+import asyncio
+import pathlib
+import pytest
+import agent
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+QUESTIONS = {
+    "two-equal": ["Paris?"] * 2,
+    "two": ["Paris?", "Rome?"],
+    "three-equal": ["Paris?"] * 3,
+    "three": ["Paris?", "Rome?", "Oslo?"],
+}
+
+@pytest.mark.parametrize("questions", QUESTIONS)
+@pytest.mark.parametrize("kind", agent.TIES)
+def test_gathered(kind, questions, agentreplay):
+    async def main():
+        async with agent.TIES[kind]() as client:
+            async def ask(question):
+                first = await client.call_tool("ask", {"question": question})
+                await client.call_tool("plain", {"text": question})
+                return agent.text(await client.call_tool("ask", {"question": agent.text(first)}))
+            return await asyncio.gather(*map(ask, QUESTIONS[questions]))
+    answers = asyncio.run(main())
+    recorded = pathlib.Path(f"{kind}-{questions}.txt")
+    if not recorded.exists():
+        recorded.write_text(repr(answers))
+    assert recorded.read_text() == repr(answers)
+"""
+
 
 @pytest.fixture(scope="module")
 def shop(shared_project):
@@ -116,3 +147,16 @@ def test_other_arguments_of_a_tool_diverge(shop):
     done = shop.offline("-W", "ignore", COLUMNS="200")
     shop.edit("test_shop.py", '"text": "A"', '"text": "a"')
     assert len(re.findall(r"^FAILED .*\[AR-ARGS\]", done.stdout, re.MULTILINE)) == shop.tests, done.stdout
+
+
+def test_concurrent_calls_replay_the_same_each_time(shared_project):
+    project = shared_project()
+    project.write(agent=AGENT, test_gathered=GATHERED)
+    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
+    done = project.record("-W", "ignore", COLUMNS="250")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "does not replay" not in done.stdout, done.stdout
+    for _ in range(5):
+        done = project.offline("-W", "ignore", COLUMNS="250")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "the clock ran on" not in done.stdout, done.stdout
