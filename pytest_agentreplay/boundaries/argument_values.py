@@ -51,6 +51,9 @@ _SERVICES = frozenset(
 )
 """Modules, and packages with all that is in them, whose classes are services."""
 
+_PLUMBING = ("langchain_core.callbacks", "langchain_core.tracers")
+"""Modules of what a framework hands to each tool for its own bookkeeping (run ids, handlers): nothing that was asked."""
+
 _NO_REQUESTS = ("user-agent", "accept-encoding", "connection")
 """Headers of a request object that only its library chooses."""
 
@@ -79,6 +82,8 @@ def _reader_of(kind: Any) -> Callable[[Any], Content] | None:
         path = f"{base.__module__}.{base.__qualname__}"
         if path in _READERS:
             return _READERS[path]
+        if base.__module__.startswith(_PLUMBING):
+            return _plumbing
         if is_service(base):
             return _service
     return None
@@ -141,6 +146,10 @@ def _cookies(value: Any) -> Content:
 
 def _digest(value: Any) -> Content:
     return Content([value.name, value.hexdigest()])
+
+
+def _plumbing(_: Any) -> Content:
+    return Content(service=True)
 
 
 def _logger(value: Any) -> Content:

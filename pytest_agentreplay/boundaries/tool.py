@@ -270,9 +270,9 @@ class Layer:
         read, (values, star, keywords) = tool_iterators.replaced(values, star, keywords)
         arguments = self._arguments.named((*read[0], *read[1]), read[2])
         tool = redirection.tool
-        # A model of this process is its weights, which no call can be compared by.
-        receiver = self._arguments.receiver(values) if tool.boundary != "model" else None
-        if captured is not None and tool.boundary != "model":
+        # A model of this process is its weights and a retriever its index: what a frozen answer stands in for.
+        receiver = self._arguments.receiver(values) if tool.boundary == "tool" else None
+        if captured is not None and tool.boundary == "tool":
             vars(captured).update({SELF: receiver} if receiver is not None else {})
             receiver = captured
         frozen = ArgumentFreezing(arguments, receiver, self.function, known(redirection.codecs))
