@@ -52,7 +52,7 @@ _SERVICES = frozenset(
 """Modules, and packages with all that is in them, whose classes are services."""
 
 _PLUMBING = ("langchain_core.callbacks", "langchain_core.tracers")
-"""Modules of what a framework hands to each tool for its own bookkeeping (run ids, handlers): nothing that was asked."""
+"""Modules of what a framework hands to each tool for its own bookkeeping (run ids, handlers)."""
 
 _NO_REQUESTS = ("user-agent", "accept-encoding", "connection")
 """Headers of a request object that only its library chooses."""
