@@ -19,13 +19,13 @@ import datetime, os
 import time_machine
 
 STARTS = {
-    "utc_midnight": "2027-05-10T23:59:59.9+00:00",
-    "summer_time": "2027-03-28T00:59:59.9+00:00",
-    "winter_time": "2027-10-31T00:59:59.9+00:00",
-    "month_end": "2027-01-31T22:59:59.9+00:00",
-    "leap_day": "2028-02-28T22:59:59.9+00:00",
-    "leap_day_ends": "2028-02-29T22:59:59.9+00:00",
-    "new_year": "2026-12-31T22:59:59.9+00:00",
+    "utc_midnight": "2027-05-10T23:59:58.0+00:00",
+    "summer_time": "2027-03-28T00:59:58.0+00:00",
+    "winter_time": "2027-10-31T00:59:58.0+00:00",
+    "month_end": "2027-01-31T22:59:58.0+00:00",
+    "leap_day": "2028-02-28T22:59:58.0+00:00",
+    "leap_day_ends": "2028-02-29T22:59:58.0+00:00",
+    "new_year": "2026-12-31T22:59:58.0+00:00",
 }
 ELSEWHEN = "2031-08-17T11:12:13.4+00:00"
 
@@ -34,8 +34,8 @@ machine = journey.start()
 # It is no journey of a test: the plugin's own clock may stop above it.
 time_machine.escape_hatch.is_travelling = lambda: len(time_machine.traveller_stack) > 1
 
-def pytest_runtest_setup(item):
-    moment = STARTS.get(item.name.removeprefix("test_"), STARTS["utc_midnight"])
+def pytest_runtest_logstart(nodeid):  # the recording of a test begins with its set-up
+    moment = STARTS.get(nodeid.rpartition("::test_")[2], STARTS["utc_midnight"])
     moment = os.environ.get("ELSEWHEN") or moment
     machine.move_to(datetime.datetime.fromisoformat(moment).timestamp())
 '''
@@ -78,7 +78,7 @@ def ask(text):
 def turns(folder):
     for n in range(3):
         if n == 1:
-            time.sleep(0.15)
+            time.sleep(2.3)
         facts = dates() | places(folder)
         ask("\\n".join(f"{name}: {value}" for name, value in facts.items()))
 
