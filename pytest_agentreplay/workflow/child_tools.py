@@ -53,6 +53,8 @@ def found(path: str, given: tool.Tool) -> Found | None:
         module, inner = function.__module__, function.__qualname__
         if "<locals>" in inner:
             return None
+    if module == "__main__":  # a child runs another main module, and imports this one by its name
+        module = main_module() or module
     returns = (given.returns,) if _has_a_name(given.returns) else ()
     return Found(module, inner, given.name, given.effects, given.boundary, given.facts, returns)
 
