@@ -70,7 +70,14 @@ HOLES = {
         """,
         ["by its name", "in a registry", "in a closure", "retried after an exception", "in a thread"],
     ),
-    "children are not heard": ("Guard.hear = lambda *_: None", ["in a child process"]),
+    "children are not heard and do not join": (
+        """
+        from pytest_agentreplay.boundaries import child_start
+        Guard.hear = lambda *_: None
+        child_start.with_invitation = lambda environ, _: dict(environ)
+        """,
+        ["in a child process"],
+    ),
 }
 
 
