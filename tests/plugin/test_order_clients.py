@@ -137,12 +137,11 @@ CHILDREN = """
 import asyncio, os, subprocess, sys
 from openai import AsyncOpenAI
 
-import pytest
 from notes import KEY, URL, done, known, note
 
 async def child(agentreplay, name):
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-S", "child.py", name, env={**os.environ, **agentreplay.gateway.env}, stdout=subprocess.PIPE
+        sys.executable, "child.py", name, env={**os.environ, **agentreplay.gateway.env}, stdout=subprocess.PIPE
     )
     out, _ = await process.communicate()
     assert process.returncode == 0
@@ -154,7 +153,6 @@ async def ask(model, name):
         reply = await model.chat.completions.create(model="m-1", messages=[{"role": "user", "content": text}])
         note(reply.choices[0].message.content)
 
-@pytest.mark.agentreplay(allow_subprocess=["python"])  # with -S it stands for a program in another language
 def test_children_beside_the_test(agentreplay):
     async def all_of_them():
         async with AsyncOpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0) as model:
