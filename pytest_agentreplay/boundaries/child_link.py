@@ -7,6 +7,7 @@ the invitation. Nothing here reads a file.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections import deque
 from dataclasses import dataclass, field
@@ -106,7 +107,7 @@ def connected(address: str) -> Connection:
     import socket
     from multiprocessing.connection import Connection
 
-    if address.startswith("@"):
+    if sys.platform == "linux" and address.startswith("@"):
         made = socket.socket(socket.AF_UNIX)
         made.connect(address.replace("@", "\0", 1))
     else:

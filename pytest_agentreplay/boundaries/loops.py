@@ -93,7 +93,7 @@ def create_datagram_endpoint(
         return
     for there, act in ((local_addr, _bind), (remote_addr, reach)):
         if isinstance(there, str):
-            sys.audit("socket.connect", Unopened(socket.AF_UNIX), there)
+            sys.audit("socket.connect", Unopened(getattr(socket, "AF_UNIX", -1)), there)
         elif there is not None:
             act(*there[:2])
     if local_addr is None and remote_addr is None:
