@@ -125,7 +125,9 @@ class Exit:
 def handed_over(prefix: str) -> list[dict[str, str]]:
     """Return the late calls that processes of xdist have left in files of this prefix, which are removed."""
     late = []
-    for file in sorted(Path(prefix).parent.glob(f"{Path(prefix).name}-*.json")):
-        late += json.loads(files.read(file))
-        files.delete(file, file.parent)
+    folder, name = Path(prefix).parent, Path(prefix).name
+    for file in files.names_in(folder):
+        if file.startswith(f"{name}-") and file.endswith(".json"):
+            late += json.loads(files.read(folder / file))
+            files.delete(folder / file, folder)
     return late

@@ -19,13 +19,13 @@ import datetime, os
 import time_machine
 
 STARTS = {
-    "utc_midnight": "2027-05-10T23:59:58.0+00:00",
-    "summer_time": "2027-03-28T00:59:58.0+00:00",
-    "winter_time": "2027-10-31T00:59:58.0+00:00",
-    "month_end": "2027-01-31T22:59:58.0+00:00",
-    "leap_day": "2028-02-28T22:59:58.0+00:00",
-    "leap_day_ends": "2028-02-29T22:59:58.0+00:00",
-    "new_year": "2026-12-31T22:59:58.0+00:00",
+    "utc_midnight": "2027-05-10T23:59:59.9+00:00",
+    "summer_time": "2027-03-28T00:59:59.9+00:00",
+    "winter_time": "2027-10-31T00:59:59.9+00:00",
+    "month_end": "2027-01-31T22:59:59.9+00:00",
+    "leap_day": "2028-02-28T22:59:59.9+00:00",
+    "leap_day_ends": "2028-02-29T22:59:59.9+00:00",
+    "new_year": "2026-12-31T22:59:59.9+00:00",
 }
 ELSEWHEN = "2031-08-17T11:12:13.4+00:00"
 
@@ -78,7 +78,7 @@ def ask(text):
 def turns(folder):
     for n in range(3):
         if n == 1:
-            time.sleep(2.3)
+            time.sleep(0.15)
         facts = dates() | places(folder)
         ask("\\n".join(f"{name}: {value}" for name, value in facts.items()))
 

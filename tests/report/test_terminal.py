@@ -261,6 +261,8 @@ def unreadable():
 
 
 class Entry:
+    kind = "connect"
+
     def __init__(self, line, allow):
         self.line, self.allow = lambda: line, lambda: allow
         self.origin = line.partition(" from ")[2]

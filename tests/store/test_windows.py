@@ -209,7 +209,7 @@ def test_a_file_that_a_scanner_holds_is_tried_again(tmp_path, monkeypatch, name)
 def test_the_store_alone_walks_folders():
     """What lists or opens files elsewhere would not reach the long ones.
 
-    The demo's folder is its own, that of a process's descriptors is Linux's, and a scan or a lint goes where people send it.
+    The demo's folder is its own, those of a process's descriptors are POSIX's, and a scan or a lint goes where people send it.
     """
     package = Path(files.__file__).parents[1]
     walks = (".rglob(", ".glob(", ".iterdir(", "os.walk(", "os.scandir(", "os.listdir(")
@@ -220,6 +220,7 @@ def test_the_store_alone_walks_folders():
         if walk in file.read_text(encoding="utf-8") and file.parent.name not in {"demo", "shop"}
     }
     assert found == {
+        "boundaries/in_process.py: os.listdir(",
         "boundaries/sandbox.py: .iterdir(",
         "store/locks.py: os.walk(",
         "workflow/linting.py: os.walk(",
