@@ -290,11 +290,11 @@ def straggle(wait):
 
 def test_soon(agentreplay):
     agent.ask("soon?")
-    threading.Thread(target=straggle, args=(lambda: time.sleep(0.01),), daemon=True).start()
+    threading.Thread(target=straggle, args=(lambda: time.sleep(0.05),), daemon=True).start()
 
 def test_soon_in_a_pool(agentreplay):
     agent.ask("soon?")
-    POOL.submit(straggle, lambda: time.sleep(0.01))
+    POOL.submit(straggle, lambda: time.sleep(0.05))
 
 def test_soon_in_teardown(agentreplay, joined):
     joined.append(threading.Thread(target=straggle, args=(lambda: time.sleep(0.1),), daemon=True))
