@@ -103,6 +103,13 @@ import agent, pytest
     for name in ("utc_midnight", "summer_time", "winter_time", "month_end", "leap_day", "leap_day_ends", "new_year")
 )
 
+WARM = """
+import agent
+
+def test_first(agentreplay):
+    agent.ask("Ready?")
+"""
+
 UNHELD = """
 import agent, pytest
 
@@ -135,7 +142,10 @@ def at_home(folder, surroundings):
 @pytest.fixture(scope="module")
 def recorded(shared_project):
     project = shared_project(lambda body, number: f"noted ({number})")
-    project.write(agent=AGENT, machine=MACHINE, test_dates=TESTS, test_unheld=UNHELD, conftest=CONFTEST)
+    # The first test loads what a recording needs, and its clock starts up to a second after its moment.
+    project.write(
+        agent=AGENT, machine=MACHINE, test_a_first=WARM, test_dates=TESTS, test_unheld=UNHELD, conftest=CONFTEST
+    )
     (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
     project.plugins = ("machine", *project.plugins)
     project.environ |= at_home(project.root.parent / f"{project.root.name}-here", HERE)
