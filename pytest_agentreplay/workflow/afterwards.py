@@ -28,7 +28,7 @@ class Afterwards:
 
     def listen(self, scene: Scene) -> None:
         """The scene is closed, and its test is reported next; the scene itself is let go."""
-        self.hear(scene.place.test, scene.crossing.late, told=len(scene.crossing.late))
+        self.hear(scene.place.test, scene.crossing.late, told=scene.late_calls_reported())
 
     def hear(self, test: str, late: list[str], *, told: int = 0) -> None:
         """Report what comes to the list `late` from now on as calls after the end of `test`."""

@@ -310,6 +310,12 @@ class Scene:
         self.told["code"] = found.code
         return found
 
+    def late_calls_reported(self) -> int:
+        """Return how many late calls the test's report covers: all of them where it has a cause of its own."""
+        if self._told_late or not (self.told.get("code") or self.told.get("failed")):
+            return self._told_late
+        return len(self.crossing.late)
+
     @property
     def gateway(self) -> Gateway:
         """The gateway for children of this test; made when it is first asked for."""

@@ -290,11 +290,11 @@ def straggle(wait):
 
 def test_soon(agentreplay):
     agent.ask("soon?")
-    threading.Thread(target=straggle, args=(lambda: time.sleep(0.05),), daemon=True).start()
+    threading.Thread(target=straggle, args=(lambda: time.sleep(0.01),), daemon=True).start()
 
 def test_soon_in_a_pool(agentreplay):
     agent.ask("soon?")
-    POOL.submit(straggle, lambda: time.sleep(0.05))
+    POOL.submit(straggle, lambda: time.sleep(0.01))
 
 def test_soon_in_teardown(agentreplay, joined):
     joined.append(threading.Thread(target=straggle, args=(lambda: time.sleep(0.1),), daemon=True))
@@ -384,5 +384,39 @@ def test_a_straggler_that_comes_at_once_fails_its_own_test(late):
         summary = done.stdout.partition("short test summary")[2]
         told = re.findall(r"^(?:FAILED|ERROR) test_late\.py::(\w+) - \[AR-LATE\] 1 call after", summary, re.MULTILINE)
         told += re.findall(r"^\[AR-LATE\] test_late\.py::(\w+): ", done.stdout, re.MULTILINE)
-        assert sorted(told) == ["test_soon", "test_soon_in_a_pool", "test_soon_in_teardown"]
+        assert sorted(told) == ["test_soon", "test_soon_in_a_pool", "test_soon_in_teardown"], done.stdout
         assert not [word for word in NOISE if word in done.stdout + done.stderr]
+
+
+BETWEEN = """
+import threading
+import agent
+
+go = threading.Event()
+
+def straggle():
+    go.wait()
+    agent.ask("late?")
+
+def test_between(agentreplay):
+    agent.ask("soon?")
+    test_between.thread = threading.Thread(target=straggle, daemon=True)
+    test_between.thread.start()
+"""
+
+MAKES_REPORT = """
+def pytest_runtest_makereport(item, call):
+    if call.when == "teardown" and item.name == "test_between":
+        item.module.go.set()
+        item.function.thread.join()
+"""
+
+
+def test_a_straggler_between_the_last_check_and_the_report_fails_the_session(shared_project):
+    project = shared_project()
+    project.write(agent=AGENT, test_late=BETWEEN, conftest=MAKES_REPORT)
+    for done in (project.record("--agentreplay-no-prove"), project.replay()):
+        assert done.returncode == 1, done.stdout
+        assert "1 passed" in done.stdout
+        (line,) = re.findall(r"^\[AR-LATE\] test_late\.py::test_between: .*$", done.stdout, re.MULTILINE)
+        assert "/v1/chat/completions   called from agent.py:" in line
