@@ -85,18 +85,18 @@ def house(project, ini="", **tests):
     (project.root / "pytest.ini").write_text(INI + ini, encoding="utf-8")
 
 
-def rehearsed(project, *words, rounds=ROUNDS, chance=(), **environ):
+def rehearsed(project, *words, rounds=ROUNDS, chance=(), offline=None, **environ):
     """What was done when recorded, by test; each of as many replays as there are `rounds` has done the same.
 
     Of tests with a word of `chance` in their names what was noted, and in which order it was called, counts without its
-    order: between two answers threads run as they like.
+    order: between two answers threads run as they like. `offline` are more variables of the replays.
     """
     log = project.root / "log.jsonl"
     recorded = project.record(*words, **environ)
     assert recorded.returncode == 0, recorded.stdout
     before = told(log)
     log.unlink()
-    project.replayed = project.offline(*words, ROUNDS=str(rounds), **environ)
+    project.replayed = project.offline(*words, ROUNDS=str(rounds), **environ | (offline or {}))
     assert project.replayed.returncode == 0, project.replayed.stdout[-6000:]
     after = told(log)
     assert before.keys() == after.keys()

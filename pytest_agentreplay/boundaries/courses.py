@@ -38,7 +38,8 @@ class Courses:
         """Begin with nobody."""
         self.after: dict[int, tuple[int, ...]] = {}
         self._tasks: WeakKeyDictionary[Task[Any], Course] = WeakKeyDictionary()
-        self._threads: dict[int, Course] = {}
+        # Not by thread alone: threads that serve children (gateway, joined processes) and their ids are used again.
+        self._threads: dict[tuple[int, str], Course] = {}
 
     def here(self, strand: lanes.Strand) -> Course:
         """Return the course of the code that runs here, for the test of `strand`."""
@@ -48,7 +49,7 @@ class Courses:
             if job is not None and job.course is not None:
                 job.course.runner = runner
                 return job.course
-            return self._threads.setdefault(runner, Course(runner=runner))
+            return self._threads.setdefault((runner, strand.path), Course(runner=runner))
         try:
             course: Course | None = self._tasks.get(runner)  # type: ignore[call-overload]
             if course is None:

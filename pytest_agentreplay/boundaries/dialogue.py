@@ -159,16 +159,17 @@ class Serving:
     """Stands for the passage of a message, or of a connection, around what a server of this process does for it."""
 
     def __init__(self, passage: Passage) -> None:
+        """Take the lane that runs here: a server may handle the message in a task that knows no lane of the agent."""
         self._ticket = passage.ticket if passage.exchange is None else passage.exchange.start
+        self._strand = lanes.STRAND.get()
 
     @contextmanager
     def inside(self) -> Iterator[None]:
         """A block that the server runs."""
-        strand = lanes.STRAND.get()
-        if strand is None:
+        if self._strand is None:
             yield
             return
-        with lanes.inside(strand, self._ticket, lanes.SERVER):
+        with lanes.inside(self._strand, self._ticket, lanes.SERVER):
             yield
 
 

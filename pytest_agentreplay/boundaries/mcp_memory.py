@@ -23,9 +23,10 @@ from pytest_agentreplay.boundaries.tool_steps import Watch, stepped
 from pytest_agentreplay.boundaries.trampoline import is_trampoline
 from pytest_agentreplay.boundaries.wrapping import wrap_code
 from pytest_agentreplay.core.model import FrameCall
+from pytest_agentreplay.dialects import json_rpc
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Hashable
     from types import FrameType, ModuleType
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
@@ -33,12 +34,33 @@ if TYPE_CHECKING:
 STREAMS = "create_client_server_memory_streams"
 PAIR = "create_direct_dispatcher_pair"
 SERVERS = ("Server", "LowLevelServer")
+HANDLER = "_handle_message"
+"""What answers each message in a task of its own, in the SDK 1.x: the streams of 2.x carry the sender's context there.
+
+https://github.com/modelcontextprotocol/python-sdk/blob/v1.21.2/src/mcp/server/lowlevel/server.py
+"""
 
 BRIDGES = ("claude_agent_sdk",)
 """Who ties a server to something that is recorded itself: its tools are met where it calls them."""
 
-_served: dict[int, Passage] = {}
-"""The passages of connections that stand, by the id of the stream that the server reads."""
+
+class _Connection:
+    """A connection that stands: its passage, and by request of the agent what stands for the passage of that."""
+
+    def __init__(self, passage: Passage) -> None:
+        self.passage = passage
+        self.requests: dict[Hashable, Serving] = {}
+
+    def serving(self, passage: Passage) -> Serving:
+        """Return what stands for `passage`, that of a message, around what the server does for it."""
+        assert isinstance(passage.call, FrameCall)
+        serving = Serving(passage)
+        self.requests[json_rpc.subject(passage.call.body.data, by_agent=True)] = serving
+        return serving
+
+
+_served: dict[int, _Connection] = {}
+"""The connections that stand, by the id of the stream that the server reads."""
 
 
 def meet(library: ModuleType) -> None:
@@ -48,8 +70,11 @@ def meet(library: ModuleType) -> None:
     if inspect.isfunction(function := getattr(library, PAIR, None)):
         _exchange(function, library, _pair)
     for name in SERVERS:
-        if inspect.iscoroutinefunction(function := vars(getattr(library, name, object)).get("run")):
+        members = vars(getattr(library, name, object))
+        if inspect.iscoroutinefunction(function := members.get("run")):
             _exchange(function, library, _run)
+        if inspect.iscoroutinefunction(function := members.get(HANDLER)):
+            _exchange(function, library, _handle)
 
 
 def _exchange(function: Any, library: ModuleType, meeting: Callable[..., Any]) -> None:
@@ -71,15 +96,18 @@ async def _streams(
         call = FrameCall(address(asker), boundary="mcp")
         passage = crossing.enter(call)
         messages = Messages(library)
-        _served[id(server[0])] = passage
+        connection = _served[id(server[0])] = _Connection(passage)
         try:
             if passage.forward:
                 at_hand = _at_hand(*client)
-                async with Recorded(crossing, passage, call, messages, at_hand, around=Serving) as (read, write):
+                async with Recorded(crossing, passage, call, messages, at_hand, around=connection.serving) as (
+                    read,
+                    write,
+                ):
                     yield (read, write), server
             elif passage.connects_to_server:
                 giving = Giving(crossing, passage, call, Correspondence())
-                async with running(giving, messages, client, always=passage.runs_server) as streams:
+                async with running(giving, messages, client, around=connection.serving) as streams:
                     yield streams, server
             else:
                 async with replayed(crossing, passage, call, messages, ids=False) as (read, write):
@@ -98,14 +126,29 @@ async def _run(library: ModuleType, real: Callable[..., Any], given: tuple[Any, 
     """The life of a server on two streams. In a replay it waits for the end of what nobody says."""
     del library
     read = given[1]
-    passage = _served.get(id(read))
-    if passage is None:
+    connection = _served.get(id(read))
+    if connection is None:
         await real(*given, **keywords)
-    elif passage.exchange is None or passage.connects_to_server:
+        return
+    passage = connection.passage
+    if passage.exchange is None or passage.connects_to_server:
         await stepped(Serving(passage), real(*given, **keywords), Watch())  # type: ignore[arg-type]
     else:
         async for _ in read:
             pass
+
+
+async def _handle(
+    library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    """What a server of the SDK 1.x does for one message: its calls belong to that message."""
+    del library
+    message, session = given[1:3]
+    connection = _served.get(id(getattr(session, "_read_stream", None)))
+    request = "agent", json_rpc.plain(getattr(message, "request_id", None))
+    serving = connection.requests.get(request) if connection is not None else None
+    work = real(*given, **keywords)
+    await (work if serving is None else stepped(serving, work, Watch()))  # type: ignore[arg-type]
 
 
 def _pair(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

@@ -11,30 +11,30 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.boundaries.dialogue import Serving
 from pytest_agentreplay.boundaries.mcp_streams import Given, Sent
 from pytest_agentreplay.boundaries.mcp_verifying import CALL
 from pytest_agentreplay.boundaries.tool_steps import Watch, stepped
 from pytest_agentreplay.dialects import json_rpc
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Hashable
+    from collections.abc import AsyncGenerator, Callable, Hashable
 
-    from pytest_agentreplay.boundaries.dialogue import Giving
+    from pytest_agentreplay.boundaries.crossing import Passage
+    from pytest_agentreplay.boundaries.dialogue import Giving, Serving
     from pytest_agentreplay.boundaries.mcp_messages import Messages
 
 
 @contextlib.asynccontextmanager
 async def running(
-    giving: Giving, messages: Messages, client: tuple[Any, Any], *, always: bool
+    giving: Giving, messages: Messages, client: tuple[Any, Any], *, around: Callable[[Passage], Serving]
 ) -> AsyncGenerator[tuple[Given, Sent], None]:
     """The streams of a session with a server that runs; `client` are the client's real ones.
 
-    `always` has the server answer every tool call: the SDK 1.x does not tell which one a call of the server belongs to.
+    `around` returns what stands for the passage of a message around what the server does for it.
     """
     anyio: Any = sys.modules["anyio"]
     live: set[Hashable] = set()
-    read, write = Given(giving, messages, anyio), _Asking(giving, messages, client[1], live, always=always)
+    read, write = Given(giving, messages, anyio), _Asking(giving, messages, client[1], live, around)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_listen, client[0], giving, messages, live)
         try:
@@ -56,11 +56,18 @@ async def _listen(real: Any, giving: Giving, messages: Messages, live: set[Hasha
 class _Asking(Sent):
     """The agent's side: each message is compared, then answered by the recording or by the server."""
 
-    def __init__(self, giving: Giving, messages: Messages, real: Any, live: set[Hashable], *, always: bool) -> None:
+    def __init__(
+        self,
+        giving: Giving,
+        messages: Messages,
+        real: Any,
+        live: set[Hashable],
+        around: Callable[[Passage], Serving],
+    ) -> None:
         super().__init__(giving, messages, sys.modules["anyio"])
         self._real = real
         self._live = live
-        self._always = always
+        self._around = around
 
     async def send(self, message: Any) -> None:
         """Say a message; the server gets it unless its recorded answer is all that there is."""
@@ -69,13 +76,13 @@ class _Asking(Sent):
         data = self._messages.said(message)
         passage = self._giving.say(data)
         call = json_rpc.message(data).get("method") == CALL
-        served = call and (self._always or passage.runs_server)
+        served = call and passage.runs_server
         if served:
             self._live.add(json_rpc.subject(data, by_agent=True))
         recorded = [said for said in self._giving.due if json_rpc.subject(said, by_agent=False) not in self._live]
         self._giving.due.clear()
         self._giving.due.extend(recorded)
         if served or not call:
-            await stepped(Serving(passage), self._real.send(message), Watch())  # type: ignore[arg-type]
+            await stepped(self._around(passage), self._real.send(message), Watch())  # type: ignore[arg-type]
         else:
             await self._anyio.lowlevel.checkpoint()

@@ -6,11 +6,13 @@ import importlib.util
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import anyio
 import anyio.to_thread
 import pytest
 
+from pytest_agentreplay.boundaries.courses import Courses
 from tests.ordering.driving import Stage
 
 
@@ -271,3 +273,13 @@ def test_the_workers_of_a_home_made_pool_are_free(stage):
         stage.record(lambda: workers(*steps))
         for _ in range(5):
             assert stage.replay(lambda: workers(*steps)).finding is None
+
+
+def test_calls_of_children_that_one_thread_serves_follow_no_order():
+    """A thread of the gateway serves one child after another, and ids of threads are used again."""
+    courses, crossing = Courses(), SimpleNamespace(running={})
+    first = courses.here(SimpleNamespace(path="main.1.1", crossing=crossing))
+    courses.over(1, first, courses.made(1, first))
+    second = courses.here(SimpleNamespace(path="main.2.1", crossing=crossing))
+    assert courses.made(2, second) == ()
+    assert courses.made(3, courses.here(SimpleNamespace(path="main.1.1", crossing=crossing))) == (1,)

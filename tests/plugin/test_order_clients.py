@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from tests.conftest import NOBODY
 from tests.rehearsal import house, rehearsed, told
 
 OPENAI = """
@@ -164,6 +165,10 @@ def test_children_beside_the_test(agentreplay):
 pytestmark = pytest.mark.env("main")
 
 
+# The children's model is the test's: where one moves, both do.
+CHILDREN_OFFLINE = {"OPENAI_BASE_URL": NOBODY + "/v1"}
+
+
 def furnish(project):
     project.environ |= {"OPENAI_BASE_URL": project.server.url + "/v1"}
     house(project, child=CHILD, test_openai=OPENAI, test_anthropic=ANTHROPIC, test_children=CHILDREN)
@@ -173,7 +178,7 @@ def furnish(project):
 def project(shared_project):
     made = shared_project()
     furnish(made)
-    made.did = rehearsed(made)
+    made.did = rehearsed(made, offline=CHILDREN_OFFLINE)
     return made
 
 
@@ -184,7 +189,7 @@ def test_all_is_replayed_as_recorded(project):
 def test_all_is_replayed_as_recorded_by_two_workers(project):
     log = project.root / "log.jsonl"
     log.unlink()
-    done = project.offline("-p", "xdist.plugin", "-n", "2")
+    done = project.offline("-p", "xdist.plugin", "-n", "2", **CHILDREN_OFFLINE)
     assert done.returncode == 0, done.stdout
     assert {test: runs for test, (*runs,) in told(log).items()} == {test: [one] for test, one in project.did.items()}
 
