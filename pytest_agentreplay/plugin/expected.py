@@ -32,19 +32,24 @@ def correct_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytes
             report.outcome = "failed"
             del report.wasxfail
     elif excused and report.skipped and call.when == "call" and not names_divergence(item):
-        fail_hidden(item, report)
+        fail_hidden(item, call, report)
 
 
-def fail_hidden(item: pytest.Item, report: pytest.TestReport) -> None:
+def fail_hidden(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Fail a test that failed as expected, and no longer made calls of its recording before it did."""
     scene = item.stash.get(SCENE, None)
     finding = scene.failed_as_expected() if scene is not None and FINDING not in item.stash else None
-    if finding is None:
+    if finding is None or call.excinfo is None:
         return
-    from pytest_agentreplay.plugin.scenes import failed
+    import pytest
+
+    from pytest_agentreplay.plugin.scenes import failed, show_headline
 
     item.stash[FINDING] = finding
-    report.outcome, report.longrepr = "failed", str(failed(item, finding))
+    error = failed(item, finding).with_traceback(call.excinfo.tb)
+    # Not a text: until pytest 9 the short summary has no message for one.
+    report.outcome, report.longrepr = "failed", item.repr_failure(pytest.ExceptionInfo.from_exception(error))
+    show_headline(report, finding)
     report.user_properties = list(item.user_properties)
     del report.wasxfail
 

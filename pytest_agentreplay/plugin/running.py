@@ -318,9 +318,9 @@ def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestR
         correct_report(item, call, report)
     finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
     if finding is not None and report.failed:
-        crash = getattr(report.longrepr, "reprcrash", None)
-        if crash is not None:
-            crash.message = finding.headline
+        from pytest_agentreplay.plugin.scenes import show_headline
+
+        show_headline(report, finding)
     elif report.failed and (scene := item.stash.get(SCENE, None)) is not None and scene.mode == "replay":
         from pytest_agentreplay.plugin.hiding import notice_redacted
 

@@ -237,6 +237,13 @@ def unittest_forget(item: pytest.Item) -> None:
         item._excinfo = None  # type: ignore[attr-defined]
 
 
+def show_headline(report: pytest.TestReport, finding: Finding) -> None:
+    """Make the short test summary show the headline of `finding`, without the name of our exception."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        crash.message = finding.headline
+
+
 def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = None) -> BaseException:
     """The exception that fails a test with our text, and with nothing else: no chain, no traceback is shown.
 

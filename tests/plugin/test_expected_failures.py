@@ -144,6 +144,8 @@ def test_a_call_that_is_no_longer_made_fails_the_test(expecting):
     expecting.edit("agent.py", "SECOND = False", "SECOND = True")
     assert done.returncode == 1, done.stdout
     assert told(done) == {name: "[AR-MISSING]" for name in NAMES if name != "teardown"}, done.stdout
+    assert "as recorded on" not in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_a_marker_that_names_the_exception_expects_it(shared_project):
