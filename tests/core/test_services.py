@@ -84,6 +84,15 @@ def test_the_report_names_both_services():
     assert "localhost:9001 stands for the recorded localhost:8001" in refusal.cause
 
 
+def test_the_report_names_the_new_address_that_the_recorded_one_does_not_have():
+    refusal = replayed([get(8001, "/a"), get(8001, "/b")], [get(9001, "/a"), get(8001, "/b")])[1]
+    assert refusal.kind is Kind.REQUEST
+    assert refusal.summary.endswith("goes to localhost:8001, and the calls before it went to localhost:9001 instead")
+    assert refusal.cause.endswith(
+        "localhost:9001 stands for the recorded localhost:8001, which has one address in a run"
+    )
+
+
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab")), min_size=1, max_size=12),

@@ -93,19 +93,24 @@ def elsewhere(
     """
     standing = Standing(run, reader, served)
     now, recorded = authority(call), authority(found.call)
-    of_now = f"the recorded {meant}" if meant != now else "itself, as when recorded"
-    other = f"; {instead} stands for {recorded}" if instead else ""
+    rule = "local services are told apart by the order in which they were first called"
+    if instead and now == recorded:
+        said = f"{standing.name(call)} goes to {now}, and the calls before it went to {instead} instead"
+        cause = f"{rule}: {instead} stands for the recorded {recorded}, which has one address in a run"
+    else:
+        said = f"{standing.name(call)} goes to {now}, and is recorded at {recorded}, which is another service"
+        of_now = f"the recorded {meant}" if meant != now else "itself, as when recorded"
+        cause = f"{rule}: {now} stands for {of_now}" + (f"; {instead} stands for {recorded}" if instead else "")
     return standing.divergence(
         Kind.REQUEST,
-        f"{standing.name(call)} goes to {now}, and is recorded at {recorded}, which is another service",
+        said,
         found,
         recorded=found,
         now=call,
         differences=(Difference("url", found.call.url, call.url),)
         if not isinstance(call, ToolCall) and not isinstance(found.call, ToolCall)
         else (),
-        cause=f"local services are told apart by the order in which they were first called: {now} stands for "
-        f"{of_now}{other}",
+        cause=cause,
     )
 
 
