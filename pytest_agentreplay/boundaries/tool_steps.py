@@ -9,6 +9,8 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.boundaries import lanes
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -27,12 +29,19 @@ class Watch:
 
 @types.coroutine
 def stepped(passage: Passage, coroutine: Any, watch: Watch) -> Generator[Any, Any, Any]:
-    """Await `coroutine` (or one step of an async generator) as if inside `passage`."""
+    """Await `coroutine` (or one step of an async generator) as if inside `passage`.
+
+    What it marks itself meanwhile, an exchange inside this one, it finds again in its next step.
+    """
     step, sent = coroutine.send, None
+    mark: lanes.Strand | None = None
     while True:
         try:
             with passage.inside():
+                if mark is not None:
+                    lanes.STRAND.set(mark)
                 beat = step(sent)
+                mark = lanes.STRAND.get()
         except StopIteration as stop:
             return stop.value
         watch.suspended = True
@@ -40,6 +49,7 @@ def stepped(passage: Passage, coroutine: Any, watch: Watch) -> Generator[Any, An
             sent = yield beat
         except GeneratorExit:
             with passage.inside():
+                lanes.STRAND.set(mark)
                 coroutine.close()
             raise
         except BaseException as error:  # thrown in by the event loop: a cancellation mostly

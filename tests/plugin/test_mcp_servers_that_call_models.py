@@ -156,6 +156,7 @@ def test_concurrent_calls_replay_the_same_each_time(shared_project):
     done = project.record("-W", "ignore", COLUMNS="250")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "does not replay" not in done.stdout, done.stdout
+    assert "not recorded" not in done.stdout, done.stdout
     for _ in range(5):
         done = project.offline("-W", "ignore", COLUMNS="250")
         assert done.returncode == 0, done.stdout + done.stderr
