@@ -18,6 +18,8 @@ from pytest_agentreplay.cases.words import WORDS, hold
 from pytest_agentreplay.cases.words.values import same
 from pytest_agentreplay.dialects import READER
 
+pytestmark = pytest.mark.env("main")
+
 REFUND, LOOP = frozen(refund()), frozen(loop())
 PLAIN = frozen(run((ask(), say("It costs 20 EUR."))))
 AS_JSON = frozen(run((ask(), say('{"price": 20, "items": [{"id": 1}, {"id": 2}], "note": null}'))))

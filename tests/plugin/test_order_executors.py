@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
+
 AGENT = """
 import asyncio, os, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
