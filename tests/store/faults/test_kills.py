@@ -24,9 +24,12 @@ def test_a_killed_recording_leaves_a_whole_snapshot_and_a_journal_that_can_be_re
     rows = json.loads(done.stdout)
     assert len(rows) == many
     assert not any(row["torn"] for row in rows)
-    assert {True, False} == {row["new"] for row in rows}, "some came to their end"
-    assert max(row["temporary"] for row in rows) == 1, "some were killed between their file and its rename"
-    assert max(row["journals"] for row in rows) == 1
+    if how == "steps":  # where a delay ends is up to the machine
+        assert {True, False} == {row["new"] for row in rows}, "some came to their end"
+        assert max(row["temporary"] for row in rows) == 1, "some were killed between their file and its rename"
+        assert max(row["journals"] for row in rows) == 1
+    assert max(row["temporary"] for row in rows) <= 1
+    assert max(row["journals"] for row in rows) <= 1
     assert not any(row["unread"] for row in rows)
     assert all(row["green"] for row in rows), "the next recording is as good as any"
     assert [row["left"] for row in rows] == [[]] * many, "and clears all away"
