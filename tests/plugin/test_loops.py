@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.env("main")
 uvloop = pytest.importorskip("uvloop", reason="uvloop is not made for this system")
 
 AGENT = """
