@@ -68,7 +68,7 @@ class Redaction:
         self._detector = Detector(policy, self._known, self._placeholders)
         self._by_rule = 0
         self._extra = frozenset(name.lower() for name in (*allow_headers, *policy.keep_headers))
-        self._uses: dict[str, header_rules.Use] = {}
+        self._uses: dict[str, str] = {}
         self._learnt: set[tuple[str, str]] = set()
         self._remembering = Remembering(self._both)
         self._clean: set[tuple[str, Headers, int]] = set()
@@ -115,30 +115,31 @@ class Redaction:
         kept = []
         for pair in headers:
             name = pair[0]
-            use = self._uses.get(name) or self._uses.setdefault(name, self._use(name.lower()))
-            if use == "keep" and name.lower() in header_rules.SESSIONS:
-                kept.append((name, self._instead("session", pair[1])))
-            elif use == "keep":
-                kept.append(pair)
-            elif use == "learn" and pair not in self._learnt:
-                for category, value in header_rules.credentials(*pair):
-                    self._known.learn(category, value)
-                self._learnt.add(pair)
-            elif use == "drop" and self._tells(name.lower(), pair[1], url):
-                kept.append(pair)
+            match self._uses.get(name) or self._uses.setdefault(name, self._use(name.lower())):
+                case "keep":
+                    kept.append(pair)
+                case "session":
+                    kept.append((name, self._instead("session", pair[1])))
+                case "learn" if pair not in self._learnt:
+                    for category, value in header_rules.credentials(*pair):
+                        self._known.learn(category, value)
+                    self._learnt.add(pair)
+                case "flag" if header_rules.is_flag(pair[1]):
+                    kept.append(pair)
+                case "host" if header_rules.names_another_host(pair[1], url):
+                    kept.append(pair)
         return tuple(kept)
 
-    def _tells(self, name: str, value: str, url: str) -> bool:
-        """Whether a header that is on no list is kept for what its value tells."""
-        if name in self._policy.headers:
-            return False
-        if name == "host":
-            return header_rules.names_another_host(value, url)
-        return header_rules.is_flag(name, value)
-
-    def _use(self, name: str) -> header_rules.Use:
+    def _use(self, name: str) -> str:
+        """What is done with a request header of this name, in lower case: a `Use`, or what its value decides."""
         use = header_rules.use(name, self._extra)
-        return "drop" if use == "keep" and name in self._policy.headers else use
+        if name in self._policy.headers:
+            return "drop" if use == "keep" else use
+        if use == "keep" and name in header_rules.SESSIONS:
+            return "session"
+        if use == "drop" and (name == "host" or header_rules.may_be_flag(name)):
+            return "host" if name == "host" else "flag"
+        return use
 
     def call(self, call: Call) -> Call:
         """The call as it may be stored; its headers have been through `headers` already."""

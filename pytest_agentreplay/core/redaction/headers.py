@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import re
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -61,12 +62,17 @@ def use(name: str, extra: frozenset[str]) -> Use:
     return "keep" if name in REQUEST or name in extra or name.startswith(PREFIXES) else "drop"
 
 
-def is_flag(name: str, value: str) -> bool:
-    """Whether a header is one of the agent's own that says yes or no, as `X-Dry-Run: true` does; it holds no secret."""
-    mine = (name.startswith("x-") and not name.startswith(NO_FLAGS)) or name == "dry-run"
-    return mine and value.strip().lower() in FLAGS
+def may_be_flag(name: str) -> bool:
+    """Whether a header of this name may be one of the agent's own that says yes or no, as `X-Dry-Run: true` does."""
+    return (name.startswith("x-") and not name.startswith(NO_FLAGS)) or name == "dry-run"
 
 
+def is_flag(value: str) -> bool:
+    """Whether the value of such a header says yes or no: it holds no secret."""
+    return value.strip().lower() in FLAGS
+
+
+@functools.lru_cache(maxsize=64)
 def names_another_host(value: str, url: str) -> bool:
     """Whether a Host header was set by hand: it names another host than the URL that the request goes to."""
     try:
