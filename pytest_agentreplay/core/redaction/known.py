@@ -115,7 +115,7 @@ class Known:
         texts = {"folded": data.lower(), "exact": data, "run": runs(data, self._shortest_run)}
         for (where, sign), group in self._guises.items():
             text = texts[where]
-            if sign not in text:
+            if not text or sign not in text:  # most texts hold no run that is long enough
                 continue
             whole = data if where == "run" else text
             for _, needles, secret in [entry for entry in group if entry[0] in text]:

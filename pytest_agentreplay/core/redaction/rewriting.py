@@ -36,6 +36,9 @@ TEXTS = frozenset(("$str", "$path", "$posixpath", "$windowspath"))
 
 SHORTEST_NUMBER = 10_000_000
 
+STANDARD_REASONS = frozenset({"", "OK", "Created", "Accepted", "Bad Request", "Not Found", "Too Many Requests"})
+"""Reason phrases that are no text of a server's own, and need not be searched."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
@@ -102,7 +105,7 @@ class Rewriting:
             changed = replace(outcome, headers=kept, body=body, cuts=cuts, closed=closed, failure=failure)
             return outcome if changed == outcome else changed
         body, cuts, kept = self.body(outcome.body, outcome.cuts, kept)
-        reason = self.text(outcome.reason) if outcome.reason else ""
+        reason = outcome.reason if outcome.reason in STANDARD_REASONS else self.text(outcome.reason)
         if body is outcome.body and kept is outcome.headers and failure is outcome.failure and reason == outcome.reason:
             return outcome
         return replace(outcome, headers=kept, body=body, cuts=cuts, failure=failure, reason=reason)
