@@ -116,11 +116,11 @@ class Discrete(Serving):
         self._sleepers.append(sleeper)
         self._parked.add(sleeper.thread)
         self._settling.pop(sleeper.thread, None)
-        self._moved = self.now()
+        self._note_move()
         self._look()
         try:
             while not sleeper.over and not self._crossing.ended.is_set():
-                wait = self._consider(None)
+                wait = self._look_around(None)
                 if not sleeper.over:
                     changed.wait(20 * LOOK if wait is None else wait)
         finally:
@@ -205,7 +205,7 @@ class Discrete(Serving):
             return self._real_time(timer.due) or self._fire(timer, here)
 
     def _unquiet(self, here: Idle | None) -> bool:
-        if self._waking and self.now() - self._moved < PATIENCE:
+        if self._waking and self._time.looked - self._moved < PATIENCE:
             return True
         return super()._unquiet(here)
 
@@ -223,7 +223,7 @@ class Discrete(Serving):
 
     def _fire(self, timer: Timer, here: Idle | None) -> float:
         self._to(timer.due)
-        self._moved = self.now()
+        self._note_move()
         owner = timer.owner
         if isinstance(owner, Sleeper):
             owner.over = True

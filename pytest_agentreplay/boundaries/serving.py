@@ -18,12 +18,15 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.boundaries.idle_time import IdleTime
 from pytest_agentreplay.boundaries.origins import origin, where
+from pytest_agentreplay.boundaries.timers import pending_timer
 from pytest_agentreplay.boundaries.waiting import awaiting
 from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, Threads, at_work, joins, unknown_waits
 from pytest_agentreplay.core.schedule import END, Event
@@ -42,17 +45,20 @@ if TYPE_CHECKING:
     Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
 
 SILENCE = 0.5
-"""Seconds beyond four times the recorded wait in which nothing happens, before what waits for something unknown counts
-as waiting for us."""
+"""Idle seconds beyond four times the recorded wait, before what waits for something unknown counts as waiting for us.
+As all limits here it is counted by `IdleTime`, so that a slow or stopped machine does not use it up."""
 
 GRACE = 0.05
-"""Seconds beyond twice the recorded wait for which a timer of the program is waited for."""
+"""Idle seconds beyond twice the recorded wait for which a timer of the program is waited for."""
 
 WORKING = 10.0
 """Seconds beyond four times the recorded wait for which a thread at work is waited for."""
 
 HELD_UP = 0.02
 """Seconds for which the thread of an event loop stands still in a wait, before it counts as held up there."""
+
+TICK = 20 * LOOK
+"""Seconds between two looks at a program that waits for something unknown."""
 
 NEVER = END + 1
 """What is waited for of a call that never ended."""
@@ -128,7 +134,9 @@ class Serving:
         self._woken: set[Waiter] = set()  # they were let go, and do not run yet
         self._threads = Threads(crossing)
         self._stuck: dict[Idle, tuple[object, float]] = {}
-        self._moved = self._came = self.now()
+        self._time = IdleTime(self.now)
+        self._moved = self._moved_idle = self._came_idle = 0.0  # readings of the two clocks of `_time`
+        self._idles = False
         self._made: dict[int, float] = {}
         self._divergence: Divergence | None = None
 
@@ -136,9 +144,9 @@ class Serving:
         """The call that is recorded as `start` was made."""
         with self._lock:
             self.schedule.ask(start)
-            self._moved = self.now()
+            self._note_move()
             if self._waits:
-                self._made[start] = self._moved
+                self._made[start] = self.now()
 
     def hold_now(self, passage: Passage) -> None:
         """Nothing: a thread has waited for the answer already."""
@@ -210,11 +218,11 @@ class Serving:
                         if chunks == NEVER:
                             return
                         raise ReplayDiverged(TOO_LATE)
-                    wait = self._consider(None)
+                    wait = self._look_around(None)
                     if not waiter.over:
                         # One thread looks again soon; the others trust it.
                         self._lookout = self._lookout or waiter
-                        changed.wait(wait if wait is not None and self._lookout is waiter else 20 * LOOK)
+                        changed.wait(wait if wait is not None and self._lookout is waiter else TICK)
             finally:
                 self._leave(waiter)
         self._raise_refused(waiter)
@@ -293,7 +301,7 @@ class Serving:
         if waiter.idle is None:
             self._parked.add(waiter.thread)
         self._settling.pop(waiter.thread, None)
-        self._moved = self.now()
+        self._note_move()
         if waiter.idle is not None and not waiter.idle.slept and self.schedule.early(waiter.start) is not None:
             self._early.append(waiter)
         self._look()
@@ -345,7 +353,20 @@ class Serving:
 
     def _idle(self, idle: Idle) -> float | None:
         with self._lock:
-            return self._consider(idle)
+            return self._look_around(idle)
+
+    def _look_around(self, here: Idle | None) -> float | None:
+        """As `_consider`, and count how long the program is idle."""
+        self._time.look()
+        self._idles = False
+        wait = self._consider(here)
+        self._time.wait(wait or 0.0, idle=self._idles)
+        return wait
+
+    def _note_move(self) -> None:
+        """Something has happened."""
+        self._time.look()
+        self._moved, self._moved_idle = self._time.looked, self._time.idle
 
     def _consider(self, here: Idle | None) -> float | None:
         """Hand over what is next, if it is time. Gives the seconds until another look, 0 if `here` has work again."""
@@ -392,8 +413,9 @@ class Serving:
         until = max(x.timing.end or 0 for x in self.schedule.exchanges.values()) if mine.outcome is None else 0
         last = self.schedule.last
         gap = max(0, (mine.timing.end or until) - (last.at if last is not None else 0)) / 1e9
-        if busy or (unknown and self.now() - self._moved < SILENCE + 4 * gap):
-            return 20 * LOOK
+        if busy or (unknown and self._time.idle - self._moved_idle < SILENCE + 4 * gap):
+            self._idles = True
+            return TICK
         self._latch(self._explain(waiter.call, mine, None), where(waiter.frames(), self._crossing.root))
         return 0
 
@@ -412,7 +434,8 @@ class Serving:
         if waiter.idle is not None and waiter.chunks < event.chunks:
             event = event._replace(chunks=waiter.chunks)
         self.schedule.come(event)
-        self._came = self._moved = self.now()
+        self._note_move()
+        self._came_idle = self._time.idle
         if waiter.chunks <= event.chunks:
             self._let_go(waiter)
 
@@ -446,7 +469,8 @@ class Serving:
             self.schedule.come(Event(exchange.finish or exchange.start, exchange.start, chunks, end))
             if chunks == END:
                 self.schedule.drop(exchange.start)
-            self._came = self._moved = self.now()
+            self._note_move()
+            self._came_idle = self._time.idle
             self._look()
 
     # Quiet.
@@ -464,7 +488,7 @@ class Serving:
         # When this loop is idle again, all that was let go in it has run.
         if self._woken:
             self._woken = {waiter for waiter in self._woken if waiter.idle is None or waiter.idle is not here}
-        if now - self._moved > PATIENCE:
+        if self._time.looked - self._moved > PATIENCE:
             return False
         return bool(self._woken) or self._threads.at_work(self._held_threads(), now)
 
@@ -477,24 +501,23 @@ class Serving:
         at = joins(idle.thread)
         before, since = self._stuck.get(idle, (None, 0.0))
         if at is None or at != before:
-            self._stuck[idle] = at, self.now()
+            self._stuck[idle] = at, self._time.looked
             return False
-        return self.now() - since > HELD_UP
+        return self._time.looked - since > HELD_UP
 
     def _hope(self, awaited: Event) -> float | None:
         """Seconds for which it is worth waiting for `awaited` until another look; None when nothing can bring it."""
-        now = self.now()
         last = self.schedule.last
         gap = max(0, awaited.at - (last.at if last is not None else 0)) / 1e9
         busy, unknown = self._at_work()
-        silent = now - self._moved
-        if busy and silent < WORKING + 4 * gap:
+        if busy and self._time.looked - self._moved < WORKING + 4 * gap:
             return LOOK
+        self._idles = True
         for idle in self._loops.values():
             if (left := self._timer_left(idle, gap)) is not None:
                 return left
-        silence = SILENCE + 4 * gap
-        return silence - silent if unknown and silent < silence else None
+        silent, silence = self._time.idle - self._moved_idle, SILENCE + 4 * gap
+        return min(TICK, silence - silent) if unknown and silent < silence else None
 
     def _at_work(self) -> tuple[bool, bool]:
         """Whether a thread or job is at work, and whether one, or a task, waits for what we do not know."""
@@ -509,7 +532,7 @@ class Serving:
 
     def _timer_left(self, idle: Idle, gap: float) -> float | None:
         """Seconds until the next timer of a loop, where that was due by then when recorded."""
-        if idle.timeout is None or self.now() - self._came + idle.timeout > 2 * gap + GRACE:
+        if idle.timeout is None or self._time.idle - self._came_idle + idle.timeout > 2 * gap + GRACE:
             return None
         return max(idle.timeout, LOOK)
 
@@ -527,7 +550,8 @@ class Serving:
     def _stall(self, event: Event) -> None:
         """Nothing can bring what is next: say so, or where that is allowed go on with what was asked for."""
         if not self._loose:
-            self._part(min(self._waiting.values(), key=lambda one: one.start), self.schedule.exchanges[event.start])
+            first = min(self._waiting.values(), key=lambda waiter: waiter.start)
+            self._part(first, self.schedule.exchanges[event.start], self._pending_timers())
             return
         for other in self.schedule.events:
             one = self._waiting.get(other.start)
@@ -536,9 +560,15 @@ class Serving:
                 if one.over:
                     return
 
-    def _part(self, waiter: Waiter, expected: Exchange) -> None:
-        mine = self.schedule.exchanges[waiter.start]
-        self._latch(self._explain(waiter.call, mine, expected), where(waiter.frames(), self._crossing.root))
+    def _pending_timers(self) -> tuple[str, ...]:
+        """What there is to say of the timers that nobody waits for any more."""
+        loops = [runs for runs, idle in self._loops.items() if idle.timeout is not None]
+        return tuple(told for loop in loops if (told := pending_timer(loop, self._crossing.root)))
+
+    def _part(self, waiter: Waiter, expected: Exchange, detail: tuple[str, ...] = ()) -> None:
+        divergence = self._explain(waiter.call, self.schedule.exchanges[waiter.start], expected)
+        divergence = replace(divergence, detail=(*divergence.detail, *detail))
+        self._latch(divergence, where(waiter.frames(), self._crossing.root))
 
     def _latch(self, divergence: Divergence, line: str) -> None:
         kept = self._crossing.latch(divergence, line)
