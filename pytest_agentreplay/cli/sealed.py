@@ -74,12 +74,18 @@ def recover(options: argparse.Namespace) -> int:
 def rules(options: argparse.Namespace) -> int:
     """`agentreplay rules`."""
     from pytest_agentreplay.dialects.rules import RULES
+    from pytest_agentreplay.settings.words import ignored_of, rules_of
+    from pytest_agentreplay.store.projects import ini_lines
     from pytest_agentreplay.workflow.accept import accepted_rules
 
-    every = (*RULES, *accepted_rules(root_above(Path.cwd())))
+    root = root_above(Path.cwd())
+    lines, file = ini_lines(root, "agentreplay_ignore")
+    ignored = ignored_of(lines, f"{shown(Path(file))}: agentreplay_ignore")
+    every = (*RULES, *accepted_rules(root), *(rule for line in ignored for rule in rules_of(*line)))
     if options.json:
         say_data([asdict(rule) for rule in every])
         return SAME
     for rule in every:
-        say(f"{rule.action:5}  {rule.scope:16} {rule.part:6} {rule.path}\n       {rule.reason}  ({rule.source})")
+        path = f"{rule.path} ~ {rule.pattern}" if rule.pattern else rule.path
+        say(f"{rule.action:5}  {rule.scope:16} {rule.part:6} {path}\n       {rule.reason}  ({rule.source})")
     return SAME

@@ -6,6 +6,7 @@ other way round: those of MATCHED_HEADERS match, all others are only told when t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.selector import Selector
 
-Part = Literal["header", "query", "url", "body"]
-Action = Literal["watch", "drop"]
+Part = Literal["header", "query", "url", "body", "host", "path"]
+Action = Literal["watch", "drop", "equal"]
 
 URL_PARTS = frozenset({"userinfo", "fragment", "loopback-port"})
 """What a rule of the part "url" can name."""
@@ -67,6 +68,10 @@ class Rule:
     tool into its arguments), the name of a header or query parameter in lower case (a last "*" stands for any ending),
     or one of URL_PARTS. "watch" is told as drift when it differs; "drop" is counted only. `host` limits the rule to a
     host and the hosts below it. `reason` and `source` say why, to people.
+
+    "equal" is for values that differ by environment. With a `pattern`, a regular expression, only what it matches of
+    the value at `path` is equal. Without one, `path` is a host or the beginning of a path of a URL in which "*" stands
+    for any text without a dot or a slash.
     """
 
     scope: str
@@ -76,6 +81,7 @@ class Rule:
     reason: str
     source: str = ""
     host: str = ""
+    pattern: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, with SettingsError."""
@@ -85,12 +91,39 @@ class Rule:
             raise SettingsError(self._wrong(f"action {self.action!r}", f"one of {', '.join(get_args(Action))}"))
         if not self.reason.strip():
             raise SettingsError(self._wrong("no reason", "a few words: why may this differ unseen?"))
+        if self.action == "equal" or self.pattern or self.part in {"host", "path"}:
+            self._refuse_unequal()
         if self.part == "body":
             compile_path(self.path)
         elif self.part == "url" and self.path not in URL_PARTS:
             raise SettingsError(self._wrong(f"url part {self.path!r}", f"one of {', '.join(sorted(URL_PARTS))}"))
-        elif self.path != self.path.lower():
+        elif self.part in {"header", "query"} and self.path != self.path.lower():
             raise SettingsError(self._wrong(f"the name {self.path!r}", f"it in lower case: {self.path.lower()!r}"))
+
+    def _refuse_unequal(self) -> None:
+        """Raise SettingsError where no value can be equal by this rule."""
+        if self.action != "equal" or self.part == "url":
+            raise SettingsError(self._wrong(f"action {self.action!r}", "equal, for a host, a path or a pattern"))
+        if self.pattern:
+            self._refuse_pattern()
+        elif self.part not in {"host", "path"}:
+            raise SettingsError(self._wrong("no pattern", "a regular expression: which part of the value is equal?"))
+        elif "*" not in self.path:
+            raise SettingsError(self._wrong("no *", "a pattern: * stands for the part that differs"))
+        elif self.part == "path" and not self.path.startswith("/"):
+            raise SettingsError(self._wrong("no / at the beginning", "the path from its first character on"))
+        elif self.part == "host" and not self.path.strip("*."):
+            raise SettingsError(self._wrong("every host is equal", "the part of the name that does not differ too"))
+
+    def _refuse_pattern(self) -> None:
+        try:
+            matches_nothing = re.search(self.pattern, "") is not None
+        except re.error as error:
+            raise SettingsError(
+                self._wrong(f"the pattern {self.pattern!r} ({error})", "a regular expression")
+            ) from None
+        if matches_nothing:
+            raise SettingsError(self._wrong(f"{self.pattern!r} matches the empty text", "one that takes a character"))
 
     def _wrong(self, given: str, wanted: str) -> str:
         return f"rule for {self.scope} {self.part} {self.path}: {given}; give {wanted}"
@@ -103,16 +136,19 @@ class Rule:
 class Table:
     """The rules that apply to one scope, ready to be asked. A later rule for the same name wins."""
 
-    __slots__ = ("_names", "_prefixes", "body", "url")
+    __slots__ = ("_names", "_prefixes", "body", "equal", "url")
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         """Sort `rules` by the part that they are for."""
         self.body: list[tuple[Selector, Rule]] = []
         self.url: dict[str, Rule] = {}
+        self.equal: list[Rule] = []
         self._names: dict[tuple[str, str], list[Rule]] = {}
         self._prefixes: dict[str, list[Rule]] = {}
         for rule in rules:
-            if rule.part == "body":
+            if rule.action == "equal":
+                self.equal.append(rule)
+            elif rule.part == "body":
                 self.body.append((compile_path(rule.path), rule))
             elif rule.part == "url":
                 self.url[rule.path] = rule

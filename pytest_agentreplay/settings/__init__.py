@@ -27,6 +27,7 @@ from pytest_agentreplay.settings.words import (
     paths_of,
     redact_of,
     refuse_unknown,
+    rules_of,
     runners_of,
     texts,
     tolerances_of,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.orders import Trial
     from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.core.rules import Part, Rule
+    from pytest_agentreplay.core.rules import Rule
     from pytest_agentreplay.core.tolerance import Tolerances
     from pytest_agentreplay.settings.words import Clocks, Orders
 
@@ -120,13 +121,7 @@ class Settings(NamedTuple):
     @property
     def rules(self) -> tuple[Rule, ...]:
         """What may differ, as rules for matching. Raises SettingsError for a path that is none."""
-        from pytest_agentreplay.core.rules import Rule
-
-        return tuple(
-            Rule(*place, "drop", reason, "agentreplay_ignore")
-            for text, reason in self.ignored
-            for place in places_of(text)
-        )
+        return tuple(rule for text, reason in self.ignored for rule in rules_of(text, reason))
 
     @property
     def near(self) -> Tolerances:
@@ -363,15 +358,3 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
             case _:
                 raise SettingsError(f"@pytest.mark.agentreplay has no keyword {key!r}{nearest(key, MARKER)}")
     return settings._replace(**changes)
-
-
-def places_of(text: str) -> list[tuple[str, Part, str]]:
-    """Scope, part and path of what may differ: "header:x-run", "query:ts", or "$.user" in bodies and tool arguments."""
-    kind, _, name = text.partition(":")
-    match kind:
-        case "header":
-            return [("http", "header", name.strip().lower())]
-        case "query":
-            return [("http", "query", name.strip().lower())]
-        case _:
-            return [("http", "body", text), ("tool", "body", text)]

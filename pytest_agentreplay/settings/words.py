@@ -13,6 +13,8 @@ from pytest_agentreplay.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_agentreplay.core.rules import Action, Rule
+
 Clocks: TypeAlias = Literal["stepped", "real", "virtual"]
 Orders: TypeAlias = Literal["auto", "recorded", "free", "loose"]
 
@@ -112,7 +114,34 @@ def ignored_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     for place, reason in ignored:
         if not reason:
             raise SettingsError(f"{name}: say why {place} may differ: {place} = the reason")
+        try:
+            rules_of(place, reason)
+        except SettingsError as error:
+            raise SettingsError(f"{name}: the line {place!r}: {error}") from error
     return tuple(ignored)
+
+
+def rules_of(place: str, reason: str) -> tuple[Rule, ...]:
+    """Return the rules of a line of `agentreplay_ignore`. Raises SettingsError.
+
+    "header:x-run", "query:ts" and "$.user" may differ. "host: PATTERN", "path: PATTERN" and "PLACE ~ REGEX" say which
+    values are equal. "$.user" is a place in bodies and in arguments of tools.
+    """
+    from pytest_agentreplay.core.rules import Rule
+
+    if place.endswith(" ~"):
+        raise SettingsError("a regular expression is missing after the ~")
+    place, _, pattern = (part.strip() for part in place.partition(" ~ "))
+    kind, colon, name = place.partition(":")
+    source = "agentreplay_ignore"
+    if place in {"host", "path"} and pattern:
+        return (Rule("http", place, "*", "equal", reason, source, pattern=pattern),)  # type: ignore[arg-type]
+    if kind in {"host", "path"} and colon and not pattern:
+        return (Rule("http", kind, name.strip(), "equal", reason, source),)  # type: ignore[arg-type]
+    action: Action = "equal" if pattern else "drop"
+    if kind in {"header", "query"}:
+        return (Rule("http", kind, name.strip().lower(), action, reason, source, pattern=pattern),)  # type: ignore[arg-type]
+    return tuple(Rule(scope, "body", place, action, reason, source, pattern=pattern) for scope in ("http", "tool"))
 
 
 def tolerances_of(value: object, name: str) -> tuple[tuple[str, str], ...]:

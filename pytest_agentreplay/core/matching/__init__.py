@@ -17,6 +17,7 @@ from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.matching.address import Url, is_this_host, split
 from pytest_agentreplay.core.matching.beside import laid_aside, parted
 from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.equal import EqualValues, body_parts, equal_differences
 from pytest_agentreplay.core.matching.ids import MADE, MEANT, SHORTEST, ClientIds
 from pytest_agentreplay.core.model import SELF, Body, FrameCall, ToolCall
 from pytest_agentreplay.core.redaction.pii import PERSONAL
@@ -60,6 +61,7 @@ class Matching:
         self._headers = frozenset(headers)
         self.personal = frozenset(personal)
         self._tables: dict[str, Table] = {}
+        self._equal_values: dict[Table, EqualValues] = {}
         self._urls: dict[str, str] = {}
         self._heads: dict[Headers, Headers] = {}
         self._latest: tuple[Call | None, Hashable] = None, None
@@ -147,7 +149,23 @@ class Matching:
             new, other = after.get(path, (ABSENT, None))
             if old is ABSENT or new is ABSENT or canonical(old) != canonical(new):
                 found.append(Difference(path, old, new, _note(rule or other)))
-        return tuple(found)
+        return (*found, *self._equal_differences(recorded, now))
+
+    def _equal_differences(self, recorded: Call, now: Call) -> Iterator[Difference]:
+        """Yield what differs between two calls and is declared equal."""
+        scope = "tool" if isinstance(recorded, ToolCall) else self._reader.read_call(recorded).dialect
+        if self._table(scope).equal:
+            yield from equal_differences(self._equal_parts(recorded), self._equal_parts(now))
+
+    def _equal_parts(self, call: Call) -> dict[str, tuple[str, str]]:
+        """Return what has a part that is declared equal: path -> the value, and the value with that part marked."""
+        if isinstance(call, ToolCall):
+            return body_parts(self._equal(self._table("tool")), call.tree, "")
+        table, url = self._table(self._reader.read_call(call).dialect), split(call.url)
+        parts = {"url": (call.url, self._url(url, table))}
+        for name, value in self._head(call.headers):
+            parts[f"headers.{name}"] = value, self._equal(table).header(name, value, url.host)
+        return parts | body_parts(self._equal(table), content(call.headers, call.body).tree, url.host)
 
     def watched(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
         """What differs between two calls of equal key and is to be reported: what a rule drops is not.
@@ -201,6 +219,12 @@ class Matching:
             table = self._tables[scope] = Table(rule for rule in self._rules if rule.scope in scopes)
         return table
 
+    def _equal(self, table: Table) -> EqualValues:
+        equal = self._equal_values.get(table)
+        if equal is None:
+            equal = self._equal_values[table] = EqualValues(table.equal)
+        return equal
+
     def _text(self, call: Call, without: frozenset[str] = frozenset(), held: Content | None = None) -> str:
         """The canonical text of a call, in which the ids that the client made itself are marked."""
         if isinstance(call, ToolCall):
@@ -218,7 +242,8 @@ class Matching:
         for name, value in self._head(call.headers):
             if f"headers.{name}" not in without and table.named("header", name, url.host) is None:
                 plain = held.kind == "multipart" and name == "content-type" and table.named("header", BOUNDARY, "")
-                head += [name, _without_boundary(value) if plain else value]
+                marked = self._equal(table).header(name, value, url.host)
+                head += [name, _without_boundary(marked) if plain else marked]
         return f"{canonical(head)}\n{body}"
 
     def _body(
@@ -240,7 +265,7 @@ class Matching:
         for path, rule in table.body:
             if rule.applies(host):
                 tree = path.remove(tree)
-        return tree
+        return self._equal(table).body(tree, host)
 
     def _head(self, headers: Headers) -> Headers:
         """The headers that match, by name."""
@@ -254,16 +279,21 @@ class Matching:
         return known
 
     def _url(self, url: Url, table: Table) -> str:
-        host = url.host
+        equal = self._equal(table)
+        host, path = equal.host(url), equal.path(url)
         port = "" if url.port is None else f":{url.port}"
         if url.loopback and "loopback-port" in table.url:
             host, port = "localhost" if is_this_host(host) else host, ""
         userinfo = "" if "userinfo" in table.url or not url.userinfo else f"{url.userinfo}@"
         fragment = "" if "fragment" in table.url or not url.fragment else f"#{url.fragment}"
-        query = [pair for pair in url.query if table.named("query", pair[0].lower(), url.host) is None]
+        query = [
+            (name, equal.query(name, value, url.host))
+            for name, value in url.query
+            if table.named("query", name.lower(), url.host) is None
+        ]
         query.sort(key=itemgetter(0))
         bare = [name for name in url.bare if table.named("query", name.lower(), url.host) is None]
-        return f"{url.scheme}://{userinfo}{host}{port}{url.path}?{query}{sorted(bare) or ''}{fragment}"
+        return f"{url.scheme}://{userinfo}{host}{port}{path}?{query}{sorted(bare) or ''}{fragment}"
 
     def _unkeyed(self, call: Call) -> dict[str, tuple[Json, Rule | None]]:
         """Everything of a call that is not in its key: path -> value and the rule that left it out."""
