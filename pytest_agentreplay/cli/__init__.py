@@ -1,6 +1,7 @@
 """Door 2: the command line, glue only. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
-    runs     demo show diff bisect accept               sealed      kit reseal recover rules
+    runs     demo show diff bisect                      sealed      kit reseal recover rules
+    accepting   accept
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders                                  redacting   policy redact scan
     locking     verify lock                             replaying   replay      exporting   export
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay.cli import (
+    accepting,
     casework,
     exploring,
     exporting,
@@ -172,8 +174,20 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_argument("--port", type=int, default=0, help="listen on this port of 127.0.0.1 (default: a free one)")
     serve.add_argument("file", type=Path)
     serve.add_argument("command", nargs="*", metavar="-- COMMAND", help="run this with the variables set")
-    accept = verb("accept", runs.accept, "Take what a test does now, or one rule for all snapshots.")
-    accept.add_argument("what", nargs="?", type=Path, help="a snapshot, or a pending run")
+    accept = verb("accept", accepting.accept, "Take what tests do now, or one rule for all snapshots.")
+    accept.add_argument(
+        "what", nargs="*", metavar="WHAT", help="snapshots or pending runs: their files, folders, or the ids of tests"
+    )
+    accept.add_argument("--all", action="store_true", help="those of the whole project")
+    accept.add_argument(
+        "--code",
+        action="append",
+        default=[],
+        type=accepting.code,
+        metavar="CODE",
+        help="only where all changes are of this kind, AR-PROMPT for example; may be given several times",
+    )
+    accept.add_argument("--dry-run", action="store_true", help="only say what would be taken")
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")

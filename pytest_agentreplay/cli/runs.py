@@ -1,4 +1,4 @@
-"""The everyday verbs: look at runs, compare them, run their tests again, accept what has changed."""
+"""The everyday verbs: look at runs, compare them, run their tests again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
-from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
@@ -97,40 +96,13 @@ def run_test(file: Path, *words: str) -> int:
     root, module = file_of_test(file.absolute(), test)
     if not is_file(module):
         return complain(f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more", CANNOT)
-    command = [sys.executable, "-m", "pytest", typed(test), *words]
+    return run_pytest(root, [typed(test), *words], test)
+
+
+def run_pytest(root: Path, words: list[str], what: str) -> int:
+    """Run pytest in `root`; gives our exit code. `what` names the tests in a complaint."""
+    command = [sys.executable, "-m", "pytest", *words]
     done = subprocess.run(command, cwd=root, check=False)  # noqa: S603  a test of the user's and the user's own words
     if done.returncode in REASONS:
-        complain(f"{REASONS[done.returncode]}: {test}", done.returncode)
+        complain(f"{REASONS[done.returncode]}: {what}", done.returncode)
     return PYTEST_CODES.get(done.returncode, CANNOT)
-
-
-def accept(options: argparse.Namespace) -> int:
-    """`agentreplay accept ...`."""
-    from pytest_agentreplay.cli.locking import remind
-    from pytest_agentreplay.core.shell import quoted
-    from pytest_agentreplay.store import layout
-    from pytest_agentreplay.store.projects import root_above
-    from pytest_agentreplay.workflow import accept as accepting
-
-    root = root_above(Path.cwd())
-    if options.rule is not None:
-        path, _, reason = options.rule.partition("=")
-        say(accepting.rule(root, path.strip(), reason.strip()))
-        return SAME
-    if options.requests:
-        if options.what is None or not options.reason.strip():
-            wanted = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
-            return complain(f"say of which snapshot, and why its replies still hold: {wanted}", USAGE)
-        from pytest_agentreplay.store.reading import load
-
-        only = f"--agentreplay-adopt-only={load(options.what).run.header.test}"
-        return run_test(options.what, "-q", "--agentreplay-mode=model", f"--agentreplay-adopt={options.reason}", only)
-    if options.what is None:
-        waiting = accepting.pending(root)
-        for file in waiting:
-            say(f"agentreplay accept {quoted(shown(file))}")
-        return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
-    what = options.what.absolute()
-    say(accepting.take(what))
-    remind([layout.home_path(what) or what])
-    return SAME

@@ -82,6 +82,7 @@ class Fixtures:
         """The session of a fixture, opened and paused; None where its node is in mode off."""
         from pytest_agentreplay.boundaries.places import todays_places
         from pytest_agentreplay.plugin import scenes
+        from pytest_agentreplay.plugin.adopting import planned
         from pytest_agentreplay.workflow import fixtures
         from pytest_agentreplay.workflow.scene import Place
 
@@ -89,8 +90,7 @@ class Fixtures:
         markers = [dict(mark.kwargs) for mark in node.iter_markers("agentreplay")]
         settings = self.config.stash[BASE].for_test(markers, proving=item.stash.get(PROVING, False))
         settings = settings._replace(expect="", orders=0, trial=None)
-        if settings.adopt and self.config.option.agentreplay_adopt_only not in {None, fixture}:
-            settings = settings._replace(adopt="")
+        settings = planned(settings, fixture, self.config)
         if settings.mode == "off":
             return None
         store = store_of(self.config)

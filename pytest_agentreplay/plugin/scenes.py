@@ -13,6 +13,7 @@ import pytest
 
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError, SnapshotError
 from pytest_agentreplay.plugin import outcome
+from pytest_agentreplay.plugin.adopting import planned
 from pytest_agentreplay.plugin.keys import (
     BASE,
     FINDING,
@@ -50,8 +51,7 @@ def begin(item: pytest.Item) -> Scene | None:
         if any(mark.args for mark in item.iter_markers("agentreplay")):
             raise SettingsError("@pytest.mark.agentreplay takes keywords only")
         settings = item.config.stash[BASE].for_test(marker, proving=item.stash.get(PROVING, False))
-        if settings.adopt and item.config.option.agentreplay_adopt_only not in {None, nodeid_of(item)}:
-            settings = settings._replace(adopt="")
+        settings = planned(settings, nodeid_of(item), item.config)
         if settings.orders or TRIAL in item.stash:
             settings = settings._replace(trial=in_which_order(item))
         scene = None

@@ -85,9 +85,11 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     lines += differing_lines(recorded)
     adopting = [one for one in everything if one["mode"] == "adopt"]
     for one in adopting:
+        if len(adopting) > 1 and one.get("verdict") == "nothing changed":
+            continue
         if verbosity > -2 or one.get("verdict") != "adopted":
             lines += adopting_lines(one, place)
-    return lines
+    return lines + (adopting_count(adopting) if len(adopting) > 1 else [])
 
 
 def clock_lines(one: Told) -> list[str]:
@@ -231,13 +233,24 @@ def afterwards(facts: Told, *, recording: bool = False) -> list[str]:
 def adopting_lines(one: Told, here: Path) -> list[str]:
     """What became of the changed requests of one test, and which recorded call answers each."""
     file = near(Path(one["file"]), here)
-    if one.get("verdict") == "adopted":
+    if one.get("verdict") in {"adopted", "to be adopted"}:
+        word = "accepted " if one["verdict"] == "adopted" else "to accept"
         requests = plural(one["requests"], "changed request")
         aligned = [f"          {line}" for line in one["alignment"]]
-        return [f"accepted  {file} ({requests}, every reply as it was)", *aligned]
+        return [f"{word} {file} ({requests}, every reply as it was)", *aligned]
+    if one.get("verdict") == "left":
+        return [f"left      {file}: its changes are {', '.join(one['codes'])}"]
     if one.get("verdict") == "nothing changed":
         return [f"accepted  nothing: no request has changed; {file} is as it was"]
     return [f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"]
+
+
+def adopting_count(adopting: list[Told]) -> list[str]:
+    """One line for several tests: how many snapshots were taken, left, and had nothing to take."""
+    words = {"adopted": "accepted", "to be adopted": "to accept", "left": "left", "nothing changed": "unchanged"}
+    counts = Counter(words.get(str(one.get("verdict")), "failed") for one in adopting)
+    named = ", ".join(f"{counts[word]} {word}" for word in (*words.values(), "failed") if counts[word])
+    return [f"requests of {plural(len(adopting), 'snapshot')}: {named}"]
 
 
 def replay_count(replayed: list[Told]) -> str:

@@ -66,10 +66,11 @@ class Settings(NamedTuple):
     marker changes. `tools` holds (import path, effects), `runners` (key, "module:function"), `timeout` the seconds that
     each of these may take, `models` (import path, name of the model), `retrievals` (import path, name of the embedding
     model), `read_tools` names as shown, `tolerances` (tool and place, what may differ), `ignored` (what may differ,
-    reason). `adopt` is the reason for taking changed requests under old replies. `waits` lets replies take as long as
-    they took. `orders` says in how many other orders of answers a test is replayed too, `trial` which one of them this
-    is. `redact` names what is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined
-    with the project's own, None as long as nobody has.
+    reason). `adopt` is the reason for taking changed requests under old replies, `adopt_codes` the kinds of changes
+    that are taken (all where it is empty), `adopt_dry` writes nothing. `waits` lets replies take as long as they
+    took. `orders` says in how many other orders of answers a test is replayed too, `trial` which one of them this is.
+    `redact` names what is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined with
+    the project's own, None as long as nobody has.
     """
 
     mode: Mode = "replay"
@@ -101,6 +102,8 @@ class Settings(NamedTuple):
     max_bytes: int = 1_000_000
     largest: int = 32 * 1024 * 1024
     adopt: str = ""
+    adopt_codes: tuple[str, ...] = ()
+    adopt_dry: bool = False
     unused: str = "warn"
     children: tuple[str, ...] = ()
     sandbox: str = "off"

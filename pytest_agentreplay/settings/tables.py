@@ -36,8 +36,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "action": "store_true", "dest": "agentreplay_no_prove", "default": False,
         "help": "do not replay each new recording at once",
     }),
-    ("--agentreplay-adopt-only", {
-        "metavar": "ID", "dest": "agentreplay_adopt_only", "default": None, "help": SUPPRESS,
+    ("--agentreplay-adopt-plan", {
+        "metavar": "FILE", "dest": "agentreplay_adopt_plan", "default": None, "help": SUPPRESS,
     }),
     ("--agentreplay-adopt", {
         "metavar": "REASON", "dest": "agentreplay_adopt", "default": None, "help": SUPPRESS,

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal
+from pytest_agentreplay.core.align import divergences
+from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.store import files, layout, reading
+from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.recovering import count, torn_off
 from pytest_agentreplay.workflow.sealing import CUT
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
     from pathlib import Path
+
+    from pytest_agentreplay.core.model import Run
 
 RULES_FILE = "agentreplay-rules.json"
 
@@ -44,15 +53,56 @@ def rule(root: Path, path: str, reason: str) -> str:
     return f"{shown(file)}: {path} is told as drift and no longer compared: {reason}"
 
 
+def codes_between(old: Run, new: Run, root: Path, rules: tuple[Rule, ...] = ()) -> dict[str, int]:
+    """Return how often each code of a divergence is a change from `old` to `new`, most important first."""
+    matching = Matching(READER, (*RULES, *accepted_rules(root), *rules))
+    found = Counter(one.kind.code for one in divergences(old, new, READER, matching=matching))
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def all_wanted(codes: Iterable[str], wanted: Collection[str]) -> bool:
+    """Return whether each of `codes`, and at least one, is in `wanted`; nobody asks where that is empty."""
+    found = set(codes)
+    return not wanted or (bool(found) and found <= set(wanted))
+
+
 def pending(root: Path) -> list[Path]:
     """The pending runs below `root`."""
     return files.below(layout.pending_folder(root), layout.SUFFIX)
 
 
-def take(what: Path) -> str:
-    """Put a pending run in its snapshot's place. `what` is either file, absolute. Gives the line to print.
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A pending run: its file, the snapshot's place, its text, what it is a run of, and how it differs from that.
 
-    Raises SnapshotMissing where nothing is pending.
+    `codes` counts the divergences from the snapshot that stands there; None where there is none, or an unreadable one.
+    """
+
+    file: Path
+    home: Path
+    text: bytes
+    run: Run
+    codes: dict[str, int] | None
+
+    def about(self) -> str:
+        """Return in a few words what it is: calls, outcome, changes."""
+        calls, status = count(len(self.run.exchanges)), self.run.header.outcome.get("status", "unknown")
+        if self.codes is None:
+            return f"{calls}, test {status}, no readable snapshot before"
+        changes = ", ".join(f"{number} {code}" for code, number in self.codes.items())
+        return f"{calls}, test {status}, changes: {changes or 'none'}"
+
+    def take(self) -> str:
+        """Put it in its snapshot's place; gives the line to print."""
+        files.write_whole(self.home, self.text)
+        files.remove(self.file)
+        return f"{shown(self.home)}: taken for {self.run.header.test}"
+
+
+def read_pending(what: Path) -> Pending:
+    """Return the pending run of `what`, its own file or its snapshot, absolute.
+
+    Raises SnapshotMissing where nothing is pending, SettingsError for one that was refused.
     """
     run, home = what, layout.home_path(what)
     if home is None:
@@ -64,15 +114,17 @@ def take(what: Path) -> str:
             file=shown(what),
         )
     text = reading.data(run)
-    header = codec.loads(text, file=shown(run)).run.header
-    if CUT in header.kit:
+    new = codec.loads(text, file=shown(run)).run
+    if CUT in new.header.kit:
         raise SettingsError(
             f"{shown(run)}: was refused, and is not whole; take the rest: "
             f"agentreplay recover --policy FILE {quoted(shown(run))}"
         )
-    files.write_whole(home, text)
-    files.remove(run)
-    return f"{shown(home)}: taken for {header.test}"
+    try:
+        codes = codes_between(reading.load(home).run, new, root_above(home.parent))
+    except SnapshotError:
+        codes = None
+    return Pending(run, home, text, new, codes)
 
 
 def journals(root: Path) -> list[str]:

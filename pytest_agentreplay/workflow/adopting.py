@@ -14,7 +14,7 @@ from pytest_agentreplay.core.redaction.pii import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import variables_in
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.store.shown import shown
-from pytest_agentreplay.workflow.accept import accepted_rules
+from pytest_agentreplay.workflow.accept import accepted_rules, all_wanted, codes_between
 from pytest_agentreplay.workflow.replaying import schedule_of
 from pytest_agentreplay.workflow.scene import Ended, Place, Scene
 from pytest_agentreplay.workflow.sealing import checked
@@ -76,8 +76,17 @@ class Adopting(Scene):
             return late
         run, changed = self.adopter.adopted()
         self.told["alignment"] = [*self.adopter.alignment()]
+        self.told["requests"] = len(changed)
         if not changed:
             self.told["verdict"] = "nothing changed"
+            return None
+        codes = codes_between(self.adopter.run, run, self.place.root, self.settings.rules)
+        self.told["codes"] = [*codes]
+        if not all_wanted(codes, self.settings.adopt_codes):
+            self.told["verdict"] = "left"
+            return None
+        if self.settings.adopt_dry:
+            self.told["verdict"] = "to be adopted"
             return None
         mark: JsonObject = {
             "reason": self.settings.adopt,
@@ -89,5 +98,5 @@ class Adopting(Scene):
         kit: JsonObject = run.header.kit | {"adopted": [*earlier, mark]}
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
         self.store.save(self.place.snapshot, checked(self.redaction, run, shown(self.place.snapshot)))
-        self.told["verdict"], self.told["requests"] = "adopted", len(changed)
+        self.told["verdict"] = "adopted"
         return None

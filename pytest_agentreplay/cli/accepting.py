@@ -1,0 +1,138 @@
+"""The verb `accept`: pending runs, changed requests under recorded replies, one rule for all snapshots."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from difflib import get_close_matches
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.store.shown import shown
+
+WANTED = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
+
+
+def code(text: str) -> str:
+    """Return the code of a divergence, in capitals. Raises ArgumentTypeError for another word."""
+    known = [kind.code for kind in Kind]
+    if (word := text.strip().upper()) in known:
+        return word
+    near = get_close_matches(word, known, n=1, cutoff=0)
+    raise argparse.ArgumentTypeError(f"{text!r} is no code of a change; the nearest is {near[0]}")
+
+
+def accept(options: argparse.Namespace) -> int:
+    """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests --reason WHY] [--dry-run] [--rule ...]`."""
+    from pytest_agentreplay.store.projects import root_above
+    from pytest_agentreplay.workflow import accept as accepting
+
+    if options.rule is not None:
+        path, _, reason = options.rule.partition("=")
+        say(accepting.rule(root_above(Path.cwd()), path.strip(), reason.strip()))
+        return SAME
+    if options.all and options.what:
+        return complain("--all takes those of the whole project: name files, folders and tests, or give --all", USAGE)
+    if options.requests:
+        return requests(options)
+    if options.what or options.all or options.code or options.dry_run:
+        return runs(options)
+    root = root_above(Path.cwd())
+    waiting = accepting.pending(root)
+    for file in waiting:
+        say(f"agentreplay accept {quoted(shown(file))}")
+    return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
+
+
+def runs(options: argparse.Namespace) -> int:
+    """Take pending runs: each whole or not at all. What cannot be taken is told, and the others are taken."""
+    from pytest_agentreplay.cli.locking import remind
+    from pytest_agentreplay.workflow.accept import Pending, all_wanted, read_pending
+    from pytest_agentreplay.workflow.choosing import pending_meant
+
+    files = pending_meant(options.what, Path.cwd())
+    if not files:
+        return complain("no run is pending there", NOTHING)
+    worst, readable = SAME, list[Pending]()
+    for file in files:
+        try:
+            readable.append(read_pending(file))
+        except (SnapshotError, SettingsError) as error:
+            damaged = isinstance(error, SnapshotError) and not isinstance(error, SnapshotMissing)
+            worst = max(worst, complain(error, DAMAGED if damaged else USAGE))
+    wanted = [each for each in readable if all_wanted(each.codes or (), options.code)]
+    for each in readable:
+        word = "left     " if each not in wanted else "to take  " if options.dry_run else "take     "
+        if len(files) > 1 or options.dry_run or each not in wanted:
+            say(f"{word} {shown(each.home)}: {each.about()}")
+    if options.dry_run:
+        return worst
+    for each in wanted:
+        say(each.take())
+    remind([each.home for each in wanted])
+    return worst if wanted or worst else complain("nothing was taken", NOTHING)
+
+
+def requests(options: argparse.Namespace) -> int:
+    """Run tests on their recorded replies and keep their changed requests, by one pytest for each project."""
+    from pytest_agentreplay.workflow.choosing import snapshots_meant
+
+    if (not options.all and not options.what) or not (options.reason.strip() or options.dry_run):
+        return complain(f"say of which snapshot, and why its replies still hold: {WANTED}", USAGE)
+    files = snapshots_meant(options.what, Path.cwd())
+    if not files:
+        return complain("there is no snapshot there", NOTHING)
+    projects, worst = projects_of(files, many=len(files) > 1)
+    for root, tests in projects.items():
+        worst = max(worst, adopt(root, tests, options))
+    return worst
+
+
+def projects_of(files: list[Path], *, many: bool) -> tuple[dict[Path, list[str]], int]:
+    """Return the tests of these snapshots by the root of their project, and the exit code for what has none.
+
+    Raises SnapshotError for a single snapshot that cannot be read.
+    """
+    from pytest_agentreplay.store.projects import file_of_test, is_file
+    from pytest_agentreplay.store.reading import load
+
+    projects: dict[Path, list[str]] = defaultdict(list)
+    worst = SAME
+    for file in files:
+        try:
+            test = load(file).run.header.test
+            root, module = file_of_test(file.absolute(), test)
+        except SnapshotError as error:
+            if not many:
+                raise
+            worst = max(worst, complain(error, DAMAGED))
+            continue
+        if is_file(module):
+            projects[root].append(test)
+        else:
+            said = f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more"
+            worst = max(worst, complain(said, CANNOT))
+    return projects, worst
+
+
+def adopt(root: Path, tests: list[str], options: argparse.Namespace) -> int:
+    """Run these tests of one project; gives the exit code."""
+    from pytest_agentreplay.cli.runs import run_pytest
+    from pytest_agentreplay.core.shell import typed
+
+    reason = options.reason.strip() or "dry run"
+    with TemporaryDirectory() as folder:
+        plan, listed = Path(folder) / "plan.json", Path(folder) / "tests.txt"
+        data = {"tests": tests, "codes": options.code, "dry_run": options.dry_run}
+        plan.write_text(json.dumps(data), encoding="utf-8")
+        typed_once = dict.fromkeys(map(typed, tests))
+        listed.write_text("".join(f"{test}\n" for test in typed_once), encoding="utf-8")
+        # A file of arguments (pytest 8.2): 200 ids are longer than a command line of Windows may be.
+        named = [*typed_once] if len(typed_once) == 1 else [f"@{listed}"]
+        words = ["-q", "--agentreplay-mode=model", f"--agentreplay-adopt={reason}", f"--agentreplay-adopt-plan={plan}"]
+        return run_pytest(root, [*named, *words], tests[0] if len(tests) == 1 else f"{len(tests)} tests")
