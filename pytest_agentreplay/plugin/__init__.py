@@ -4,6 +4,7 @@
     names        names that other plugins have as well          recordings   the proof of each new recording
     session      what is told when the session is over          orders       a test in other orders of answers
     closing      the sandbox of the session, where asked for    cases        cases as items, and in reports
+    shared       one change behind many tests                   adopting     which tests accept --requests is about
     running      one test, from its set-up to its report
 
 A test that does not ask for the plugin costs a look-up per hook; `scenes` and `recordings`, and whatever else is ours,
@@ -114,7 +115,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(Unfit(), "agentreplay-unfit")
-    config.stash[LINES] = SessionLines()
+    config.stash[LINES] = SessionLines(config)
     config.pluginmanager.register(config.stash[LINES], "agentreplay-session")
     if config.stash[BASE].mode == "record":
         from pytest_agentreplay.plugin.recordings import Recordings

@@ -319,8 +319,10 @@ def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestR
     finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
     if finding is not None and report.failed:
         from pytest_agentreplay.plugin.scenes import show_headline
+        from pytest_agentreplay.report.shared import cause_of
 
         show_headline(report, finding)
+        report.__dict__["agentreplay_cause"] = cause_of(finding)
     elif report.failed and (scene := item.stash.get(SCENE, None)) is not None and scene.mode == "replay":
         from pytest_agentreplay.plugin.hiding import notice_redacted
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import warnings
     from collections.abc import Callable
 
+    from pytest_agentreplay.plugin.shared import SharedCauses
     from pytest_agentreplay.workflow.renaming import Suite
     from pytest_agentreplay.workflow.scene import Scene
 
@@ -45,8 +46,10 @@ UNHARMED = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
 class SessionLines:
     """Keeps what each test told, and says it at the end; under xdist the reports bring it to the controller."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
         self.told: list[dict[str, Any]] = []
+        self.shared_causes: SharedCauses | None = None
         self.cases: dict[str, dict[str, Any]] = {}
         self.elsewhere: list[dict[str, Any]] = []
         self.facts: dict[str, Any] = {}
@@ -87,6 +90,8 @@ class SessionLines:
         """Take the plain data that a test's report carries; of a test that is tried again, those of its last try."""
         if tried_again(report):
             self.run_again.add(report.nodeid)
+        if report.failed and (cause := getattr(report, "agentreplay_cause", None)):
+            self.share(report, cause)
         told = getattr(report, "agentreplay", None)
         self.told += getattr(report, "agentreplay_fixtures", ())
         if (case := getattr(report, "agentreplay_case", None)) is not None:
@@ -106,6 +111,16 @@ class SessionLines:
             told["tries"] = tries
         self.told.append(told)
         self.levels |= {told["network"]} if "network" in told else set()
+
+    def share(self, report: pytest.TestReport, cause: dict[str, Any]) -> None:
+        """Report a change that several tests fail with once; a worker of xdist leaves that to the controller."""
+        if hasattr(self.config, "workerinput"):
+            return
+        if self.shared_causes is None:
+            from pytest_agentreplay.plugin.shared import SharedCauses
+
+            self.shared_causes = SharedCauses()
+        self.shared_causes.add(report, cause, shorten=self.config.get_verbosity() < 2)
 
     def into_junit(self, config: pytest.Config) -> None:
         """Write the level of the network guard into the report: the lowest one of any test."""
@@ -144,6 +159,8 @@ class SessionLines:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Close what an interrupt left open. A call that came after its test's report fails the session instead."""
         config = session.config
+        if self.shared_causes is not None:
+            self.shared_causes.complete()
         if (scene := config.stash.get(OPEN, None)) is not None:
             self.cut_short(scene)
         if FIXTURES in config.stash:
@@ -279,6 +296,7 @@ class SessionLines:
         )
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
+        lines += self.shared_causes.lines() if self.shared_causes is not None else ()
         if self.levels and config.stash[BASE].on_ci:
             lines += secrets_lines(os.environ)
         for late in self.facts.get("late", ()):  # too late for a report: it is told below, and counted as an error
