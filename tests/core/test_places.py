@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_agentreplay.core.redaction import encodings
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.spans import disjoint, recut, splice
 
@@ -198,3 +199,14 @@ def test_a_replacement_goes_to_the_chunk_it_began_in():
     assert splice(data, spans) == b"aaa*bbb"
     assert recut((5, 2, 3, 2), spans) == (4, 0, 1, 2)
     assert recut((3, 6, 3), spans) == (3, 1, 3)
+
+
+def test_the_spellings_of_a_directory_are_computed_once(monkeypatch):
+    computed = []
+    case_guises = encodings.case_guises
+    monkeypatch.setattr(encodings, "case_guises", lambda value: computed.append(value) or case_guises(value))
+    session = {"root": "/srv/spelled once/shop", "home": "/srv/spelled once", "host": "spelled-once"}
+    for number in range(3):
+        here = Places({"tmp": f"/srv/spelled once/tmp/test_{number}", **session})
+        assert here.mark(f"/srv/spelled once/tmp/test_{number}/a.txt of spelled-once") == "{{tmp}}/a.txt of {{host}}"
+    assert sorted(computed) == sorted({*session.values(), *(f"/srv/spelled once/tmp/test_{n}" for n in range(3))})

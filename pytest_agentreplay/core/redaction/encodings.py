@@ -184,15 +184,18 @@ def gate_of(needles: tuple[bytes, ...]) -> bytes:
     return shortest if len(needles) == 1 else b""
 
 
+@lru_cache(maxsize=128)
 def place_guises(value: str) -> Mapping[str, str]:
     """The reversible guises of a directory by name; "" is the plain one. Many are equal.
 
     Windows knows a directory in any case; met are the two that programs give it: the drive's letter, and all of it.
+    Remembered: all but the `tmp_path` of a test are the same in each test, and each is read twice.
     """
     cases = dict.fromkeys(CASES, value)
     if DRIVE.match(value):
         cases |= {"drive": value[0].swapcase() + value[1:], "lower": value.lower()}
-    return {f"{case}-{guise}".strip("-"): form for case, of in cases.items() for guise, form in case_guises(of).items()}
+    guises = {form: case_guises(form) for form in {*cases.values()}}
+    return {f"{case}-{guise}".strip("-"): form for case, of in cases.items() for guise, form in guises[of].items()}
 
 
 def case_guises(value: str) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, AnyStr
 
@@ -157,20 +158,25 @@ def border(place: bytes, at: int) -> int:
 
 def needles_of(values: Mapping[str, str]) -> list[Needle]:
     """Every guise of every place that can be marked."""
-    seen: set[str] = set()
-    needles = []
+    first: dict[str, str] = {}
     for name, value in values.items():
-        if not markable(value) or value in seen:
-            continue
-        seen.add(value)
-        gate = max(UNESCAPED.findall(as_bytes(DRIVE.sub("", value))), key=len)
-        forms = place_guises(value) if is_path(value) else {"": value}
-        distinct = {form: guise for guise, form in reversed(list(forms.items()))}
-        for form, guise in distinct.items():
-            mark = f"{{{{{name}:{guise}}}}}" if guise else f"{{{{{name}}}}}"
-            there = gate.lower() if guise.startswith("lower") else gate
-            needles.append(Needle(name, as_bytes(form), mark.encode(), there))
-    return needles
+        if markable(value):
+            first.setdefault(value, name)
+    return [needle for value, name in first.items() for needle in needles_for(name, value)]
+
+
+@lru_cache(maxsize=128)
+def needles_for(name: str, value: str) -> tuple[Needle, ...]:
+    """Every guise of one place. Remembered: all but the `tmp_path` of a test are the same in each test."""
+    gate = max(UNESCAPED.findall(as_bytes(DRIVE.sub("", value))), key=len)
+    forms = place_guises(value) if is_path(value) else {"": value}
+    distinct = {form: guise for guise, form in reversed(list(forms.items()))}
+    needles = []
+    for form, guise in distinct.items():
+        mark = f"{{{{{name}:{guise}}}}}" if guise else f"{{{{{name}}}}}"
+        there = gate.lower() if guise.startswith("lower") else gate
+        needles.append(Needle(name, as_bytes(form), mark.encode(), there))
+    return tuple(needles)
 
 
 def is_path(value: str) -> bool:
