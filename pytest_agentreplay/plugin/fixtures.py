@@ -103,6 +103,7 @@ class Fixtures:
         scenes.meet_what_others_bring(self.config)
         scene.open()
         scene.pause()
+        scene.keys.stop()
         self._open.append(scene)
         return scene
 
@@ -121,6 +122,7 @@ class Fixtures:
         from pytest_agentreplay.boundaries.lanes import STRAND
 
         scene.pause()
+        scene.keys.stop()
         if scene in self._stack:
             self._stack.remove(scene)
             STRAND.reset(self._stamps.pop())

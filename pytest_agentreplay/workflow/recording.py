@@ -29,6 +29,7 @@ from pytest_agentreplay.core.numbering import thinned
 from pytest_agentreplay.core.outage import outage
 from pytest_agentreplay.core.precedence import above, late_lanes, untangled
 from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.core.redaction.secret_names import key_variables
 from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
@@ -249,6 +250,7 @@ class Recording(Scene):
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),
             "environment": self.settings.environment(self.place.environ),
+            "keys": [[*group] for group in key_variables(self.place.environ, self.redaction.was_sent)],
             "annotations": self.annotations,
             "gaps": list(gaps),
             "unfrozen": missed,

@@ -19,6 +19,7 @@ from pytest_agentreplay.boundaries.clock import Clock
 from pytest_agentreplay.boundaries.gateway import Gateway
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.locales import Locale
+from pytest_agentreplay.boundaries.missing_keys import MissingKeys
 from pytest_agentreplay.boundaries.overtime import Overtime
 from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.boundaries.steps import Steps
@@ -141,6 +142,12 @@ class Scene:
         kit = kit or {}
         self._other_policy = bool(kit) and other_policy(kit, settings.redacted)
         self.redaction.recall(tags_in(kit))
+        # A tool that runs for real would send the placeholder to its service, and fail by it instead of by its absence.
+        self.keys = MissingKeys(kit.get("keys") if settings.replay_tools == "frozen" else None)
+        for placeholder, variables in self.keys.groups.items():
+            self.redaction.learn(CATEGORY, placeholder)
+            if len(variables) == 1:
+                self.redaction.name({placeholder: variables[0]})
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.fixtures)
@@ -214,6 +221,7 @@ class Scene:
                     self._names.add(redirection, short, path)
             self.watch = self.children.guard = self.guard()
             self.watch.joins = child_start.joins
+            stack.callback(self.keys.stop)
             stack.callback(self.pause)
             self.resume()
             self._stack = stack.pop_all()
@@ -221,13 +229,15 @@ class Scene:
     def pause(self) -> None:
         """Stop intercepting for a while: clock, seeds, zone, locale and guard are as before. Twice is once.
 
-        What the test itself has started, a thread for example, stays intercepted.
+        What the test itself has started, a thread for example, stays intercepted. Placeholders of keys stay set: a
+        wider fixture may make the client that the test calls.
         """
         self._intercepting.close()
 
     def resume(self) -> None:
         """Intercept again, with the clock and the random numbers where `pause` left them."""
         with ExitStack() as stack:
+            self.keys.start()
             steps = self.crossing.steps
             assert isinstance(steps, Steps)
             steps.start()

@@ -70,6 +70,7 @@ class Redaction:
         self._extra = frozenset(name.lower() for name in (*allow_headers, *policy.keep_headers))
         self._uses: dict[str, str] = {}
         self._learnt: set[tuple[str, str]] = set()
+        self._credentials: set[str] = set()
         self._remembering = Remembering(self._both)
         self._clean: set[tuple[str, Headers, int]] = set()
         self._began: int | None = None
@@ -123,6 +124,7 @@ class Redaction:
                 case "learn" if pair not in self._learnt:
                     for category, value in header_rules.credentials(*pair):
                         self._known.learn(category, value)
+                        self._credentials.add(value)
                     self._learnt.add(pair)
                 case "flag" if header_rules.is_flag(pair[1]):
                     kept.append(pair)
@@ -210,6 +212,10 @@ class Redaction:
     def reserve(self, variables: Mapping[str, str]) -> frozenset[str]:
         """Number the values of these `variables` as their recording did; return the placeholders that are its own."""
         return self._placeholders.reserve(variables)
+
+    def was_sent(self, value: str) -> bool:
+        """Return whether a header has carried `value` as a credential, or it was replaced anywhere else."""
+        return value in self._credentials or self._placeholders.has(value)
 
     def is_given(self, placeholder: str) -> bool:
         """Whether a placeholder stands for a value that this run itself has redacted."""

@@ -119,6 +119,10 @@ class Placeholders:
         """Of which category a placeholder is that `of` has given; None for any other text."""
         return self._categories.get(placeholder)
 
+    def has(self, value: str) -> bool:
+        """Return whether `value` has been given a placeholder."""
+        return any(known == value for _, known in [*self._given])
+
     def inside(self, text: bytes) -> list[tuple[int, int]]:
         """Where placeholders stand in `text`."""
         return [found.span() for found in self.pattern.finditer(text)]

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
 def names(text: str) -> frozenset[str]:
@@ -40,6 +40,9 @@ HARMLESS_LAST = names(
     "file path dir directory sock socket url uri endpoint name type count limit ttl expiry expires expiration length"
     " timeout enabled version format algorithm method mode provider prefix suffix budget usage policy required"
 )
+KEY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+SIGNING_KEYS = {"AWS_ACCESS_KEY_ID": "AWS_SECRET_ACCESS_KEY"}
+"""Variables of a key that is sent, with that of the secret which signs: botocore refuses the one without the other."""
 STOP_LIST = names(
     "password passwords undefined localhost 127.0.0.1 anonymous disabled required optional redacted changeme default"
     " application/json text/plain production development testing staging username documents database container"
@@ -87,6 +90,27 @@ def secret_environment(environ: Mapping[str, str], named: Iterable[str] = ()) ->
                 if worth_knowing(password):
                     found.setdefault(password, CATEGORY)
     return [(category, value) for value, category in found.items()]
+
+
+def key_variables(environ: Mapping[str, str], was_sent: Callable[[str], bool]) -> list[list[str]]:
+    """Return the names of the variables whose values were sent as credentials; those of one value are one group.
+
+    A client that signs its requests sends no secret: the other half of its key comes along.
+    """
+    groups: dict[str, list[str]] = {}
+    for name in sorted(environ):
+        value = environ[name].strip()
+        if is_key_name(name) and value and was_sent(value):
+            groups.setdefault(value, []).append(name)
+    for name, other in SIGNING_KEYS.items():
+        if environ.get(other) and any(name in group for group in groups.values()):
+            groups.setdefault(environ[other].strip(), []).append(other)
+    return [*groups.values()]
+
+
+def is_key_name(name: str) -> bool:
+    """Return whether a variable of this name may hold a key, and has a name that every system takes."""
+    return KEY_NAME.fullmatch(name) is not None and looks_secret(name)
 
 
 def is_place(value: str) -> bool:
