@@ -188,6 +188,12 @@ class Replayer:
                     self.divergence = explain.unused(self.run, self._reader, answered, required)
         return self.parted()
 
+    def stopped(self, until: int | None = None) -> Divergence | None:
+        """How far a test came that an error of its own has ended; nothing is latched. `until` as in `finish`."""
+        with self._lock:
+            awaited = {x.start for x in self._top if until is not None and x.start > until}
+            return explain.stopped(self.run, self._reader, self.served.keys() | awaited)
+
     def unserved(self) -> tuple[Exchange, ...]:
         """Return the top-level exchanges that were not asked for so far."""
         with self._lock:

@@ -99,12 +99,18 @@ def notice_redacted(report: pytest.TestReport, failure: pytest.ExceptionInfo[Bas
     from pytest_agentreplay.report.findings import redacted
 
     line = redacted(f"{failure.value if failure is not None else ''}\n{report.longreprtext}")
-    add = getattr(report.longrepr, "addsection", None)
-    if line and add is not None:
-        add("agentreplay", line)
-    elif line:
-        report.sections.append(("agentreplay", line))
+    if line:
+        add_section(report, line)
     return bool(line)
+
+
+def add_section(report: pytest.TestReport, text: str) -> None:
+    """Add our section to a failure: to its traceback where it has one, for `--show-capture=no` and for JUnit."""
+    add = getattr(report.longrepr, "addsection", None)
+    if add is not None:
+        add("agentreplay", text)
+    else:
+        report.sections.append(("agentreplay", text))
 
 
 def hide_warning(told: warnings.WarningMessage, hide: Hide) -> None:

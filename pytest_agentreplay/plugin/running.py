@@ -327,6 +327,10 @@ def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestR
         from pytest_agentreplay.plugin.hiding import notice_redacted
 
         scene.told["redacted"] = notice_redacted(report, call.excinfo)
+        if report.when != "teardown":
+            from pytest_agentreplay.plugin.scenes import add_stopped_early
+
+            add_stopped_early(item, report, scene)
     if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
         told = scene.redaction.hide_tree(dict(scene.told))
         report.__dict__["agentreplay"] = told  # plain data crosses xdist with the report

@@ -267,6 +267,19 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
     return error
 
 
+def add_stopped_early(item: pytest.Item, report: pytest.TestReport, scene: Scene) -> None:
+    """Show beside the error of a test how far its replay came; the short summary stays the test's own error."""
+    finding = scene.stopped_early()
+    if finding is None:
+        return
+    from pytest_agentreplay.plugin.hiding import add_section
+    from pytest_agentreplay.report.escape import printed
+    from pytest_agentreplay.report.terminal import text
+
+    width = item.config.get_terminal_writer().fullwidth
+    add_section(report, printed(text(finding, width=width, verbosity=item.config.get_verbosity())))
+
+
 def of_a_part(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
     """The report of a subtest. The recording is its test's, and so is a divergence: it is told there, once."""
     failure = call.excinfo.value if call.excinfo is not None else None

@@ -48,6 +48,7 @@ __all__ = [
     "place",
     "redacted",
     "still_waiting",
+    "stopped_early",
     "unfrozen",
 ]
 
@@ -84,6 +85,17 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     verify = "--replay-tools=verify " if facts.get("replay_tools") == "verify" else ""
     lines.append(Line("next", f"pytest -vv {verify}{selecting(test)}", "see all of it"))
     return _finding(divergence, test, [*lines, *_calls(divergence)])
+
+
+def stopped_early(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
+    """Return what stands beside the error of a test that ended before its recording did."""
+    lines = _why(divergence)
+    if file := file_of(facts):
+        lines.append(Line("text", file, "snapshot"))
+        turn = f" --turn {divergence.turn}" if divergence.turn else ""
+        lines.append(Line("next", f"agentreplay show {quoted(file)}{turn}", "see the recorded turn"))
+    finding = _finding(divergence, test, lines)
+    return replace(finding, headline=f"[{finding.code}] {divergence.summary}")
 
 
 def still_waiting(found: Finding, line: str) -> Finding:

@@ -151,6 +151,12 @@ class Replay(Scene):
         self._recurs(ended)
         return self._expected(ended)
 
+    def stopped_early(self) -> Finding | None:
+        """Return what a test that failed by an error of its own left of its recording; None: nothing, or unknown."""
+        if self.replayer.divergence is not None or (divergence := self.replayer.stopped(self._body)) is None:
+            return None
+        return findings.stopped_early(divergence, self.place.test, self.snapshot_facts(divergence.kind))
+
     def failed_as_expected(self) -> Finding | None:
         """Compare the run as if it had passed: nobody else reports a failure that was expected."""
         self._whole = True

@@ -310,6 +310,10 @@ class Scene:
         self.told["code"] = found.code
         return found
 
+    def stopped_early(self) -> Finding | None:
+        """Return what a test that failed by an error of its own left of its recording: a replay alone has one."""
+        return None
+
     def stragglers(self) -> Finding | None:
         """The finding of calls that came after the end, as far as none has told them yet."""
         calls = self.crossing.late[self._told_late :]

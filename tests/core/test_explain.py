@@ -545,3 +545,38 @@ def test_a_call_that_only_ids_tell_apart(writing):
     book.model([ASK])
     fragment = writing.chat([ASK], url=writing.URL + "#x")
     assert "the same call, written otherwise" in explain.miss(book.run(), READER, (), fragment, "main").summary
+
+
+# A test that an error of its own has ended.
+
+
+def test_how_far_a_run_came_names_the_turn_and_the_call_that_was_next(shop, writing):
+    def stopped(*served):
+        found = explain.stopped(shop.run, READER, {x.start for x in served})
+        return None if found is None else (found.kind, found.summary, found.detail)
+
+    ahead = "would have been: model gpt-x, last message:"
+    assert stopped() == (
+        Kind.MISSING,
+        f"stopped before turn 1 of 2; turn 1 {ahead} Where is order 7?",
+        ("3 more recorded calls not made",),
+    )
+    assert stopped(shop.first, shop.lookup) == (
+        Kind.MISSING,
+        'stopped in turn 1 of 2; the next call would have been: tool stock {"sku":"A-1"}',
+        ("1 more recorded call not made",),
+    )
+    assert stopped(shop.first, shop.lookup, shop.stock) == (
+        Kind.MISSING,
+        f"stopped after turn 1 of 2; turn 2 {ahead} 3",
+        (),
+    )
+    assert stopped(shop.first, shop.lookup, shop.stock, shop.second) is None
+
+
+def test_how_far_a_run_without_models_came_is_counted_in_calls(writing):
+    book = writing.Book()
+    first = book.tool("lookup", 1, id=1)
+    book.tool("lookup", 2, id=2)
+    found = explain.stopped(book.run(), READER, {first.start})
+    assert found.summary == 'stopped after call 1 of 2; call 2 would have been: tool lookup {"id":2}'

@@ -12,8 +12,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "codes.md").read_text
 SECTIONS = dict(re.findall(r"^## (AR-\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
 
 
-def test_there_is_a_section_for_each_code_and_for_no_other():
-    assert list(SECTIONS) == [*(kind.code for kind in Kind), FREEZE, REDACTED]
+def test_there_is_one_section_for_each_code_and_for_no_other():
+    assert re.findall(r"^## (AR-\w+)$", PAGE, re.MULTILINE) == [*(kind.code for kind in Kind), FREEZE, REDACTED]
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.code)

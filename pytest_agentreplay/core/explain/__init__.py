@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.core.explain.ended import unused
+from pytest_agentreplay.core.explain.ended import stopped, unused
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
 from pytest_agentreplay.core.matching.authorities import authority
 from pytest_agentreplay.core.model import ToolCall
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
-__all__ = ["elsewhere", "miss", "order", "stalled", "unanswered", "unused"]
+__all__ = ["elsewhere", "miss", "order", "stalled", "stopped", "unanswered", "unused"]
 
 SHORT = 50  # characters of a call in a sentence
 AHEAD = 3  # recorded model calls that a new one is held against, to see that one was left out

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.explain.standing import Standing, line
 from pytest_agentreplay.core.precedence import Precedence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Exchange, Run
     from pytest_agentreplay.core.reading import Reader
+
+NEXT = 120  # characters of the recorded call that was next
 
 
 def unused(run: Run, reader: Reader, served: Collection[int], required: Collection[int] = ()) -> Divergence | None:
@@ -35,6 +38,37 @@ def unused(run: Run, reader: Reader, served: Collection[int], required: Collecti
     said = [_ended(standing, theirs).also() for theirs in apart.values()]
     told = [f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others]
     return replace(_ended(standing, [first, *others]), detail=(*said, *told))
+
+
+def stopped(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:
+    """How far a test came that an error of its own has ended, and which recorded call was next; None: all were made."""
+    standing = Standing(run, reader, served)
+    left = [x for x in standing.unserved() if not x.abandoned]
+    if not left:
+        return None
+    first, *others = left
+    at = standing.divergence(
+        Kind.MISSING,
+        "",
+        first,
+        recorded=first,
+        cause="the error of the test came first, and the recorded calls that are left may be missing because of it",
+        detail=(f"{len(others)} more recorded call{'s' if len(others) > 1 else ''} not made",) if others else (),
+    )
+    return replace(at, summary=f"{_how_far(at, standing.is_model(first))}: {shorten(line(first.call, reader), NEXT)}")
+
+
+def _how_far(at: Divergence, begins_turn: bool) -> str:
+    """Return the words before the call that was next: "stopped after turn 2 of 3; turn 3 would have been"."""
+    whose = f" of {at.who}" if at.who else ""
+    if at.turns == 0:
+        stop = f"after call {at.position - 1}" if at.position > 1 else "before call 1"
+        return f"stopped {stop} of {at.positions}; call {at.position} would have been"
+    if not begins_turn:
+        stop = f"in turn {at.turn}" if at.turn else "before turn 1"
+        return f"stopped {stop} of {at.turns}{whose}; the next call would have been"
+    stop = f"after turn {at.turn - 1}" if at.turn > 1 else "before turn 1"
+    return f"stopped {stop} of {at.turns}{whose}; turn {at.turn} would have been"
 
 
 def _ended(standing: Standing, left: Sequence[Exchange]) -> Divergence:
