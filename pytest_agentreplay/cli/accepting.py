@@ -124,14 +124,15 @@ def adopt(root: Path, tests: list[str], options: argparse.Namespace) -> int:
     """Run these tests of one project; gives the exit code."""
     from pytest_agentreplay.cli.runs import run_pytest
     from pytest_agentreplay.core.shell import typed
+    from pytest_agentreplay.store import files
 
     reason = options.reason.strip() or "dry run"
     with TemporaryDirectory() as folder:
         plan, listed = Path(folder) / "plan.json", Path(folder) / "tests.txt"
         data = {"tests": tests, "codes": options.code, "dry_run": options.dry_run}
-        plan.write_text(json.dumps(data), encoding="utf-8")
+        files.write_whole(plan, json.dumps(data))
         typed_once = dict.fromkeys(map(typed, tests))
-        listed.write_text("".join(f"{test}\n" for test in typed_once), encoding="utf-8")
+        files.write_whole(listed, "".join(f"{test}\n" for test in typed_once))
         # A file of arguments (pytest 8.2): 200 ids are longer than a command line of Windows may be.
         named = [*typed_once] if len(typed_once) == 1 else [f"@{listed}"]
         words = ["-q", "--agentreplay-mode=model", f"--agentreplay-adopt={reason}", f"--agentreplay-adopt-plan={plan}"]

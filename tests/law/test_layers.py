@@ -77,6 +77,7 @@ WRITERS: dict[str, tuple[set[str], str]] = {
     "interchange.archives": ({"import zipfile"}, "makes an archive in memory"),
     "workflow.bundling": ({"import zipfile"}, "reads the archive of a bundle that it holds in memory"),
     "cli": ({"os.open", "os.O_WRONLY"}, "the null device, where nobody reads on"),
+    "cli.accepting": ({"tempfile.TemporaryDirectory"}, "what it asks of a pytest of its own"),
     "cli.exploring": ({"tempfile.TemporaryDirectory"}, "what it asks of a pytest of its own, and what that tells"),
     "cli.leftovers": ({"tempfile.TemporaryDirectory"}, "what a pytest of its own tells"),
 }
