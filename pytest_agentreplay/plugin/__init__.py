@@ -117,7 +117,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Unfit(), "agentreplay-unfit")
     config.stash[LINES] = SessionLines(config)
     config.pluginmanager.register(config.stash[LINES], "agentreplay-session")
-    if config.stash[BASE].mode == "record":
+    if config.stash[BASE].mode == "record" or config.stash[BASE].record_missing:
         from pytest_agentreplay.plugin.recordings import Recordings
 
         config.pluginmanager.register(Recordings(), "agentreplay-recordings")

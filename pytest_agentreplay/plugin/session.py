@@ -179,7 +179,7 @@ class SessionLines:
             self.elsewhere.append({"looked": [looked]})
         if (closing := config.pluginmanager.get_plugin(CLOSING)) is not None and closing.why:
             self.elsewhere.append({"open": closing.why})
-        if self.crashed and (self.told or config.stash[BASE].mode == "record"):
+        if self.crashed and (self.told or is_recording(config)):
             self.elsewhere.append({"lost": self.crashed})
         self.nothing_verified = config.stash[BASE].replay_tools == "verify" and not any(
             told.get("verified") for told in self.told
@@ -304,7 +304,7 @@ class SessionLines:
             error = pytest.TestReport(late["test"], where, {}, "failed", printed(late["call"]), "teardown")
             terminalreporter.stats.setdefault("error", []).append(error)
         lines += NOTHING_VERIFIED if self.nothing_verified else ()
-        lines += afterwards(self.facts, recording=config.stash[BASE].mode == "record")
+        lines += afterwards(self.facts, recording=is_recording(config))
         if self.unused:
             from pytest_agentreplay.report.unused import unused_lines
 
@@ -328,6 +328,11 @@ class SessionLines:
             terminalreporter.section("agentreplay", sep="-")
         for row in map(redaction_of(config).hide, lines):
             terminalreporter.line(printed(line(row)))
+
+
+def is_recording(config: pytest.Config) -> bool:
+    """Return whether tests of the session may be recorded."""
+    return config.stash[BASE].mode == "record" or config.stash[BASE].record_missing
 
 
 LINES: pytest.StashKey[SessionLines] = pytest.StashKey()

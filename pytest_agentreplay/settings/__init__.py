@@ -53,6 +53,10 @@ MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "off": "off"
 POLICY = "agentreplay-policy.yaml"
 """The project's own policy, in its root; it counts where it is there."""
 EXPECTATIONS = ("reproduces",)
+MISSING_NOT_ON_CI = (
+    "--snapshot-record-missing is refused because CI is set: a test without a snapshot must fail there.\n"
+    "Record on your machine and commit the snapshot."
+)
 NOT_ON_CI = (
     "recording is refused because CI is set: a job that records blesses whatever it got.\n"
     "Record on your machine and commit the snapshot; a job that is meant to record sets agentreplay_ci_record = true."
@@ -63,14 +67,15 @@ class Settings(NamedTuple):
     """What holds for the session, or for one test (`for_test`). No dataclass: making one takes pytest's start 0.7 ms.
 
     `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no
-    marker changes. `tools` holds (import path, effects), `runners` (key, "module:function"), `timeout` the seconds that
-    each of these may take, `models` (import path, name of the model), `retrievals` (import path, name of the embedding
-    model), `read_tools` names as shown, `tolerances` (tool and place, what may differ), `ignored` (what may differ,
-    reason). `adopt` is the reason for taking changed requests under old replies, `adopt_codes` the kinds of changes
-    that are taken (all where it is empty), `adopt_dry` writes nothing. `waits` lets replies take as long as they
-    took. `orders` says in how many other orders of answers a test is replayed too, `trial` which one of them this is.
-    `redact` names what is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined with
-    the project's own, None as long as nobody has.
+    marker changes. `tools` holds (import path, effects), `runners` (key, "module:function"), `timeout` the seconds
+    that each of these may take, `models` (import path, name of the model), `retrievals` (import path, name of the
+    embedding model), `read_tools` names as shown, `tolerances` (tool and place, what may differ), `ignored` (what
+    may differ, reason). `adopt` is the reason for taking changed requests under old replies, `adopt_codes` the
+    kinds of changes that are taken (all where it is empty), `adopt_dry` writes nothing. `record_missing` records a
+    test that has no snapshot. `waits` lets replies take as long as they took. `orders` says in how many other
+    orders of answers a test is replayed too, `trial` which one of them this is. `redact` names what is taken off
+    beyond the shipped secrets (words, files); `policy` is that, read and joined with the project's own, None as
+    long as nobody has.
     """
 
     mode: Mode = "replay"
@@ -104,6 +109,7 @@ class Settings(NamedTuple):
     adopt: str = ""
     adopt_codes: tuple[str, ...] = ()
     adopt_dry: bool = False
+    record_missing: bool = False
     unused: str = "warn"
     children: tuple[str, ...] = ()
     sandbox: str = "off"
@@ -142,7 +148,7 @@ class Settings(NamedTuple):
         for keywords in reversed(markers):
             settings = marked(settings, keywords)
         refuse_both(settings.clock, "@pytest.mark.agentreplay(...)", waits=settings.waits)
-        return settings._replace(mode="replay", strict=False) if proving else settings
+        return settings._replace(mode="replay", strict=False, record_missing=False) if proving else settings
 
     def covers(self, path: Path, root: Path) -> bool:
         """Whether the test file at `path` opted in by its folder."""
@@ -172,7 +178,9 @@ class Settings(NamedTuple):
                 tools = "tools frozen" if self.replay_tools == "frozen" else "read tools VERIFIED"
                 auto = "L1, L3 if every test replays" if sys.platform == "linux" else "L1 only"
                 level = {"off": "L1", "require": "L3"}.get(self.sandbox, auto)
-                return f"agentreplay: model frozen, {tools}, clock {self.clock}, network closed ({level}){hosts}"
+                frozen = f"model frozen, {tools}, clock {self.clock}, network closed ({level}){hosts}"
+                missing = "; tests without a snapshot are RECORDED LIVE" if self.record_missing else ""
+                return f"agentreplay: {frozen}{missing}"
 
 
 def resolve(
@@ -194,15 +202,17 @@ def resolve(
     on_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
     if mode == "record" and on_ci and not table["agentreplay_ci_record"]:
         raise SettingsError(NOT_ON_CI)
+    missing = record_missing_of(options, on_ci=on_ci)
+    lives = "record" if missing else mode
     adopt = adopt_of(options.get("agentreplay_adopt"), mode, refused=on_ci and not table["agentreplay_ci_record"])
     unused = str(table["agentreplay_unused"]).strip()
     refuse_unknown(f"{where}agentreplay_unused", unused, UNUSED)
     replay_tools = options.get("agentreplay_replay_tools") or "frozen"
     refuse_unknown("--replay-tools", replay_tools, REPLAY_TOOLS)
-    if replay_tools == "verify" and (mode != "replay" or adopt):
-        what = "changed requests are accepted" if adopt else f"the mode is {mode}"
+    if replay_tools == "verify" and (lives != "replay" or adopt):
+        what = "changed requests are accepted" if adopt else f"the mode is {lives}"
         raise SettingsError(f"--replay-tools=verify compares with what is recorded, but {what}: take one of them")
-    sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, mode, where)
+    sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, lives, where)
     clock, waits = clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"), bool(table["agentreplay_waits"])
     refuse_both(clock, f"{where}agentreplay_waits", waits=waits)
     return Settings(
@@ -237,6 +247,7 @@ def resolve(
         max_bytes=number(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes") or 0,
         largest=number(table["agentreplay_largest"], f"{where}agentreplay_largest") or 32 * 1024 * 1024,
         adopt=adopt,
+        record_missing=missing,
         unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
     )
@@ -279,6 +290,8 @@ def mode_of(
         for flag, key in (("--replay", "agentreplay_replay"), ("--agentreplay-mode", "agentreplay_mode"))
         if (value := options.get(key)) is not None
     }
+    if options.get("agentreplay_record_missing") and not flags and not options.get("agentreplay_record"):
+        return "replay", False
     if options.get("agentreplay_record"):
         flags["--snapshot-record"] = "record"
     for flag, word in flags.items():
@@ -296,6 +309,23 @@ def mode_of(
         refuse_unknown(f"{where}agentreplay_mode", word, ("model", "off"), live_by_word(word))
         return MODES[word], False
     return "replay", False
+
+
+def record_missing_of(options: Mapping[str, Any], *, on_ci: bool) -> bool:
+    """Return whether tests without a snapshot are recorded. Raises SettingsError on CI, and beside another mode."""
+    if not options.get("agentreplay_record_missing"):
+        return False
+    others = {
+        "--snapshot-record": options.get("agentreplay_record"),
+        "--replay": options.get("agentreplay_replay"),
+        "--agentreplay-mode": options.get("agentreplay_mode"),
+        "accepting changed requests": options.get("agentreplay_adopt"),
+    }
+    if other := next((name for name, given in others.items() if given), ""):
+        raise SettingsError(f"--snapshot-record-missing and {other} ask for different things: give one of them")
+    if on_ci:
+        raise SettingsError(MISSING_NOT_ON_CI)
+    return True
 
 
 def adopt_of(reason: str | None, mode: Mode, *, refused: bool) -> str:

@@ -10,6 +10,10 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "action": "store_true", "dest": "agentreplay_record", "default": False,
         "help": "run the selected tests live and write their snapshots",
     }),
+    ("--snapshot-record-missing", {
+        "action": "store_true", "dest": "agentreplay_record_missing", "default": False,
+        "help": "run the selected tests that have no snapshot live and write theirs; replay the others",
+    }),
     ("--replay", {
         "metavar": "MODE", "dest": "agentreplay_replay", "default": None,
         "help": "model: every model and tool reply from the snapshot (the default, said aloud: edited snapshots are "

@@ -49,6 +49,8 @@ def loaded(place: Place, settings: Settings, store: Store, suite: Callable[[], S
             said = f"{', '.join(edited)} was edited after it was sealed"
             raise SnapshotEdited(said, file=shown(place.snapshot))
     except SnapshotMissing:
+        if settings.record_missing and settings.trial is None:
+            return recording_of_missing(Recording(place, settings, store))
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this test")
         return Refusing(place, settings, missing, explain=lambda told: renamed(told, place, store, suite))
     except SnapshotError as error:
@@ -60,6 +62,12 @@ def loaded(place: Place, settings: Settings, store: Store, suite: Callable[[], S
 
         return Exploring(place, settings, settings.trial, snapshot, edited)
     return Replay(place, settings, snapshot, edited)
+
+
+def recording_of_missing(recording: Recording) -> Recording:
+    """Return the recording of a test that had no snapshot: one that makes no call is not told to need none."""
+    recording.told["missing"] = True
+    return recording
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Run
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.store import files
-from pytest_agentreplay.workflow.begin import loaded, renamed, uncollected
+from pytest_agentreplay.workflow.begin import loaded, recording_of_missing, renamed, uncollected
 from pytest_agentreplay.workflow.recording import Recording
 from pytest_agentreplay.workflow.replaying import Refusing
 
@@ -48,6 +48,8 @@ def begin(
     with uncollected():
         if settings.mode == "record":
             session: Scene = FixtureRecording(place, settings, store, facts | {"ids": ids}, since)
+        elif not files.exists(place.snapshot) and settings.record_missing:
+            session = recording_of_missing(FixtureRecording(place, settings, store, facts | {"ids": ids}, since))
         elif not files.exists(place.snapshot):
             session = Unrecorded(place, settings, lambda divergence: renamed(divergence, place, store, suite))
         else:
