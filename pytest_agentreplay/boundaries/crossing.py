@@ -25,6 +25,7 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import hush, lanes, thread_starts
 from pytest_agentreplay.boundaries.agents import agent_here
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts
+from pytest_agentreplay.boundaries.jobs import Jobs
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
@@ -38,7 +39,6 @@ from pytest_agentreplay.errors import ReplayDiverged
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
-    from concurrent.futures import Future
     from contextlib import AbstractContextManager
 
     from pytest_agentreplay.boundaries.course import Course
@@ -376,8 +376,7 @@ class Crossing:
         self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
         self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
-        # By job, the executor that was given it, and how many it runs at once.
-        self.jobs: weakref.WeakKeyDictionary[Future[Any], tuple[int, int]] = weakref.WeakKeyDictionary()
+        self.jobs = Jobs()
         self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
         self.count = count
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
@@ -534,7 +533,7 @@ class Crossing:
         for thread in list(self.threads):
             if thread is not threading.current_thread() and thread.is_alive():
                 thread.join(max(0.0, deadline - clocks.monotonic()))
-        for job in list(self.jobs):
+        for job in self.jobs:
             with contextlib.suppress(Exception):  # still at work, or cancelled
                 job.exception(max(0.0, deadline - clocks.monotonic()))
 
@@ -542,7 +541,7 @@ class Crossing:
         """Whether something that the test has started may still call: a thread, an executor's job, a task."""
         return (
             any(thread.is_alive() and thread is not threading.current_thread() for thread in list(self.threads))
-            or any(not job.done() for job in list(self.jobs))
+            or any(not job.done() for job in self.jobs)
             or any(sys.modules["asyncio"].all_tasks(loop) for loop in list(self.loops) if not loop.is_closed())
         )
 

@@ -181,9 +181,8 @@ class Replaying:
     def _company(self) -> bool:
         """Whether another thread of the test could still send what is waited for."""
         me = threading.current_thread()
-        return any(thread.is_alive() and thread is not me for thread in self.crossing.threads) or any(
-            not job.done() for job in self.crossing.jobs
-        )
+        others = any(thread.is_alive() and thread is not me for thread in self.crossing.threads)
+        return others or any(not job.done() for job in self.crossing.jobs)
 
     def _released(self, start: int) -> None:
         if self.crossing.order is not None:

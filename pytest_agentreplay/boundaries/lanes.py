@@ -27,10 +27,10 @@ from pytest_agentreplay.core.started import Label
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
     from weakref import WeakKeyDictionary, WeakSet
 
     from pytest_agentreplay.boundaries.course import Course
+    from pytest_agentreplay.boundaries.jobs import Jobs
     from pytest_agentreplay.core.started import Started
 
 
@@ -48,7 +48,7 @@ class Door(Protocol):
     """The crossing, as far as a lane knows it."""
 
     threads: WeakSet[threading.Thread]
-    jobs: WeakKeyDictionary[Future[Any], tuple[int, int]]
+    jobs: Jobs
     count: Callable[[], int]
     begun: dict[str, int]
     started: Started
@@ -225,12 +225,18 @@ def trio_run() -> object:
     return sys.modules["trio"].lowlevel.current_trio_token()
 
 
-def carry(strand: Strand, work: Callable[..., Any], args: tuple[Any, ...] = (), course: Course | None = None) -> Work:
+def carry(
+    strand: Strand,
+    work: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    course: Course | None = None,
+    begins: Callable[[], object] | None = None,
+) -> Work:
     """Return `work` and `args` as another thread is to run them for the same agent.
 
     Work that runs in a copy of its starter's context (`asyncio.to_thread`, LangGraph) is stamped within that copy.
     """
-    run = begin(strand, work, args, course)
+    run = begin(strand, work, args, course, begins)
     if _context_run(work) and args:
         return work, (run(args[0]), *args[1:])
     if isinstance(work, functools.partial) and _context_run(work.func) and work.args:
@@ -245,9 +251,16 @@ def course_of(strand: Strand, runs: object = None) -> Course | None:
 
 
 def begin(
-    strand: Strand, work: Callable[..., Any], args: tuple[Any, ...] = (), course: Course | None = None
+    strand: Strand,
+    work: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    course: Course | None = None,
+    begins: Callable[[], object] | None = None,
 ) -> Callable[..., Callable[..., Any]]:
-    """Begin a child of `strand` that runs `work`. Return what stamps a function with it."""
+    """Begin a child of `strand` that runs `work`. Return what stamps a function with it.
+
+    `begins` is called where that function is.
+    """
     crossing, agent = strand.crossing, AGENT.get()
     child = Strand(crossing, "", inside=strand.inside, begun=crossing.count(), parent=strand, course=course)
     if strand.inside is None:
@@ -257,6 +270,8 @@ def begin(
         @functools.wraps(function)
         def stamped(*args: Any, **kwargs: Any) -> Any:
             me = child.thread = threading.get_ident()
+            if begins is not None:
+                begins()
             with working(strand):
                 before = crossing.running.get(me)
                 crossing.running[me] = child

@@ -41,12 +41,17 @@ def stamp_threads() -> None:
         try:
             with starting(strand):
                 course = course_of(strand)
-                work, args = carry(strand, fn, args, course)
-                job = submit(self, work, *args, **kwargs)
+                job = strand.crossing.jobs.queue(id(self), self._max_workers)
+                work, args = carry(strand, fn, args, course, job.begin)
+                try:
+                    future = submit(self, work, *args, **kwargs)
+                except BaseException:  # it is shut down
+                    job.end()
+                    raise
                 if course is not None:
-                    course.runs = job
-                strand.crossing.jobs[job] = id(self), self._max_workers
-            return job
+                    course.runs = future
+                job.is_told_by(future)
+            return future
         finally:
             STRAND.reset(token)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import ModuleType
 
+    from pytest_agentreplay.boundaries.jobs import Job
     from pytest_agentreplay.boundaries.lanes import Strand
     from pytest_agentreplay.boundaries.wrapping import Seam
 
@@ -129,20 +130,23 @@ def _job(
 
     With `queued` any free thread of the pool takes it; else it waits for the others of its chunk, and is listed late.
     """
-    job: Future[None] = Future()
-    jobs, place = strand.crossing.jobs, (id(pool), pool._processes)
-    if queued:
-        jobs[job] = place
+    future: Future[None] = Future()
+
+    def listed() -> Job:
+        job = strand.crossing.jobs.queue(id(pool), pool._processes)
+        job.is_told_by(future)
+        return job
+
+    job = listed() if queued else None
     stamped = begin(strand, func, args)(func)
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
-        job.set_running_or_notify_cancel()
-        jobs[job] = place
+        (job or listed()).begin()
         try:
             return stamped(*args, **kwargs)
         finally:
-            job.set_result(None)
+            future.set_result(None)
 
     return run
 

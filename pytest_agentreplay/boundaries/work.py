@@ -106,7 +106,7 @@ def at_work(crossing: Crossing, held: Collection[int]) -> tuple[bool, bool]:
     threads = [thread for thread in list(crossing.threads) if thread.is_alive()]
     # One that is alive and not at work yet will be in a moment, or is about to end.
     busy = busy or bool(crossing.starting) or any(thread.ident not in crossing.working for thread in threads)
-    begun = len(threads) + sum(not job.done() for job in list(crossing.jobs))
+    begun = len(threads) + len(crossing.jobs)
     return busy, bool(standing or crossing.handed) or begun > len(crossing.working)
 
 
@@ -157,13 +157,12 @@ class Threads:
 
 def on_its_way(crossing: Crossing) -> bool:
     """Whether a job was given to an executor that has a thread for it, which has not taken it up yet."""
-    jobs = [job for job in list(crossing.jobs) if not job.done()]
-    if not jobs:
+    jobs = crossing.jobs
+    if not len(jobs):
         return any(thread.is_alive() and thread.ident not in crossing.working for thread in list(crossing.threads))
-    running = Counter(crossing.jobs[job] for job in jobs if job.running())
-    if running.total() + sum(thread.is_alive() for thread in list(crossing.threads)) > len(crossing.working):
-        return True  # a thread has taken it up and not begun it, or has done it and not said so
-    return any(not job.running() and running[crossing.jobs[job]] < crossing.jobs[job][1] for job in jobs)
+    if jobs.running + sum(thread.is_alive() for thread in list(crossing.threads)) > len(crossing.working):
+        return True  # a thread has done it and not said so
+    return jobs.one_may_begin()
 
 
 def unknown_waits(loop: AbstractEventLoop, ours: Collection[object]) -> bool:

@@ -28,6 +28,7 @@ CROWDS = ((1_000, 10, 7), (1_000, 100, 7), (10_000, 10, 2), (10_000, 100, 2), (5
 """Calls, tasks that make them, rounds."""
 
 THREADS, FETCHES, FETCH_ROUNDS = 8, 2_000, 5
+JOBS = (200, 2_400)
 COUNTED = ((500, 10), (500, 100), (4_000, 10), (4_000, 100))
 """Calls, tasks: where lines are counted instead of time."""
 
@@ -71,6 +72,12 @@ def in_threads(calls, threads):
         list(executor.map(one, range(threads)))
 
 
+def in_jobs(calls, threads):
+    """`calls` jobs of one pool, each makes a call."""
+    with ThreadPoolExecutor(threads) as executor:
+        assert list(executor.map(fetch, range(calls))) == list(range(calls))
+
+
 class Crowd:
     """One such agent in a project of its own."""
 
@@ -110,7 +117,7 @@ def added(without, within, rounds):
 
 def measured(rows, agent, calls, size, rounds):
     """Three rows: what a replay adds, what a recording adds, what loading adds."""
-    kind = "tasks" if agent is in_tasks else "threads"
+    kind = {in_tasks: "tasks", in_threads: "threads", in_jobs: "threads, each call a job of its own"}[agent]
     what = f"N = {calls}, {size} {kind}"
     with tempfile.TemporaryDirectory() as folder:
         crowd = Crowd(folder, agent, calls, size)
@@ -138,8 +145,10 @@ def calls(rows):
 
 
 def threads(rows):
-    """CPU that the order adds to a call of a thread."""
+    """CPU that the order adds to a call of a thread, and of a job: the same however many wait in the pool."""
     measured(rows, in_threads, FETCHES, THREADS, FETCH_ROUNDS)
+    for jobs in JOBS:
+        measured(rows, in_jobs, jobs, THREADS, FETCH_ROUNDS)
 
 
 def lines(rows):
