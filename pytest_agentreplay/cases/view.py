@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from pytest_agentreplay.cases import assertions, turn
 from pytest_agentreplay.cases.asserting import Asserting
@@ -132,3 +132,16 @@ class RunView(Asserting):
         assertions.assert_turn(
             self.turns, number, lane=lane, agent=agent, conditions=conditions, jsonpath=jsonpath, equals=equals
         )
+
+
+class UnrecordedRun(RunView):
+    """The run of a test in mode off: there is none, and whoever reads it ends the test by `skip`."""
+
+    __slots__ = ()
+
+    def __init__(self, skip: Callable[[], NoReturn]) -> None:
+        """`skip` raises what the test runner takes for a skipped test."""
+        super().__init__(skip, READER)
+
+    def __repr__(self) -> str:
+        return "<no run: mode off records none>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,10 +30,16 @@ def said(**facts: Json) -> JsonObject:
 class AgentReplay:
     """One test's recording or replay, as the test sees it."""
 
-    def __init__(self, scene: Scene | None, root: Path | None = None) -> None:
-        """`scene` is None in mode off; then tools run, nothing is kept, and the run is empty. `root`: the project's."""
+    def __init__(
+        self, scene: Scene | None, root: Path | None = None, skip: Callable[[], NoReturn] | None = None
+    ) -> None:
+        """`scene` is None in mode off; then tools run, nothing is kept, and there is no run. `root`: the project's.
+
+        `skip` ends a test in mode off that reads its run; without it such a run is empty.
+        """
         self._scene = scene
         self._root = root or Path()
+        self._skip = skip
 
     @property
     def mode(self) -> Literal["record", "replay", "off"]:
@@ -44,12 +50,17 @@ class AgentReplay:
 
     @property
     def run(self) -> RunView:
-        """The run as far as it has come: a live, read-only view of its turns and tool calls."""
+        """The run as far as it has come: a live, read-only view of its turns and tool calls.
+
+        In mode off there is none, and a test that reads one is skipped from there on.
+        """
         if self._scene is None:
-            from pytest_agentreplay.cases.view import RunView
+            from pytest_agentreplay.cases.view import RunView, UnrecordedRun
             from pytest_agentreplay.core.model import Header, Run
             from pytest_agentreplay.dialects import READER
 
+            if self._skip is not None:
+                return UnrecordedRun(self._skip)
             return RunView(lambda: Run(Header(test="")), READER)
         return self._scene.view()
 

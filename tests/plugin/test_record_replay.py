@@ -139,9 +139,44 @@ def test_an_unknown_marker_keyword_fails_the_test_with_the_nearest_one(project):
 
 
 def test_mode_off_runs_everything_and_writes_nothing(project):
-    done = project.run("--replay=off")
+    done = project.run("--replay=off", "-rs")
+    assert done.returncode == 0, done.stdout
+    assert "SKIPPED [1] test_shop.py:4: mode off records no run" in done.stdout
+    assert project.ledger == ["lookup A-17", "refund A-17 18.5"]
     assert "OFF" in done.stdout
     assert project.server.hits == 3
+    assert project.files == []
+
+
+OFF = """
+import agent, pytest
+
+def test_reads_no_run(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+
+def test_fails_before_it_reads_the_run(agentreplay):
+    run = agentreplay.run
+    assert repr(run) == "<no run: mode off records none>"
+    assert "nothing" in agent.answer("Where is A-17?")
+    run.assert_tool_calls(["lookup_order"])
+
+@pytest.mark.parametrize("read", ["turns", "tool_calls", "final_text", "usage", "run"])
+def test_reads_the_run(agentreplay, read):
+    getattr(agentreplay.run, read)
+    assert False, "never reached"
+
+def test_transcript(agentreplay, agent_snapshot):
+    assert agentreplay.run == agent_snapshot
+"""
+
+
+def test_in_mode_off_a_test_is_skipped_where_it_reads_the_run_and_checked_before(project):
+    project.plugins = ("syrupy", *project.plugins)
+    project.write(test_shop=OFF)
+    done = project.run("--replay=off", "-rA")
+    assert "1 failed, 1 passed, 6 skipped" in done.stdout, done.stdout
+    assert "PASSED test_shop.py::test_reads_no_run" in done.stdout
+    assert "FAILED test_shop.py::test_fails_before_it_reads_the_run - AssertionError" in done.stdout
     assert project.files == []
 
 
