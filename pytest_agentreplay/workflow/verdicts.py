@@ -157,8 +157,14 @@ class Hearing:
 
     def _again(self, found: Judgement, now: Evidence) -> Verdict:
         said = f"FAILURE REPRODUCED: {count(found, SIGNATURE)}, served {policy(now)}"
-        back = ("it is not mended", f"set expect: reproduces in {self.case.file}")
-        return self._said("observed", "reproduced", "failed", said, found, now=now, next=(back,))
+        # `expect: reproduces` is no way on: it would make the failure pass again.
+        folder = quoted(self.case.file.rpartition("/")[0] or ".")
+        steps = (
+            ("the fix no longer holds; find the commit that undid it", "git bisect start HEAD COMMIT_OF_THE_FIX"),
+            ("and then", f"git bisect run agentreplay replay {folder}"),
+            self._see(),
+        )
+        return self._said("observed", "reproduced", "failed", said, found, now=now, next=steps)
 
     def _nobody(self, half: Half) -> Verdict:
         said = "a runner is needed: expect: fixed is said of today's agent, and the case names nobody who runs it"

@@ -88,6 +88,10 @@ def test_a_failure_that_is_back_is_said_in_capitals(docket):
     assert done.returncode == 1
     assert told["observed"] == ("FAILED", "FAILURE REPRODUCED: 2 of 2 checks of its signature hold, served strict")
     assert told["desired"] == ("FAILED", "not fixed: 1 of 2 hold")
+    assert "the fix no longer holds; find the commit that undid it:  git bisect start HEAD" in done.stdout
+    assert "git bisect run agentreplay replay cases/refund\n" in done.stdout
+    assert "agentreplay show cases/refund/run.snapshot.json" in done.stdout
+    assert "expect: reproduces" not in done.stdout
 
 
 def test_what_is_fixed_needs_somebody_who_runs_it(docket):
