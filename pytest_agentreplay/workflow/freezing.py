@@ -11,7 +11,7 @@ from pytest_agentreplay.cases.case import CaseSource
 from pytest_agentreplay.core.drift import table, texts
 from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotMissing
-from pytest_agentreplay.store import files, layout, nearby, reading
+from pytest_agentreplay.store import defined, files, layout, nearby, reading
 from pytest_agentreplay.store.projects import ini_value
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.reviewing import Review
@@ -52,9 +52,32 @@ def latest(root: Path, nodeid: str) -> Path:
     if several := [test for test in tests if test.startswith((f"{nodeid}::", f"{nodeid}["))]:
         more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
         raise SnapshotMissing(f"is no test by itself: name {', or '.join(several[:MOST_NAMED])}{more}", file=nodeid)
-    near = "".join(f"; or is it {test}?" for test in get_close_matches(nodeid, tests, n=1, cutoff=0.8))
-    message = f"no run of this test is kept; record it: pytest --snapshot-record {selecting(nodeid)}{near}"
-    raise SnapshotMissing(message, file=nodeid)
+    raise SnapshotMissing(unknown(root, nodeid, [*tests]), file=nodeid)
+
+
+def unknown(root: Path, nodeid: str, recorded: list[str]) -> str:
+    """Return why there is no run of a test, and a command that works; `recorded` are the tests that have a run."""
+    module, _, name = nodeid.partition("::")
+    in_file = defined.tests_in(root / module, module) if layout.names_test(nodeid) and module.endswith(".py") else []
+    close = near(nodeid, recorded)
+    if name and (in_file is None or nodeid.partition("[")[0] in in_file):
+        record = f"no run of this test is kept; record it: pytest --snapshot-record {selecting(nodeid)}"
+        return record + (f"; or freeze one that is near: agentreplay freeze {selecting(close[0])}" if close else "")
+    if close:
+        return f"there is no such test; near are {', '.join(close)}: agentreplay freeze {selecting(close[0])}"
+    if in_file and (others := near(nodeid, in_file)):
+        listed = ", ".join(others)
+        return (
+            f"there is no such test; near are {listed}, without a run: pytest --snapshot-record {selecting(others[0])}"
+        )
+    return "there is no such test; these are all: pytest --collect-only -q"
+
+
+def near(nodeid: str, tests: list[str]) -> list[str]:
+    """Return the tests whose ids resemble `nodeid`, the nearest first; else the first ones of the same file."""
+    module = nodeid.partition("::")[0]
+    same = [test for test in tests if test.startswith(f"{module}::")]
+    return get_close_matches(nodeid, tests, n=MOST_NAMED, cutoff=0.8) or same[:MOST_NAMED]
 
 
 def from_snapshot(file: Path, told: Told, policy: Policy, environ: Mapping[str, str]) -> Scaffold:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pytest_agentreplay import codec
 from pytest_agentreplay.cases import form
 from pytest_agentreplay.cases.evidence import frozen
@@ -67,11 +69,66 @@ def test_a_passing_run_is_taken_with_a_word_and_an_unknown_test_is_told(project)
 
     done = project.command("freeze", "test_shop.py::test_nobody")
     assert done.returncode == 2
-    assert "pytest --snapshot-record test_shop.py::test_nobody" in done.stderr
+    near = "near are test_shop.py::test_refund: agentreplay freeze test_shop.py::test_refund\n"
+    assert done.stderr == f"agentreplay: test_shop.py::test_nobody: there is no such test; {near}"
     assert not (project.root / "cases" / "test_nobody").exists()
-    assert "or is it test_shop.py::test_refund?" in project.command("freeze", "test_shop.py::test_refunds").stderr
+    assert near in project.command("freeze", "test_shop.py::test_refunds").stderr
     said = project.command("freeze", "test_shop.py").stderr
     assert "test_shop.py: is no test by itself: name test_shop.py::test_refund\n" in said
+
+
+OTHERS = """
+import unittest
+from unittest import TestCase
+
+class TestPay:
+    async def test_late(self, agentreplay):
+        raise NotImplementedError
+
+class Shop(TestCase):
+    def test_sorry(self):
+        raise NotImplementedError
+
+if True:
+    def test_early(agentreplay):
+        raise NotImplementedError
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        ("test_others.py::test_early", "no run of this test is kept; record it: pytest --snapshot-record {node}"),
+        (
+            "test_others.py::TestPay::test_late",
+            "no run of this test is kept; record it: pytest --snapshot-record {node}",
+        ),
+        ("test_others.py::test_early[a]", 'no run of this test is kept; record it: pytest --snapshot-record "{node}"'),
+        (
+            "test_others.py::TestPay::test_lately",
+            "there is no such test; near are {near}, without a run: pytest --snapshot-record {near}",
+        ),
+        (
+            "test_inherits.py::TestShop::test_of_base",
+            "no run of this test is kept; record it: pytest --snapshot-record {node}",
+        ),
+        ("nowhere.py::test_nothing", "there is no such test; these are all: pytest --collect-only -q"),
+        ("nothing", "there is no such test; these are all: pytest --collect-only -q"),
+    ],
+)
+def test_a_test_without_a_run_is_told_by_a_command_that_works(project, node, said):
+    project.write(test_others=OTHERS, test_inherits="from base import Base\nclass TestShop(Base): pass\n")
+    done = project.command("freeze", node)
+    assert done.returncode == 2
+    assert done.stderr == f"agentreplay: {node}: {said.format(node=node, near='test_others.py::TestPay::test_late')}\n"
+
+
+def test_a_test_that_others_resemble_is_recorded_or_another_is_frozen(project):
+    assert project.record().returncode == 0
+    project.write(test_shop="def test_refunds(agentreplay): pass\n")
+    said = project.command("freeze", "test_shop.py::test_refunds").stderr
+    assert "record it: pytest --snapshot-record test_shop.py::test_refunds; or freeze one that is near: " in said
+    assert said.endswith("agentreplay freeze test_shop.py::test_refund\n")
 
 
 def test_an_edited_snapshot_is_no_evidence(project):
