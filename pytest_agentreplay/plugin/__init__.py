@@ -5,7 +5,8 @@
     session      what is told when the session is over          orders       a test in other orders of answers
     closing      the sandbox of the session, where asked for    cases        cases as items, and in reports
     shared       one change behind many tests                   adopting     which tests accept --requests is about
-    running      one test, from its set-up to its report
+    running      one test, from its set-up to its report        fresh        the proof of a session, in a fresh process
+    proving      that process
 
 A test that does not ask for the plugin costs a look-up per hook; `scenes` and `recordings`, and whatever else is ours,
 wait for one that does.
@@ -93,6 +94,15 @@ def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager
         config._parser.extra_info["agentreplay"] = FLAG
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Prepare the process that proves recordings, before any plugin is configured."""
+    if config.option.agentreplay_proof is not None:
+        from pytest_agentreplay.plugin import proving
+
+        proving.prepare(config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Resolve what holds for the whole session; a setting that cannot be meant stops pytest with exit code 4."""
     config.addinivalue_line("markers", MARKER)
@@ -115,13 +125,16 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[BASE] = policies.with_policy(config.stash[BASE], config.rootpath)
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
+    if config.option.agentreplay_proof is not None:
+        from pytest_agentreplay.plugin import proving
+
+        config.stash[BASE] = proving.settings_of(config.stash[BASE])
+        config.pluginmanager.register(proving.Proving(config), "agentreplay-proving")
     config.pluginmanager.register(Unfit(), "agentreplay-unfit")
     config.stash[LINES] = SessionLines(config)
     config.pluginmanager.register(config.stash[LINES], "agentreplay-session")
     if config.stash[BASE].mode == "record" or config.stash[BASE].record_missing:
-        from pytest_agentreplay.plugin.recordings import Recordings
-
-        config.pluginmanager.register(Recordings(), "agentreplay-recordings")
+        record(config)
     if config.stash[BASE].sandbox != "off":
         from pytest_agentreplay.plugin.closing import Closing
 
@@ -133,6 +146,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Trials(wish["into"]), "agentreplay-trials")
     if "rerun_except" in config.option:
         config.option.rerun_except = [*(config.option.rerun_except or ini_list(config, "rerun_except")), DETERMINED]
+
+
+def record(config: pytest.Config) -> None:
+    """Register what stands by while tests are recorded."""
+    from pytest_agentreplay.plugin import fresh
+    from pytest_agentreplay.plugin.recordings import Recordings
+
+    proves = config.stash[BASE].prove and fresh.WORKERS not in getattr(config, "workerinput", {})
+    afresh = proves and not hasattr(config, "workerinput") and fresh.possible(config)
+    config.pluginmanager.register(Recordings(proves=proves and not afresh), "agentreplay-recordings")
+    if afresh:
+        config.pluginmanager.register(fresh.Proof(config), "agentreplay-proof")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -1,4 +1,7 @@
-"""While recording: each new recording is replayed at once, and tests that look for a model unrecorded are counted."""
+"""While recording: tests that look for a model unrecorded are counted, and recordings are proved in this process.
+
+They are proved here only where no fresh process can do it (`fresh.possible`).
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.plugin.keys import BASE, FINDING, PROVING, UNDO, afterwards_of, wanted
+from pytest_agentreplay.plugin.keys import FINDING, PROVING, UNDO, afterwards_of, wanted
 from pytest_agentreplay.plugin.session import tried_again
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Collection, Generator, Iterator
 
     from pytest_agentreplay.report.findings import Finding
 
 
-class Recordings:
-    """While recording: proves each new recording, and counts the tests without the plugin that look for a model."""
+WOULD_RUN_AGAIN = "a tool would run again"
+"""Why a test with a tool that is not frozen is not replayed: the tool may have been a payment."""
 
-    def __init__(self) -> None:
+
+class Recordings:
+    """Counts the tests without the plugin that look for a model, and with `proves` replays each new recording."""
+
+    def __init__(self, *, proves: bool) -> None:
+        """No test has run."""
+        self.proves = proves
         self.running: tuple[pytest.Item, pytest.Item | None] | None = None
         self.reports: list[pytest.TestReport] = []
         self.run_again = False
@@ -58,7 +67,7 @@ class Recordings:
         assert self.running is not None
         item, nextitem = self.running
         new = [one for one in (told, *fixtures) if one.get("verdict") in {"created", "replaced"}]
-        if not new or not item.config.stash[BASE].prove:
+        if not new or not self.proves:
             return
         if (unwilling := next(filter(None, (unproved(item, one) for one in new)), None)) is not None:
             for one in new:
@@ -83,7 +92,7 @@ class Recordings:
 def unproved(item: pytest.Item, told: dict[str, Any]) -> dict[str, Any] | None:
     """Why a recording is not replayed at once; None when it is."""
     if told.get("unfrozen"):
-        return {"skipped": "a tool would run again"}  # that may have been a payment
+        return {"skipped": WOULD_RUN_AGAIN}
     # pytest has put its debugger around the function for good.
     return {"skipped": "--trace would stop again"} if item.config.getoption("trace", None) else None
 
@@ -91,25 +100,32 @@ def unproved(item: pytest.Item, told: dict[str, Any]) -> dict[str, Any] | None:
 def prove(
     item: pytest.Item, nextitem: pytest.Item | None, recorded: list[pytest.TestReport]
 ) -> tuple[dict[str, Any], Finding | None]:
-    """Replay the recording just made, offline: whether it replays, and what moved if not. Nothing is logged.
+    """Replay the recording just made, offline, in the process that has made it; return what `replay` returns."""
+    if hasattr(item, "_request"):
+        item._request = False  # the run that is proven is not quite over: without this its fixtures would serve again
+    broken = {str(report.when) for report in recorded if report.failed and report.when != "call"}
+    return replay(item, nextitem, recorded[-1].agentreplay["outcome"], broken)
 
-    With it comes the finding, where a test or a fixture that it shares has diverged.
 
-    A teardown that failed while recording may fail again: that is not the recording's doing.
+def replay(
+    item: pytest.Item, nextitem: pytest.Item | None, outcome: str, broken: Collection[str]
+) -> tuple[dict[str, Any], Finding | None]:
+    """Replay a test that was recorded with `outcome`. Return its proof, and the finding if it has diverged.
+
+    The finding may be about a fixture that the test shares. No report is logged. `broken` names the phases (setup,
+    teardown) that failed while recording: they may fail again, and the recording has no part in that.
     """
     from _pytest.runner import runtestprotocol
 
     item.stash[PROVING] = True
-    if hasattr(item, "_request"):
-        item._request = False  # the run that is proven is not quite over: without this its fixtures would serve again
     try:
         with unasked(item.config):
             reports = runtestprotocol(item, nextitem=nextitem, log=False)
     finally:
         del item.stash[PROVING]
     finding = item.stash.get(FINDING, None)
-    before = {report.when for report in recorded if report.failed and report.when != "call"}
-    failing = next((report for report in reports if failed_in_fact(report) and report.when not in before), None)
+    failing = next((report for report in reports if failed_in_fact(report) and report.when not in broken), None)
+    skipping = next((report for report in reports if report.skipped and not hasattr(report, "wasxfail")), None)
     from pytest_agentreplay.plugin.hiding import hide_of
     from pytest_agentreplay.report.session import judge
 
@@ -117,21 +133,33 @@ def prove(
     if failing is not None:
         crash = getattr(failing.longrepr, "reprcrash", None)
         failure = crash.message if crash is not None else failing.longreprtext
-    proof = judge(recorded[-1].agentreplay, getattr(reports[-1], "agentreplay", {}), finding, failure)
+    proof = judge(outcome, getattr(reports[-1], "agentreplay", {}), finding, failure)
+    if proof["replays"] and skipping is not None and outcome != "skipped":
+        proof = {"skipped": f"the test is skipped in its replay: {reason_of(skipping)}"}
     hide = hide_of(item)
     return {name: hide(value) if isinstance(value, str) else value for name, value in proof.items()}, finding
 
 
+def reason_of(skipping: pytest.TestReport) -> str:
+    """Return the reason of a skip."""
+    longrepr = skipping.longrepr
+    return str(longrepr[2] if isinstance(longrepr, tuple) else longrepr).removeprefix("Skipped: ")
+
+
 @contextmanager
 def unasked(config: pytest.Config) -> Iterator[None]:
-    """No prompt of a debugger (`breakpoint()`, `--pdb`): somebody has been asked about this test already."""
+    """No prompt of a debugger (`breakpoint()`, `pdb.set_trace()`, `--pdb`): the recording has asked already."""
+    import pdb  # noqa: T100  to keep it from asking
+
     manager, hook = config.pluginmanager, sys.breakpointhook
     postmortem = manager.unregister(name="pdbinvoke") if manager.hasplugin("pdbinvoke") else None
+    trace = pdb.set_trace
     sys.breakpointhook = lambda *args, **kwargs: None  # noqa: ARG005  it takes what a debugger would
+    pdb.set_trace = sys.breakpointhook
     try:
         yield
     finally:
-        sys.breakpointhook = hook
+        sys.breakpointhook, pdb.set_trace = hook, trace
         if postmortem is not None:
             manager.register(postmortem, "pdbinvoke")
 

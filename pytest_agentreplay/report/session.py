@@ -23,6 +23,8 @@ STAND_INS = frozenset(
 )
 """Words of a value that is none: a client wants some key, and a replay any."""
 
+RAN_ON = "the clock ran on: the agent waits on wall time"
+
 GAPS = 5
 """Arguments that are compared by class alone and are listed; the kit has all of them."""
 
@@ -33,11 +35,11 @@ NOTHING_VERIFIED = (
 )
 
 
-def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str | None) -> Told:
-    """The proof of a recording: whether it replays as it ended, and what moved if it does not."""
+def judge(outcome: str, replayed: Told, finding: Finding | None, failure: str | None) -> Told:
+    """The proof of a recording of this outcome: whether it replays as it ended, and what moved if it does not."""
     if finding is not None:
         return {"replays": False, "why": finding.headline}
-    if recorded.get("outcome") == "failed":
+    if outcome == "failed":
         if failure is None and not replayed.get("failed") and replayed.get("expect") != "fails as recorded":
             return {"replays": False, "why": "the test failed when it was recorded and passes offline"}
         return {"replays": True, "why": "fails as recorded"}
@@ -46,8 +48,7 @@ def judge(recorded: Told, replayed: Told, finding: Finding | None, failure: str 
         if replayed.get("redacted"):
             return {"replays": False, "why": f"redacted: its calls replay, but the test looks at a secret: {said}"}
         return {"replays": False, "why": f"its calls replay, but its own assertions do not hold offline: {said}"}
-    moved = "the clock ran on: the agent waits on wall time" if replayed.get("ran_on") else ""
-    return {"replays": True, "why": moved}
+    return {"replays": True, "why": RAN_ON if replayed.get("ran_on") else ""}
 
 
 def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:

@@ -38,7 +38,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     }),
     ("--agentreplay-no-prove", {
         "action": "store_true", "dest": "agentreplay_no_prove", "default": False,
-        "help": "do not replay each new recording at once",
+        "help": "do not replay new recordings at the end of the session",
     }),
     ("--agentreplay-adopt-plan", {
         "metavar": "FILE", "dest": "agentreplay_adopt_plan", "default": None, "help": SUPPRESS,
@@ -48,6 +48,9 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     }),
     ("--agentreplay-trials", {
         "metavar": "FILE", "dest": "agentreplay_trials", "default": None, "help": SUPPRESS,
+    }),
+    ("--agentreplay-proof", {
+        "metavar": "FILE", "dest": "agentreplay_proof", "default": None, "help": SUPPRESS,
     }),
     ("--agentreplay-unused-into", {
         "metavar": "FILE", "dest": "agentreplay_unused_into", "default": None, "help": SUPPRESS,
@@ -77,7 +80,7 @@ INI: tuple[tuple[str, dict[str, Any]], ...] = (
         "type": "linelist", "default": [], "help": "retrievers in this process: shop.store.search = embedding-model",
     }),
     ("agentreplay_ci_record", {"type": "bool", "default": False, "help": "allow recording where CI is set"}),
-    ("agentreplay_prove", {"type": "bool", "default": True, "help": "replay each new recording at once, offline"}),
+    ("agentreplay_prove", {"type": "bool", "default": True, "help": "replay new recordings offline, at the end"}),
     ("agentreplay_clock", {"type": "string", "default": "stepped", "help": "stepped, real or virtual"}),
     ("agentreplay_order", {
         "type": "string", "default": "auto", "help": "order of replies: auto, recorded, free or loose",

@@ -78,13 +78,15 @@ def test_ids_are_those_of_one_process_whatever_the_distribution(crashed):
     assert {snapshot.run.header.test for snapshot in project.snapshots} == IDS
 
 
-def test_the_proof_runs_in_the_worker_that_recorded(crashed):
+def test_the_proof_runs_in_a_process_of_its_own(crashed):
     project, *_ = crashed
     lines = (project.root / "workers.txt").read_text(encoding="utf-8").splitlines()
     workers = [line.rpartition(" ")[2] for line in lines if "[a b]" in line]
     assert len(workers) == 4, "twice recorded, twice proven"
-    assert workers[0] == workers[1]
-    assert workers[2] == workers[3]
+    assert [workers[1], workers[3]] == ["None", "None"], (
+        "the controller has one process prove what all workers recorded"
+    )
+    assert {workers[0], workers[2]} <= {"gw0", "gw1", "gw2"}
 
 
 @pytest.mark.parametrize("dist", ["load", "loadfile", "worksteal", "loadgroup"])

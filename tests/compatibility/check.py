@@ -146,6 +146,16 @@ def anyio_backend(request):
 async def test_order(agentreplay):
     answer = await agent.aask("Where is A-17?"){CHECKS}
 """,
+    "inline": f"""
+import agent
+from inline_snapshot import snapshot
+
+def test_order(agentreplay):
+    answer = agent.ask("Where is A-17?"){CHECKS}
+    assert answer.partition(": ")[2] == snapshot("it is late.")
+    for call in agentreplay.run.tool_calls:
+        assert call.name in snapshot(["lookup_order"])
+""",
     "transcript": f"""
 import agent
 

@@ -74,7 +74,7 @@ PLUGINS = (
     plugin("pytest-recording", "-p pytest_recording.plugin", offline=("--block-network",)),
     plugin("pytest-httpx", "-p pytest_httpx"),
     plugin("pytest-socket", "-p pytest_socket", offline=("--disable-socket",)),
-    plugin("inline-snapshot", "-p inline_snapshot.pytest_plugin"),
+    plugin("inline-snapshot", "-p inline_snapshot.pytest_plugin", test="inline"),
     plugin("syrupy", "-p syrupy", test="transcript"),
     Row("without syrupy and time-machine", words="-p no:syrupy -p no:time_machine", shown=("pytest",)),
     plugin("pytest-snapshot", "-p pytest_snapshot.plugin -p no:syrupy", note="`-p no:syrupy`: the two clash"),

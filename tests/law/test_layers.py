@@ -69,6 +69,7 @@ WRITERS: dict[str, tuple[set[str], str]] = {
         {"tempfile.TemporaryDirectory"},
         "where a command writes its result, until that is read and its secrets are off",
     ),
+    "workflow.fresh": ({"tempfile.TemporaryDirectory"}, "what it asks of a pytest of its own, and what that reports"),
     "core.redaction.archives": (
         {"import zipfile"},
         "reads an archive that it holds in memory, and makes it anew there",

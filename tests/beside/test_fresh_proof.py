@@ -1,0 +1,257 @@
+"""The proof of recordings: one fresh process replays them, with another hash seed and without anybody's write modes."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.env("main")
+
+RAN_ON = ": the clock ran on: the agent waits on wall time"
+"""What a loaded machine adds: a second without a call."""
+
+MOVING = """
+import os
+import agent
+
+def test_set(agentreplay):
+    agent.answer("Which of " + ", ".join({f"order-{n}" for n in range(40)}))
+
+def test_hash(agentreplay):
+    agent.answer(f"Key {hash('A-17')}")
+
+def test_pid(agentreplay):
+    agent.answer(f"Process {os.getpid()}")
+
+def test_calm(agentreplay):
+    agent.answer("Where is A-17?")
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_what_moves_with_the_process_does_not_replay(project, words):
+    project.plugins += ("xdist.plugin",)
+    project.write(test_shop=MOVING)
+    done = project.record(*words, COLUMNS="200")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("recorded  ")]
+    moved = {line.partition("/test_")[2].partition("/test_")[2].partition(".")[0]: line for line in lines}
+    for name in ("set", "hash", "pid"):
+        assert "   does not replay: [AR-PROMPT] turn 1/" in moved[name], done.stdout
+    assert "test passed)   replays" in moved["calm"], done.stdout
+    assert project.server.hits == 12, "the proof asked no model"
+
+
+ODD = """
+import agent, pytest
+
+@pytest.mark.parametrize("n", ["a b", "x[1]", "a::b", "\\u00fc/\\u00f6", "@file", "-k"])
+def test_odd(n, agentreplay):
+    agent.answer(n)
+
+def test_out(agentreplay):
+    agent.answer("never")
+"""
+
+
+def test_odd_ids_below_another_directory_and_ini_file_are_replayed(project):
+    (project.root / "pytest.ini").rename(project.root / "other.ini")
+    (project.root / "test_shop.py").unlink()
+    project.write(**{"some tests__inner__test_odd": ODD})
+    place = project.root / "some tests"
+    words = [*project.options, "--snapshot-record", "-c", project.root / "other.ini", "-k", "not out", "-x", "inner"]
+    done = project.child("pytest", *words, cwd=place)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("test passed)   replays") == 6, done.stdout
+
+
+INLINE = """
+import agent
+from inline_snapshot import snapshot
+
+def test_create(agentreplay):
+    assert agent.answer("Where is A-17?").partition(" (")[0] == snapshot()
+    assert [call.name for call in agentreplay.run.tool_calls] == snapshot()
+
+def test_fix(agentreplay):
+    agent.answer("Where is A-18?")
+    assert len(agentreplay.run.tool_calls) == snapshot(5)
+
+def test_in(agentreplay):
+    agent.answer("Where is A-19?")
+    for call in agentreplay.run.tool_calls:
+        assert call.name in snapshot()
+
+def test_kept(agentreplay):
+    agent.answer("Where is A-20?")
+    assert len(agentreplay.run.tool_calls) == snapshot(2)
+"""
+
+
+def test_inline_snapshot_writes_each_value_once_and_fails_nothing(project):
+    project.plugins += ("inline_snapshot",)
+    project.write(test_shop=INLINE)
+    created = project.record("--inline-snapshot=create,fix")
+    assert "4 passed, 3 errors" in created.stdout, created.stdout
+    assert created.stdout.count("test passed)   replays") == 4, created.stdout
+    text = (project.root / "test_shop.py").read_text(encoding="utf-8")
+    values = ["('Here is your refund')", "(['lookup_order', 'refund'])", "(2)", "(2)"]
+    assert "in snapshot(['lookup_order', 'refund'])" in text.replace('"', "'"), text
+    assert [part.partition(")\n")[0] + ")" for part in text.replace('"', "'").split("== snapshot")[1:]] == values, text
+    again = project.record()
+    assert "4 passed in" in again.stdout, again.stdout
+    assert again.stdout.count("test passed)   replays") == 4, again.stdout
+    assert (project.root / "test_shop.py").read_text(encoding="utf-8") == text
+
+
+AILING = """
+import os, uuid
+import agent, pytest
+
+def test_ends_the_process(agentreplay):
+    agent.answer("Where is A-17?")
+    if agentreplay.mode == "replay":
+        os._exit(3)
+
+@pytest.mark.parametrize("n", [str(uuid.uuid4())])
+def test_anew(n, agentreplay):
+    agent.answer("Where is A-18?")
+
+def test_skips(agentreplay):
+    agent.answer("Where is A-19?")
+    if agentreplay.mode == "replay":
+        pytest.skip("there is no machine")
+
+def test_leaves(agentreplay):
+    agent.answer("Where is A-20?")
+    if agentreplay.mode == "replay":
+        pytest.exit("enough")
+
+def test_stops(agentreplay):
+    import pdb
+    agent.answer("Where is A-21?")
+    if agentreplay.mode == "replay":
+        pdb.set_trace()
+"""
+
+SECOND = """
+import pathlib
+import agent
+
+if pathlib.Path("imported.txt").exists():
+    raise ImportError("imported a second time")
+pathlib.Path("imported.txt").touch()
+
+def test_second(agentreplay):
+    agent.answer("Where is A-30?")
+"""
+
+
+def test_what_a_fresh_process_cannot_replay_is_reported_with_the_reason(project):
+    project.write(test_shop=AILING, test_second=SECOND)
+    done = project.record(COLUMNS="200")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("recorded  ")]
+    said = {
+        line.rpartition("/test_")[2].partition(".")[0].partition("-")[0]: line.partition(")   ")[2].removesuffix(RAN_ON)
+        for line in lines
+    }
+    assert said == {
+        "ends_the_process": "does not replay: the process ended in this test (exit status 3)",
+        "anew": "not replayed: a fresh process does not collect it",
+        "skips": "not replayed: the test is skipped in its replay: there is no machine",
+        "leaves": "not replayed: it ends the session of pytest: enough",
+        "stops": "replays",
+        "second": "not replayed: a fresh process does not collect it: ImportError: imported a second time",
+    }
+
+
+def test_a_process_that_does_not_begin_is_reported(project):
+    project.write(
+        conftest="import os\nif os.environ.get('PYTHONHASHSEED') == '1':\n    raise RuntimeError('no seed')\n"
+    )
+    done = project.record()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "not replayed: no process replayed it (exit status 4: E   RuntimeError: no seed)" in done.stdout
+
+
+WRITES = """
+import logging
+import agent
+
+def test_first(agentreplay, tmp_path):
+    (tmp_path / "kept.txt").write_text("kept")
+    logging.warning("mode %s", agentreplay.mode)
+    agent.answer("Where is A-17?")
+
+def test_second(agentreplay):
+    agent.answer("Where is A-18?")
+    assert agentreplay.mode == "replay", "fails where it is recorded"
+
+def test_third(agentreplay):
+    agent.answer("Where is A-19?")
+"""
+
+
+def test_nothing_that_the_session_has_written_is_written_again(project):
+    project.plugins += ("pytest_cov.plugin",)
+    project.write(test_shop=WRITES)
+    words = ["--junitxml=junit.xml", "--log-file=log.txt", "--basetemp=temporary", "--cov=agent", "--cov-report=json"]
+    done = project.record(*words, COLUMNS="200")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed, 2 passed" in done.stdout
+    assert done.stdout.count("test passed)   replays") == 2, done.stdout
+    assert "   does not replay: the test failed when it was recorded and passes offline\n" in done.stdout
+    assert 'tests="3"' in (project.root / "junit.xml").read_text(encoding="utf-8")
+    assert (project.root / "log.txt").read_text(encoding="utf-8").count("mode record") == 1
+    assert (project.root / "temporary" / "test_first0" / "kept.txt").exists()
+    assert '"agent.py"' in (project.root / "coverage.json").read_text(encoding="utf-8")
+
+
+def test_what_was_recorded_before_a_session_stopped_is_proved(project):
+    project.write(test_shop=WRITES)
+    done = project.record("-x", COLUMNS="200")
+    assert "1 failed, 1 passed" in done.stdout
+    assert done.stdout.count("test passed)   replays") == 1, done.stdout
+    assert done.stdout.count("   does not replay: the test failed when it was recorded and passes offline\n") == 1
+
+
+INTERRUPTED = """
+import agent
+
+def test_first(agentreplay):
+    agent.answer("Where is A-17?")
+
+def test_second(agentreplay):
+    agent.answer("Where is A-18?")
+    raise KeyboardInterrupt
+"""
+
+
+def test_an_interrupted_session_is_not_made_longer(project):
+    project.write(test_shop=INTERRUPTED)
+    done = project.record()
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "test passed)   not replayed: the session was interrupted\n" in done.stdout
+    assert project.server.hits == 6
+
+
+MAIN = """
+import sys
+import pytest
+
+class Plugin:
+    @pytest.fixture
+    def question(self):
+        return "Where is A-17?"
+
+sys.exit(pytest.main(sys.argv[1:], plugins=[Plugin()]))
+"""
+
+
+def test_a_session_with_plugins_of_its_own_process_is_proved_there(project):
+    project.write(
+        main=MAIN, test_shop="import agent\n\ndef test_it(agentreplay, question):\n    agent.answer(question)\n"
+    )
+    done = project.child("main", *project.options, "--snapshot-record")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test passed)   replays" in done.stdout
