@@ -76,6 +76,11 @@ def test_fix(agentreplay):
     agent.answer("Where is A-18?")
     assert len(agentreplay.run.tool_calls) == snapshot(5)
 
+def test_place(agentreplay, tmp_path):
+    agent.answer("Where is A-16?")
+    assert [str(tmp_path)] == snapshot([str(tmp_path)])
+
+
 def test_in(agentreplay):
     agent.answer("Where is A-19?")
     for call in agentreplay.run.tool_calls:
@@ -91,15 +96,15 @@ def test_inline_snapshot_writes_each_value_once_and_fails_nothing(project):
     project.plugins += ("inline_snapshot",)
     project.write(test_shop=INLINE)
     created = project.record("--inline-snapshot=create,fix")
-    assert "4 passed, 3 errors" in created.stdout, created.stdout
-    assert created.stdout.count("test passed)   replays") == 4, created.stdout
+    assert "5 passed, 3 errors" in created.stdout, created.stdout
+    assert created.stdout.count("test passed)   replays") == 5, created.stdout
     text = (project.root / "test_shop.py").read_text(encoding="utf-8")
-    values = ["('Here is your refund')", "(['lookup_order', 'refund'])", "(2)", "(2)"]
+    values = ["('Here is your refund')", "(['lookup_order', 'refund'])", "(2)", "([str(tmp_path)])", "(2)"]
     assert "in snapshot(['lookup_order', 'refund'])" in text.replace('"', "'"), text
     assert [part.partition(")\n")[0] + ")" for part in text.replace('"', "'").split("== snapshot")[1:]] == values, text
     again = project.record()
-    assert "4 passed in" in again.stdout, again.stdout
-    assert again.stdout.count("test passed)   replays") == 4, again.stdout
+    assert "5 passed in" in again.stdout, again.stdout
+    assert again.stdout.count("test passed)   replays") == 5, again.stdout
     assert (project.root / "test_shop.py").read_text(encoding="utf-8") == text
 
 
