@@ -26,6 +26,7 @@ from pytest_agentreplay.boundaries import hush, lanes, thread_starts
 from pytest_agentreplay.boundaries.agents import agent_here
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.jobs import Jobs
+from pytest_agentreplay.boundaries.library_imports import library_importing
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
@@ -602,9 +603,15 @@ def within_http() -> bool:
 
 
 def for_http() -> Crossing | None:
-    """The crossing that an HTTP seam must ask; None outside of tests, within an exchange, and where traces are sent."""
+    """The crossing that an HTTP seam must ask; None outside of tests, within an exchange, and for what is no test's.
+
+    That is what sends traces, and what a library asks for while it is imported: the guard refuses its connection.
+    """
     crossing = for_tool()
-    return None if crossing is None or within_http() or sends_traces(sys._getframe(1)) else crossing
+    if crossing is None or within_http():
+        return None
+    frame = sys._getframe(1)
+    return None if sends_traces(frame) or library_importing(frame) else crossing
 
 
 def describe(call: Call) -> str:

@@ -13,11 +13,12 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.boundaries import audit, in_process, lanes, sandbox
+from pytest_agentreplay.boundaries import audit, in_process, lanes, sandbox, thread_starts
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.children import CHILD_EVENTS, environment, is_probe, is_repeat, program, short_name
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
 from pytest_agentreplay.boundaries.ledger import WORDS, Entry, advice, allowing
+from pytest_agentreplay.boundaries.library_imports import library_importing, refuse_connection
 from pytest_agentreplay.boundaries.neighbours import sends_traces
 from pytest_agentreplay.boundaries.origins import is_agents, origin
 from pytest_agentreplay.boundaries.peers import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY, LOADED, MADE}
+REACHES = SOCKET_EVENTS.keys() | {MADE}
 
 
 class Guard:
@@ -70,6 +72,7 @@ class Guard:
         self._root = root
         self._counts: dict[tuple[str, str, str], int] = {}
         self.loaded: dict[str, str] = {}  # library in C -> the line of the agent that loaded it
+        self.imports: dict[str, str] = {}  # library -> what its import asked for, and was refused
         self._asked: dict[int, set[str]] = {}
         self._reached: set[str] = set()
         self._before: Guard | None = None
@@ -84,6 +87,18 @@ class Guard:
         if self.mode == "deny" and crossing is not None:
             _closed[crossing] = self
         self._before, _active, self._on = _active, self, True
+
+    @contextlib.contextmanager
+    def refusing_imports(self) -> Iterator[None]:
+        """Refuse what libraries ask for while they are imported, and hear nothing else."""
+        global _refusing_imports  # noqa: PLW0603  as in start
+        audit.listen(EVENTS, _meet)
+        thread_starts.stamp_threads()
+        before, _refusing_imports = _refusing_imports, self
+        try:
+            yield
+        finally:
+            _refusing_imports = before
 
     def stop(self) -> None:
         """Hear nothing more. The ledger stays; a second call does nothing."""
@@ -114,6 +129,7 @@ class Guard:
 
     def hear(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
         """An audit event of this test, raised in `frame`. Raises ReplayDiverged when it is refused."""
+        self._refuse_import(event, args, frame)
         if (found := self._crosses(event, args, frame)) is not None:
             kind, target = found
             if sends_traces(frame):  # it is let through with the world, refused with it, and counted with neither
@@ -129,6 +145,7 @@ class Guard:
 
     def refuse_late(self, event: str, args: tuple[Any, ...], frame: FrameType | None, late: list[str]) -> None:
         """An audit event of a straggler, after its test's end. Raises ReplayDiverged; `late` takes a line about it."""
+        self._refuse_import(event, args, frame)
         if (found := self._crosses(event, args, frame)) is not None:
             what = f"{WORDS[found[0]][0]} {found[1]}"
             if sends_traces(frame):
@@ -138,6 +155,21 @@ class Guard:
             _close(found[0], args)
             msg = f"refused: {what} after its test had ended"
             raise ReplayDiverged(msg)
+
+    def _refuse_import(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
+        """Raise an OSError where the import of a library looks up a host or connects, in a recording too."""
+        if event not in REACHES or not (library := library_importing(frame)):
+            return
+        if event == MADE:
+            kind, target = "socket", made(args, frame) if self.mode == "deny" and sandbox.closed() else ""
+        else:
+            there = peer(event, args)
+            passes = there is None or self._passes(there) or is_socketpair(frame)
+            kind, target = ("", "") if there is None or passes else (there.act, str(there))
+        if target:
+            self.imports.setdefault(library, target)
+            _close(kind, args)
+            refuse_connection(kind, library, target)
 
     def _crosses(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> tuple[str, str] | None:
         """What the event reaches out to, as (kind, target); None for what passes."""
@@ -291,6 +323,7 @@ class Bystander:
 
 
 _active: Guard | None = None
+_refusing_imports: Guard | None = None
 _bystander: Bystander | None = None
 _closed: weakref.WeakKeyDictionary[doorstep.Crossing, Guard] = weakref.WeakKeyDictionary()
 
@@ -306,5 +339,7 @@ def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
             guard.refuse_late(event, args, frame, crossing.late)
     elif _active is not None:
         _active.hear(event, args, frame)
+    elif _refusing_imports is not None:
+        _refusing_imports._refuse_import(event, args, frame)
     elif _bystander is not None:
         _bystander.hear(event, args)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.lanes import STRAND, begin, carry, course_of, starting
+from pytest_agentreplay.boundaries.library_imports import library_importing, run_for_import
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 def stamp_threads() -> None:
     """Wrap `Thread.start` and `ThreadPoolExecutor.submit`, once and for good; inactive they cost one look-up."""
     from concurrent.futures import ThreadPoolExecutor  # loads logging and queue, so only when a test needs it
+    from concurrent.futures.thread import _worker
 
     if getattr(threading.Thread.start, "__agentreplay__", None) is STRAND:
         return
@@ -23,6 +26,10 @@ def stamp_threads() -> None:
     @functools.wraps(start)
     def stamped_start(self: threading.Thread) -> None:
         strand = STRAND.get()
+        # A worker of a pool serves later tests too; its jobs are marked instead.
+        library = "" if getattr(self, "_target", None) is _worker else library_importing(sys._getframe(1))
+        if library:
+            self.run = run_for_import(library, self.run)  # type: ignore[method-assign]
         if strand is not None:
             target = getattr(self, "_target", None)  # CPython 3.11-3.14; a subclass with a run of its own has none
             self.run = begin(strand, target or self.run, course=course_of(strand, self))(self.run)  # type: ignore[method-assign]
@@ -33,6 +40,8 @@ def stamp_threads() -> None:
 
     @functools.wraps(submit)  # type: ignore[arg-type]
     def stamped_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if library := library_importing(sys._getframe(1)):
+            fn = run_for_import(library, fn)
         strand = STRAND.get()
         if strand is None:
             return submit(self, fn, *args, **kwargs)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OURS = {
     "agentreplay_record": False,
+    "agentreplay_record_missing": False,
     "agentreplay_replay": None,
     "agentreplay_mode": "model",
     "agentreplay_sandbox": None,

@@ -77,6 +77,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
         lines += late_lines(one) if verbosity >= -1 else []
     lines += guessed_lines(everything) if verbosity >= 0 else []
     lines += unheard_lines(replayed) if verbosity >= 0 else []
+    lines += import_lines(everything) if verbosity >= 0 else []
     calm = [one for one in recorded if verbosity < 0 and went_well(one) and one.get("verdict") != "kept"]
     if calm and verbosity == -1:
         lines.append(recording_count(calm))
@@ -144,6 +145,15 @@ def unheard_lines(replayed: Iterable[Told]) -> list[str]:
     return [
         f"unheard   {line} loads {library} with ctypes: what it does is not refused (--agentreplay-sandbox=auto does)"
         for library, line in sorted(loaded.items())
+    ]
+
+
+def import_lines(everything: Iterable[Told]) -> list[str]:
+    """Return the lines about libraries that asked for something while they were imported."""
+    asked = {library: target for one in everything for library, target in (one.get("imports") or {}).items()}
+    return [
+        f"import    {library} asks for {target} while it is imported: refused, since it is no part of a test"
+        for library, target in sorted(asked.items())
     ]
 
 

@@ -213,13 +213,14 @@ class Scene:
             stack.callback(release, self.crossing, self._met)
             stack.callback(self._met.stop)
             self._met.start()
-            self.tools += [*named_tools(self.settings.tools), *named_models(self.settings)]
+            self.watch = self.children.guard = self.guard()
+            with self.watch.refusing_imports():  # a tool's module may be the first to import a library
+                self.tools += [*named_tools(self.settings.tools), *named_models(self.settings)]
             for path, tool in self.tools:
                 redirection = redirect(tool, codecs=self.crossing.codecs)
                 self._met.add(redirection, path)
                 if tool.name in {path, short := path.rpartition(".")[2]}:
                     self._names.add(redirection, short, path)
-            self.watch = self.children.guard = self.guard()
             self.watch.joins = child_start.joins
             stack.callback(self.keys.stop)
             stack.callback(self.pause)
@@ -271,6 +272,8 @@ class Scene:
         self._stack.close()
         if self._gateway is not None and self._gateway.strays:
             self.told["strays"] = [*self._gateway.strays]
+        if self.watch.imports:
+            self.told["imports"] = {**self.watch.imports}
 
     def discard(self) -> None:
         """Close it as if it had not been opened: the test was skipped."""

@@ -130,3 +130,26 @@ def test_litellm_is_recorded_replayed_and_told_where_it_parts(shop):
     told, _ = shop.diverged(*THEIRS, COLUMNS="200")
     assert len(told) == 8
     assert all(said.startswith("FAILED [AR-PROMPT] turn 1/3: model ") for said in told.values()), told
+
+
+IMPORTED_LATE = """
+import pytest
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_order(agentreplay, name):
+    import agent
+    assert "refund" in agent.answer("openai", f"Where is A-17, {name}?")
+"""
+
+
+def test_the_price_list_that_its_import_asks_for_is_no_part_of_a_test(shop):
+    shop.write(test_shop=IMPORTED_LATE)
+    prices = {"LITELLM_LOCAL_MODEL_COST_MAP": "", "LITELLM_MODEL_COST_MAP_URL": f"{shop.server.url}/prices.json"}
+    recorded = shop.record(*THEIRS, **prices)
+    assert recorded.returncode == 0, recorded.stdout
+    assert "import    litellm asks for 127.0.0.1" in recorded.stdout
+    assert shop.server.hits == 6, "two times three model calls, and no price list"
+    for word in ("first", "second"):
+        replayed = shop.offline(*THEIRS, "-k", word, **prices)
+        assert replayed.returncode == 0, replayed.stdout
+        assert "1 passed" in replayed.stdout
