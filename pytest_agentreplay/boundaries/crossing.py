@@ -481,7 +481,9 @@ class Crossing:
                 if self.courses is not None and strand.inside is None:
                     passage.course = self.courses.here(strand)
                     passage.before = self.courses.made(ticket, passage.course)
-            case Answer(exchange, ticket, compare, handed):
+            case Answer(exchange, ticket, compare, handed, early):
+                if early is not None:
+                    early(origin(self.root))
                 passage = Passage(self, strand, call, ticket)
                 passage.compare, passage.handed = compare, handed
                 passage.exchange = exchange

@@ -83,8 +83,10 @@ class Divergence:
     `turn` of `turns` (turn 0 is what came before any model call) counts the turns of `agent` in `lane`; `who` tells
     people whose turn it is, "" in a run that has nobody else. `position` of `positions` counts the calls of the whole
     run. `summary` is what parted in a few words, without code and place. `recorded` and `now` are the two sides
-    where there are two. `origin` is the line of the agent that made the call, "shop/agent.py:88 in find_orders".
-    `cause` says why it likely parted, `hints` are commands or settings to type next, `detail` further lines.
+    where there are two. `went_on` says that the run was answered after this place, to see what became of a call.
+    `agreed` counts the turns before it that agree, where these are not all.
+    `origin` is the line of the agent that made the call, "shop/agent.py:88 in find_orders". `cause` says why it likely
+    parted, `hints` are commands or settings to type next, `detail` further lines.
     """
 
     kind: Kind
@@ -99,6 +101,8 @@ class Divergence:
     recorded: Exchange | None = None
     now: Call | None = None
     differences: tuple[Difference, ...] = ()
+    went_on: bool = False
+    agreed: int | None = None
     origin: str = ""
     cause: str = ""
     hints: tuple[str, ...] = ()

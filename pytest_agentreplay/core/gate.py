@@ -40,13 +40,15 @@ class Answer:
 
     With `compare` the call is also made for real, and what came of it is handed there, redacted, with the agent's line
     and what was recorded, where the exchange alone does not tell that. `handed` is to be called when a task has got the
-    answer: others have had their chance before.
+    answer: others have had their chance before. `early` is there where the call came too early, and is to be given the
+    agent's line.
     """
 
     exchange: Exchange
     ticket: int
     compare: Callable[[Outcome, str, Outcome | None], None] | None = None
     handed: Callable[[], object] | None = None
+    early: Callable[[str], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

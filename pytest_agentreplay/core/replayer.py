@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, cast
@@ -32,7 +32,7 @@ from pytest_agentreplay.core.model import HttpCall, ToolCall
 from pytest_agentreplay.core.precedence import Precedence, above
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Sequence
 
     from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.gate import Verdict
@@ -70,6 +70,8 @@ class Replayer:
         """Whether all may: for a run whose answers come in another order than recorded."""
         self.at_once = False
         """Whether answers over a connection wait for none but their own question."""
+        self.looks_ahead = False
+        """Whether a call that comes too early is answered, so that the run shows what became of those before it."""
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
         self._matching = matching
         self._reader = reader
@@ -91,6 +93,7 @@ class Replayer:
         self._changing: frozenset[str] = frozenset()
         self._precedence = Precedence(self._top, run.header.kit.get("lanes"), run.header.kit.get("after"))
         self._beside: dict[str, Divergence | None] = {}
+        self._ahead: Ahead | None = None
         self._continued: dict[str, str] = {}  # by lane now, the recorded lane of its last call
 
     def media(self, near: Near) -> None:
@@ -119,13 +122,19 @@ class Replayer:
                 self._look_beside(call, moment, self.divergence)
                 return Refuse(self.divergence)
             found = self._find(call, moment) or self._fallback(call, moment)
+            if self._ahead is not None and (isinstance(found, Divergence) or found.start in self._ahead.skipped):
+                return Refuse(self._explain_ahead(found if not isinstance(found, Divergence) else None))
             if isinstance(found, Divergence):
                 return Refuse(found)
-            free = self.any_order or (self.loose and only_reads(call, moment))
+            early: Callable[[str], object] | None = None
+            free = self._ahead is not None or self.any_order or (self.loose and only_reads(call, moment))
             if self._precedence.early(found, moment.lane) and not free:
-                left = {x.start for x in self._precedence.binding(found) if not self._precedence.handed(x)}
-                done = {x.start for x in self._top} - left - {found.start}
-                return Refuse(explain.order(self.run, self._reader, done, call, found))
+                left = {x.start: x for x in self._precedence.binding(found) if not self._precedence.handed(x)}
+                done = {x.start for x in self._top} - left.keys() - {found.start}
+                if not self._may_look_ahead(found, left):
+                    return Refuse(explain.order(self.run, self._reader, done, call, found))
+                self._ahead = Ahead(call, found, left, done)
+                early = self._ahead.called_from
             self.served[found.start] = call
             self._continued[moment.lane] = found.lane
             self._tokens.served(found.outcome)
@@ -136,7 +145,32 @@ class Replayer:
             if not (self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall)):
                 # Else it is a task, which gives way to others while it waits: it has no answer yet when these ask.
                 self._precedence.answer(found)
-            return Answer(found, self._tickets, handed=partial(self._handed, found))
+            return Answer(found, self._tickets, handed=partial(self._handed, found), early=early)
+
+    def _may_look_ahead(self, found: Exchange, left: dict[int, Exchange]) -> bool:
+        """Whether the run may go on although `left` comes before `found`: in one strand, and none of it is under way.
+
+        Which of several strands is heard from next would be chance, and so would the report.
+        """
+        return (
+            self.looks_ahead
+            and left.keys().isdisjoint(self.served)
+            and explain.one_strand(self.run, self._reader, [*left.values(), found])
+        )
+
+    def _explain_ahead(self, came: Exchange | None) -> Divergence:
+        """What a call was that came too early, now that `came` was called after it, or (None) nothing of that kind."""
+        ahead, self._ahead = self._ahead, None
+        assert ahead is not None
+        found = explain.order(
+            self.run, self._reader, ahead.done, ahead.call, ahead.found, came=came, left_out=came is None
+        )
+        return replace(found, origin=ahead.origin)
+
+    def _settle_ahead(self) -> None:
+        """Nothing more will come: what was due before an early call was left out."""
+        if self._ahead is not None and self.divergence is None:
+            self.divergence = self._explain_ahead(None)
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: a replayer forwards nothing."""
@@ -168,8 +202,9 @@ class Replayer:
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first divergence, with the agent's line that led to it."""
         with self._lock:
+            self._settle_ahead()
             if self.divergence is None:
-                self.divergence = replace(divergence, origin=origin)
+                self.divergence = replace(divergence, origin=divergence.origin or origin)
             return self.divergence
 
     def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
@@ -178,6 +213,7 @@ class Replayer:
         A call that was given up when recorded need not come again, unless `writes` says that it changes something.
         """
         with self._lock:
+            self._settle_ahead()
             if self.divergence is None:
                 awaited = {x.start for x in self._top if until is not None and x.start > until}
                 answered = self.served.keys() | awaited
@@ -205,6 +241,7 @@ class Replayer:
     def parted(self) -> Divergence | None:
         """Where the run parted so far: of lanes that did beside each other the one recorded first tells the others."""
         with self._lock:
+            self._settle_ahead()
             found = [one for one in (self.divergence, *self._beside.values()) if one is not None]
         if not found:
             return None
@@ -404,6 +441,21 @@ class Replayer:
         while queue and queue[-1].start in self.served:
             queue.pop()
         return queue[-1] if queue else None
+
+
+@dataclass(slots=True)
+class Ahead:
+    """A call that was answered too early: recorded as `found`, after `skipped`; `done` was answered before it."""
+
+    call: Call
+    found: Exchange
+    skipped: Collection[int]
+    done: Collection[int]
+    origin: str = ""
+
+    def called_from(self, origin: str) -> None:
+        """Keep the agent's line that made the call."""
+        self.origin = origin
 
 
 def only_reads(call: Call, moment: Moment) -> bool:

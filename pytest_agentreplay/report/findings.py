@@ -188,9 +188,10 @@ def _course(divergence: Divergence) -> list[Line]:
     """What agreed before, and what was not reached."""
     turn, turns = divergence.turn, divergence.turns
     said = []
-    if turn > 1:
-        said.append("turn 1 agrees" if turn == 2 else f"turns 1-{turn - 1} agree")
-    if 0 < turn < turns and divergence.now is not None:
+    agreed = turn - 1 if divergence.agreed is None else divergence.agreed
+    if agreed > 0:
+        said.append("turn 1 agrees" if agreed == 1 else f"turns 1-{agreed} agree")
+    if 0 < turn < turns and divergence.now is not None and not divergence.went_on:
         said.append(
             f"turn {turns} was not reached" if turn + 1 == turns else f"turns {turn + 1}-{turns} were not reached"
         )

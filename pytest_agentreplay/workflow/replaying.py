@@ -71,6 +71,7 @@ class Replay(Scene):
         self.clock.live_inside = self.verifier is not None
         self.replayer.loose = settings.order == "loose"
         self.crossing.order = self.order = None if self.verifier else self._order()
+        self.replayer.looks_ahead = self.order is None and self.verifier is None
         self.replayer.gives_way = self.order is None and self.verifier is None
         if self.replayer.gives_way and settings.order != "free":
             self.crossing.pause = Pausing(self.crossing)
@@ -153,7 +154,9 @@ class Replay(Scene):
 
     def stopped_early(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording; None: nothing, or unknown."""
-        if self.replayer.divergence is not None or (divergence := self.replayer.stopped(self._body)) is None:
+        if (early := self.replayer.parted()) is not None:
+            return findings.of(early, self.place.test, self.snapshot_facts(early.kind))
+        if (divergence := self.replayer.stopped(self._body)) is None:
             return None
         return findings.stopped_early(divergence, self.place.test, self.snapshot_facts(divergence.kind))
 

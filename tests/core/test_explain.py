@@ -7,8 +7,10 @@ import pytest
 
 from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.divergence import ABSENT, Kind
+from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.dialects import READER, RULES
 
@@ -580,3 +582,119 @@ def test_how_far_a_run_without_models_came_is_counted_in_calls(writing):
     book.tool("lookup", 2, id=2)
     found = explain.stopped(book.run(), READER, {first.start})
     assert found.summary == 'stopped after call 1 of 2; call 2 would have been: tool lookup {"id":2}'
+
+
+# Calls of one shape that were put in, left out, moved or changed.
+
+
+@pytest.fixture
+def three(writing):
+    """Three model calls that do not know of each other, and a replayer that looks ahead."""
+    book = writing.Book()
+    calls = {word: book.model([{"role": "user", "content": word}]).call for word in ("alpha", "beta", "gamma")}
+    replayer = Replayer(book.run(), Matching(READER, RULES), READER)
+    replayer.looks_ahead = True
+    return replayer, calls
+
+
+def asked(three, *words):
+    """Ask in this order until a call is refused; what the run says then."""
+    replayer, calls = three
+    for number, word in enumerate(words):
+        verdict = replayer.ask(calls[word], Moment("main", number))
+        if isinstance(verdict, Refuse):
+            replayer.latch(verdict.divergence, f"agent.py:{number}")
+            break
+        if verdict.early is not None:
+            verdict.early(f"agent.py:{number}")
+        verdict.handed()
+    found = replayer.finish()
+    return found and (found.kind, found.turn, found.summary, found.origin)
+
+
+CAME = "model gpt-x, last message: beta came before model gpt-x, last message: alpha, which is recorded first"
+LEFT = "model gpt-x, last message: alpha was not called before model gpt-x, last message: beta"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("alpha", "beta", "gamma"), None),
+        (("beta", "alpha", "gamma"), (Kind.ORDER, 2, CAME, "agent.py:0")),
+        (("beta", "gamma", "alpha"), (Kind.ORDER, 2, CAME, "agent.py:0")),
+        (("beta", "gamma"), (Kind.MISSING, 1, LEFT, "agent.py:0")),
+        (("beta",), (Kind.MISSING, 1, LEFT, "agent.py:0")),
+        (
+            ("alpha", "gamma"),
+            (Kind.MISSING, 2, LEFT.replace("beta", "gamma").replace("alpha", "beta"), "agent.py:1"),
+        ),
+    ],
+    ids=["as recorded", "swapped", "moved to the end", "left out", "left out, then ended", "left out later"],
+)
+def test_calls_of_one_shape_are_moved_or_left_out_by_what_comes_after(three, words, told):
+    if told is None:
+        assert asked(three, *words) is None
+    else:
+        assert asked(three, *words) == told
+
+
+def test_a_call_that_differs_ends_the_look_ahead(three, writing):
+    replayer, calls = three
+    assert replayer.ask(calls["beta"], Moment("main", 0)).early is not None
+    verdict = replayer.ask(writing.chat([{"role": "user", "content": "delta"}]), Moment("main", 1))
+    assert (verdict.divergence.kind, verdict.divergence.summary) == (Kind.MISSING, LEFT)
+
+
+def test_two_calls_that_differ_far_behind_their_beginning_are_told_by_what_differs(writing):
+    book, long = writing.Book(), "Sort this letter into one of the known folders, please, and say why: " * 3
+    first, second = (book.model([{"role": "user", "content": f"{long}{word} {long}"}]) for word in ("rent", "tax"))
+    found = explain.order(book.run(), READER, (), second.call, second, came=first)
+    assert found.summary == "model gpt-x (...tax...) came before model gpt-x (...rent...), which is recorded first"
+
+
+GUARD = {"role": "system", "content": "You are a guard. Answer yes or no."}
+
+
+@pytest.mark.parametrize(
+    "put_in",
+    [
+        lambda shop, chat: chat([GUARD, {"role": "user", "content": "Is this safe? Where is order 7?"}], tools=...),
+        lambda shop, chat: chat([GUARD, shop.opening()[1]], tools=...),
+        lambda shop, chat: chat([shop.opening()[1]], tools=...),
+        lambda shop, chat: chat([{"role": "user", "content": "A title for: Where is order 7?"}], tools=..., model="s"),
+    ],
+    ids=["guard", "guard of the same text", "the text alone", "title"],
+)
+def test_a_call_that_was_put_in_is_one_more_and_no_changed_one(shop, writing, put_in):
+    call = put_in(shop, writing.chat)
+    for served, turn in ((), 1), ((shop.first, shop.lookup, shop.stock), 1):
+        found = shop.miss(call, *served)
+        assert (found.kind, found.turn) == (Kind.EXTRA, turn)
+        assert found.summary.endswith(" called, which is not recorded here")
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind"),
+    [
+        (lambda shop, chat: chat(shop.opening(), tools=...), Kind.SCHEMA),
+        (lambda shop, chat: chat(shop.opening(system="Speak like a pirate.")), Kind.PROMPT),
+        (lambda shop, chat: chat(shop.opening()[1:]), Kind.HISTORY),
+        (lambda shop, chat: chat(shop.opening("Something else altogether"), tools=...), Kind.SCHEMA),
+        (
+            lambda shop, chat: chat(shop.opening(system="Speak like a pirate."), tools=shop.writing.TOOLS[:1]),
+            Kind.SCHEMA,
+        ),
+    ],
+    ids=["no tools", "prompt", "no prompt", "no tools, other words", "prompt, fewer tools"],
+)
+def test_a_call_that_keeps_its_tools_or_its_prompt_is_a_changed_one(shop, writing, changed, kind):
+    assert shop.miss(changed(shop, writing.chat)).kind is kind
+
+
+def test_a_recorded_call_that_was_left_out_before_a_changed_one_is_missing(writing):
+    book = writing.Book()
+    guard = book.model([GUARD, {"role": "user", "content": "Is this safe?"}], tools=...)
+    asked = [{"role": "system", "content": writing.SYSTEM}, {"role": "user", "content": "Where is it?"}]
+    book.model(asked)
+    found = explain.miss(book.run(), READER, (), writing.chat([asked[0], {"role": "user", "content": "Now?"}]), "main")
+    assert (found.kind, found.recorded) == (Kind.MISSING, guard)

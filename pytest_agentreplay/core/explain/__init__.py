@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.diff.texts import shorten
+from pytest_agentreplay.core.diff.texts import hunk, shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.explain.ended import stopped, unused
 from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
 from pytest_agentreplay.core.matching.authorities import authority
 from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.turns import seat
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
-__all__ = ["elsewhere", "miss", "order", "stalled", "stopped", "unanswered", "unused"]
+__all__ = ["elsewhere", "miss", "one_strand", "order", "stalled", "stopped", "unanswered", "unused"]
 
 SHORT = 50  # characters of a call in a sentence
 AHEAD = 3  # recorded model calls that a new one is held against, to see that one was left out
@@ -64,16 +65,38 @@ def _missed(standing: Standing, call: Call, here: str) -> Divergence:
     return _request(standing, call, here, pending)
 
 
-def order(run: Run, reader: Reader, served: Collection[int], call: Call, found: Exchange) -> Divergence:
-    """Why `call`, recorded as `found`, cannot be answered yet: calls that had ended before it began were not made."""
+def order(
+    run: Run,
+    reader: Reader,
+    served: Collection[int],
+    call: Call,
+    found: Exchange,
+    *,
+    came: Exchange | None = None,
+    left_out: bool = False,
+) -> Divergence:
+    """Why `call`, recorded as `found`, comes too early: calls that had ended before it began were not made.
+
+    Which of them `came` after it, or that they are `left_out`, is known where the run went on; else it is a guess.
+    """
     standing = Standing(run, reader, served)
     early = [x for x in standing.unserved() if not x.abandoned and x.made is not None and x.made < found.start]
     here = [x for x in early if standing.lane(x) == standing.lane(found)]
-    skipped = (here or early or [found])[0]
-    if here and standing.is_model(found) and skipped is not found:
+    skipped = came or (here or early or [found])[0]
+    likely = here and standing.is_model(found) and skipped is not found
+    if left_out or (likely and came is None):
         sides = (Difference("call", line(skipped.call, reader), line(call, reader)),)
-        return _missing(standing, skipped, (*here[1:],), sides, call)
-    return _order(standing, call, found, skipped)
+        others = tuple(x for x in here if x is not skipped)
+        divergence = _missing(standing, skipped, others, sides, call)
+    else:
+        divergence = _order(standing, call, found, skipped)
+    return replace(divergence, went_on=left_out or came is not None)
+
+
+def one_strand(run: Run, reader: Reader, exchanges: Collection[Exchange]) -> bool:
+    """Whether people are told all of `exchanges` in one lane."""
+    standing = Standing(run, reader, ())
+    return len({standing.lane(x) for x in exchanges}) == 1
 
 
 def elsewhere(
@@ -174,7 +197,7 @@ def _order(standing: Standing, call: Call, found: Exchange, skipped: Exchange) -
     sides = (Difference("call", line(skipped.call, standing.reader), line(call, standing.reader)),)
     turn, was = standing.turn(found), standing.turn(skipped)
     same = "the same turn" if turn == was else was
-    return standing.divergence(
+    divergence = standing.divergence(
         Kind.ORDER,
         f"{mine} came before {theirs}, which is recorded first",
         found,
@@ -184,6 +207,9 @@ def _order(standing: Standing, call: Call, found: Exchange, skipped: Exchange) -
         cause=f"the recording has {theirs} (in {same}) answered before this call began; "
         "your code now makes them the other way round, or at once",
     )
+    if standing.lane(skipped) != standing.lane(found):
+        return divergence
+    return replace(divergence, agreed=max(0, seat(standing.turns, skipped).turn.number - 1))
 
 
 def _both(standing: Standing, call: Call, other: Call) -> tuple[str, str]:
@@ -191,7 +217,11 @@ def _both(standing: Standing, call: Call, other: Call) -> tuple[str, str]:
     names = standing.name(call), standing.name(other)
     if names[0] != names[1]:
         return names
-    return shorten(line(call, standing.reader), SHORT), shorten(line(other, standing.reader), SHORT)
+    mine, theirs = line(call, standing.reader), line(other, standing.reader)
+    if shorten(mine, SHORT) != shorten(theirs, SHORT):
+        return shorten(mine, SHORT), shorten(theirs, SHORT)
+    _, old, new = hunk(mine, theirs)  # what differs would have been cut out
+    return f"{names[0]} (...{shorten(old, SHORT)}...)", f"{names[1]} (...{shorten(new, SHORT)}...)"
 
 
 def _again(standing: Standing, call: Call, twin: Exchange, lane: str) -> Divergence:
@@ -229,10 +259,10 @@ def _extra(standing: Standing, call: Call, lane: str, pending: list[Exchange], c
 def _missing(
     standing: Standing, skipped: Exchange, others: tuple[Exchange, ...], found: tuple[Difference, ...], call: Call
 ) -> Divergence:
-    name = standing.name(skipped.call)
+    name, mine = _both(standing, skipped.call, call)
     return standing.divergence(
         Kind.MISSING,
-        f"{name} was not called before {standing.name(call)}",
+        f"{name} was not called before {mine}",
         skipped,
         recorded=skipped,
         now=call,
@@ -281,12 +311,13 @@ def _request(standing: Standing, call: Call, lane: str, pending: list[Exchange])
     """A request with no counterpart."""
     alike = [x for x in pending if standing.alike(x.call, call) and standing.tool(x.call) is None]
     targets = [x for x in alike if not x.abandoned] or alike
-    if not targets or standing.foreign(call, targets[0], lane):
+    ahead = [x for x in targets[:AHEAD] if not standing.foreign(call, x, lane)]
+    if not ahead:
         cause = "the recorded conversation does not hold it: a new helper call, a retry, or one more round of the loop"
         return _extra(standing, call, lane, pending, cause)
     if not standing.speaks(call):
-        return _changed(standing, standing.change(targets[0], call), targets[0], call)
-    target = standing.nearest(targets[:AHEAD], call)
+        return _changed(standing, standing.change(ahead[0], call), ahead[0], call)
+    target = standing.nearest(ahead, call)
     change = standing.change(target, call)
     skipped = [
         x for x in pending if x is not target and not x.abandoned and x.made is not None and x.made < target.start

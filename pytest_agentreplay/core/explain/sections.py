@@ -211,9 +211,15 @@ def tool_name(one: Difference, readings: Readings) -> str:
     found = _INDEX.match(one.path, len(reading.tools_at)) if one.path.startswith(reading.tools_at) else None
     if found is None or int(found[1]) >= len(reading.tools):
         return ""
-    tool = reading.tools[int(found[1])]
+    name = name_of_tool(reading.tools[int(found[1])])
+    return f"tool {name}: " if name else ""
+
+
+def name_of_tool(tool: Json) -> str:
+    """Return the name in a tool's schema, "" for a tool that has none (of the provider's own, say)."""
     inner = tool.get("function", tool.get("toolSpec", tool)) if isinstance(tool, dict) else None
-    return f"tool {inner['name']}: " if isinstance(inner, dict) and isinstance(inner.get("name"), str) else ""
+    name = inner.get("name") if isinstance(inner, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def below(path: str, above: str) -> bool:

@@ -10,6 +10,7 @@ from pytest_agentreplay.core.canon import NotJson, canonical, parse
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
 from pytest_agentreplay.core.explain.classify import Change, between
+from pytest_agentreplay.core.explain.inserted import is_inserted
 from pytest_agentreplay.core.explain.provenance import sought, spoken, strings
 from pytest_agentreplay.core.explain.recall import Recall
 from pytest_agentreplay.core.explain.sections import differences
@@ -118,10 +119,12 @@ class Standing:
         return here[0] == there[0] or here[1] == there[1]
 
     def foreign(self, call: Call, due: Exchange, lane: str) -> bool:
-        """Whether a model call is none of the conversation that the due one goes on with."""
+        """Whether a model call is none of the conversation that the due one goes on with, or not that call at all."""
         if not (self.speaks(call) and self.speaks(due.call)) or _connection(call):
             return False
         new, old = self.reader.read_call(call), self.reader.read_call(due.call)
+        if is_inserted(new, old):
+            return True
         said = self._said(due.call)
         if said & self._said(call) or (new.system == old.system and new.tools == old.tools):
             return False
