@@ -194,3 +194,15 @@ def endpoint(call: Call) -> str:
         return f"{call.method} {call.connection}"
     url = split(call.url)
     return f"{call.method} {url.scheme}://{'localhost' if is_this_host(url.host) else url.host}{url.path}"
+
+
+def why_not(recorded: Call, now: Call, reader: Reader) -> str:
+    """Return why the recorded reply to one call cannot answer another one, "" where it can."""
+    if endpoint(recorded) != endpoint(now):
+        return "the request goes to another address or API"
+    if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+        return ""
+    streamed = reader.read_call(recorded).stream, reader.read_call(now).stream
+    if streamed[0] != streamed[1]:
+        return f"the request asks for {'a stream' if streamed[1] else 'a whole reply'}, and the recorded reply is none"
+    return ""

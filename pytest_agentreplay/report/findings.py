@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.adopter import why_not
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.divergence import Absent, Kind
 from pytest_agentreplay.core.shell import quoted, selecting
@@ -79,8 +80,7 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     lines += _chance(facts)
     lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
     if divergence.kind in REQUESTS and file:
-        why = '--reason "why every reply still holds"'
-        lines.append(Line("next", f"agentreplay accept {quoted(file)} --requests {why}", "keep the recorded replies"))
+        lines.append(_accept(divergence, file, accepting=facts.get("mode") == "adopt"))
     lines.append(Line("next", f"pytest --snapshot-record {selecting(test)}", "keep the new behaviour"))
     verify = "--replay-tools=verify " if facts.get("replay_tools") == "verify" else ""
     lines.append(Line("next", f"pytest -vv {verify}{selecting(test)}", "see all of it"))
@@ -96,6 +96,18 @@ def stopped_early(divergence: Divergence, test: str, facts: Mapping[str, Json]) 
         lines.append(Line("next", f"agentreplay show {quoted(file)}{turn}", "see the recorded turn"))
     finding = _finding(divergence, test, lines)
     return replace(finding, headline=f"[{finding.code}] {divergence.summary}")
+
+
+def _accept(divergence: Divergence, file: str, *, accepting: bool) -> Line:
+    """Return the command that keeps the recorded replies; where it would fail, or just has, why it is not offered."""
+    recorded, now = divergence.recorded, divergence.now
+    refused = why_not(recorded.call, now, READER) if recorded is not None and now is not None else ""
+    if refused:
+        return Line("text", f"the recorded replies cannot be kept (agentreplay accept): {refused}")
+    if accepting:
+        return Line("text", "no recorded reply answers this request, so nothing was accepted")
+    command = f'agentreplay accept {quoted(file)} --requests --reason "why every reply still holds"'
+    return Line("next", command, "keep the recorded replies")
 
 
 def still_waiting(found: Finding, line: str) -> Finding:
