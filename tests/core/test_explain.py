@@ -7,11 +7,13 @@ import pytest
 
 from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.divergence import ABSENT, Kind
+from pytest_agentreplay.core.explain import results
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.rules import Rule
+from pytest_agentreplay.core.tolerance import Tolerances
 from pytest_agentreplay.dialects import READER, RULES
 
 ASK = {"role": "user", "content": "Where is order 7?"}
@@ -698,3 +700,23 @@ def test_a_recorded_call_that_was_left_out_before_a_changed_one_is_missing(writi
     book.model(asked)
     found = explain.miss(book.run(), READER, (), writing.chat([asked[0], {"role": "user", "content": "Now?"}]), "main")
     assert (found.kind, found.recorded) == (Kind.MISSING, guard)
+
+
+# The same elements in another order.
+
+
+def test_tools_in_another_order_are_told_so_and_not_as_changed(shop, writing):
+    found = shop.miss(writing.chat(shop.opening(), tools=writing.TOOLS[::-1]))
+    assert (found.kind, found.summary) == (Kind.SCHEMA, "model gpt-x: $.tools came in another order")
+    assert "Sort them before they are sent" in found.cause
+    edited = json.loads(json.dumps(writing.TOOLS).replace("integer", "string"))
+    assert "another order" not in shop.miss(writing.chat(shop.opening(), tools=edited)).summary
+
+
+def test_a_result_of_the_same_elements_in_another_order(writing):
+    book = writing.Book()
+    rows = book.tool("rows", ["new", "old", "lost"])
+    found = results.changed(
+        book.run(), READER, rows, rows.call, ToolReply(["old", "new", "lost"]), tolerances=Tolerances(())
+    )
+    assert found.summary == "tool rows: result: $ came in another order"

@@ -171,6 +171,10 @@ def test_what_moved_between_two_rankings():
     )
     assert chunks_moved([Chunk("a", 0.81)], [Chunk("a", 0.79)]) == ("chunk a: score 0.81 recorded, 0.79 now",)
     assert chunks_moved(recorded, recorded) == ()
+    assert chunks_moved(recorded[:2], recorded[1::-1]) == (
+        "the chunks came in another order: chunk a is 2nd now, was 1st",
+        "chunk b is 1st now, was 2nd",
+    )
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 112)] == [
         *("1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th")
     ]

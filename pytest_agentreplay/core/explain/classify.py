@@ -73,7 +73,8 @@ def _model(name: str, readings: Readings, found: tuple[Difference, ...], *, froz
         case Section.MODEL:
             return Change(Kind.MODEL, f"{name}: {_said(first)}", _MODEL_CAUSE, (), found)
         case Section.SCHEMA:
-            return Change(Kind.SCHEMA, f"{name}: {tool_name(first, readings)}{_said(first)}", _SCHEMA_CAUSE, (), found)
+            cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(found) == 1 else _SCHEMA_CAUSE
+            return Change(Kind.SCHEMA, f"{name}: {tool_name(first, readings)}{_said(first)}", cause, (), found)
         case Section.PROMPT:
             whose = f"{owner(first, readings)} text "
             return Change(Kind.PROMPT, f"{name}: {whose}{_said(first)}", _PROMPT_CAUSE, (), found)
@@ -105,7 +106,8 @@ def _history(name: str, found: tuple[Difference, ...], mine: tuple[Difference, .
         cause = "what the model said is the same, so the agent rewrites its words before it sends them back"
     first = (lost or mine)[0]
     whose = "" if first.now is ABSENT or first.recorded is ABSENT else f"{owner(first, readings)} message "
-    return Change(Kind.HISTORY, f"{name}: history: {whose}{_said(first)}", cause, (), found)
+    said = f"{first.path} changed, {texts.shorten(first.note, 60)}" if is_reordered(first) else _said(first)
+    return Change(Kind.HISTORY, f"{name}: history: {whose}{said}", cause, (), found)
 
 
 def _sdk(name: str, found: tuple[Difference, ...]) -> Change:
@@ -154,10 +156,17 @@ def _said(one: Difference) -> str:
         return one.note or f"{one.path} added"
     if one.now is ABSENT:
         return one.note or f"{one.path} dropped"
+    if is_reordered(one):
+        return f"{one.path} came in another order"
     if one.note:
         return f"{one.path} changed, {texts.shorten(one.note, 60)}"
     sides = [texts.shorten(canonical(side), 24) for side in (one.recorded, one.now)]
     return f"{one.path} changed, {sides[0]} -> {sides[1]}"
+
+
+def is_reordered(one: Difference) -> bool:
+    """Whether both sides hold the same elements, in another order."""
+    return one.note.startswith("reordered [")
 
 
 def _loud(found: tuple[Difference, ...], names: dict[str, str]) -> tuple[Difference, ...]:
@@ -168,6 +177,10 @@ def _loud(found: tuple[Difference, ...], names: dict[str, str]) -> tuple[Differe
 _SAME_CAUSE = "what it says is the same; its bytes differ, or an id that the client made ties it to another call"
 _MODEL_CAUSE = "the model, its address or a parameter was set otherwise in your code or configuration"
 _SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
+_SCHEMA_ORDER_CAUSE = (
+    "the same tools are given in another order: tools that come from a set, or from a folder that is listed, have "
+    "another order in each process. Sort them before they are sent"
+)
 _PROMPT_CAUSE = "the prompt was edited, or something that is put into it changed"
 _RENDER_CAUSE = (
     "the tool's own result is the recorded one, so your code between the tool and this call writes it otherwise"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.diff import diff, texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
+from pytest_agentreplay.core.explain.classify import is_reordered
 from pytest_agentreplay.core.explain.retrievals import chunks_moved
 from pytest_agentreplay.core.explain.standing import Standing, line
 from pytest_agentreplay.core.model import Failure, ToolReply
@@ -101,6 +102,8 @@ def _as_far(recorded: Outcome | None, now: Outcome) -> Outcome | None:
 
 def _said(first: Difference) -> str:
     """The first difference in a few words."""
+    if is_reordered(first):
+        return f"result: {first.path} came in another order"
     if first.note:
         return f"result changed, {first.path} {texts.shorten(first.note, 60)}"
     sides = ("absent" if side is ABSENT else texts.shorten(canonical(side), 40) for side in (first.recorded, first.now))

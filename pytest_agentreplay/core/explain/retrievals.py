@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 def chunks_moved(recorded: Sequence[Chunk], now: Sequence[Chunk]) -> tuple[str, ...]:
     """A sentence for each change, in the order of the recorded ranking, new chunks last; empty when nothing changed."""
-    return tuple(_changes(_ranked(recorded), _ranked(now)))
+    before, after = _ranked(recorded), _ranked(now)
+    changes = tuple(_changes(before, after))
+    same = {key: chunk for key, (_, chunk) in before.items()} == {key: chunk for key, (_, chunk) in after.items()}
+    return (f"the chunks came in another order: {changes[0]}", *changes[1:]) if changes and same else changes
 
 
 Ranked = dict[str, tuple[int, "Chunk"]]
