@@ -146,6 +146,7 @@ def build_parser() -> argparse.ArgumentParser:
     show = verb("show", runs.show, "Print a snapshot as a readable transcript.")
     show.add_argument("file", type=Path)
     show.add_argument("--turn", type=int, help="only this turn")
+    show.add_argument("--textconv", action="store_true", help="for git diff: without times, ids and counts of tokens")
     diff = verb("diff", runs.diff, "Print every place where two snapshots part.")
     bisect = verb("bisect", runs.bisect, "Print the first divergent turn between two snapshots.")
     for two, first, second in ((diff, "a", "b"), (bisect, "baseline", "failing")):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
+from pytest_agentreplay.report.escape import printed
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def demo(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """`agentreplay show FILE`."""
+    """`agentreplay show FILE [--turn N | --textconv]`."""
+    if options.textconv:
+        return textconv(options.file)
     from pytest_agentreplay.core.turns import turns
     from pytest_agentreplay.dialects import READER
     from pytest_agentreplay.report.transcript import show as transcript
@@ -44,6 +47,22 @@ def show(options: argparse.Namespace) -> int:
         say(f"note: {note}")
     if not snapshot.sealed:
         say(f"note: this snapshot was edited after it was sealed; agentreplay verify {shown(options.file)} says where")
+    return SAME
+
+
+def textconv(file: Path) -> int:
+    """Print a snapshot for `git diff`. One that cannot be read is printed as it is: git shows no diff if this fails."""
+    from pytest_agentreplay.dialects import READER
+    from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
+    from pytest_agentreplay.report.transcript import textconv as converted
+    from pytest_agentreplay.store import reading
+
+    try:
+        sys.stdout.write(printed(converted(reading.load(file).run, READER)))
+    except SnapshotMissing:
+        raise
+    except SnapshotError:
+        sys.stdout.write(printed(reading.data(file).decode(errors="replace")))
     return SAME
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -35,13 +35,21 @@ class Told:
 class Scribe:
     """Writes the turns of one run down, in order: each turn says only what it adds to its lane.
 
-    `note` is what stands behind an exchange's line, `inner` asks for what happened inside of tool calls.
+    `note` is what stands behind an exchange's line, `inner` asks for what happened inside of tool calls, `review` for
+    the schemas of tools and no counts of tokens.
     """
 
     def __init__(
-        self, run: Run, reader: Reader, note: Callable[[Exchange], str] = lambda _: "", *, inner: bool = False
+        self,
+        run: Run,
+        reader: Reader,
+        note: Callable[[Exchange], str] = lambda _: "",
+        *,
+        inner: bool = False,
+        review: bool = False,
     ) -> None:
         """Begin with nothing told."""
+        self._review = review
         self._reader = reader
         self._note = note
         self._lanes: dict[str, Told] = {}
@@ -77,11 +85,13 @@ class Scribe:
             names = ", ".join(map(tool_name, reading.tools)) or "(none)"
             same = {tool_name(tool) for tool in reading.tools} == {tool_name(tool) for tool in before.tools}
             yield from named("tools", f"{names} (schemas changed)" if same else names)
+            for tool in reading.tools if self._review else ():
+                yield from () if tool in before.tools else named(f"schema of {tool_name(tool)}", plain(tool))
         yield from parameters(before.parameters, reading.parameters)
         yield from self.added(before, reading, told.reply)
         told.reply = reply = self._reader.read_reply(x.call, x.outcome)
         self._names |= {use.id: use.name for use in reply.tool_uses}
-        yield from answer(reply, x.outcome)
+        yield from answer(reply if not self._review else replace(reply, usage={}), x.outcome)
 
     def added(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[str]:
         """The messages that a request adds to those of the one before it.

@@ -209,7 +209,7 @@ def tests_and_fixtures(told: list[Told]) -> str:
 
 def recording_count(recorded: list[Told]) -> str:
     """One line for all recordings that went well."""
-    verdicts = Counter(str(one["verdict"]) for one in recorded)
+    verdicts = Counter("unchanged" if one.get("unchanged") else str(one["verdict"]) for one in recorded)
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
     proven = ", all replay" if all(one.get("proof") for one in recorded if one["verdict"] != "nothing crossed") else ""
     return f"recorded {tests_and_fixtures(recorded)} ({counted}{proven})"
@@ -338,7 +338,8 @@ def recording_lines(one: Told, here: Path) -> list[str]:
         case "created" | "replaced" as verdict:
             at = f" at try {one['tries']}" if "tries" in one else ""
             what = "fixture" if "fixture" in one else "test"
-            line = f"recorded  {file} ({verdict}, {plural(one['exchanges'], 'call')}, {what} {one['outcome']}{at})"
+            word = "unchanged" if one.get("unchanged") else verdict
+            line = f"recorded  {file} ({word}, {plural(one['exchanges'], 'call')}, {what} {one['outcome']}{at})"
             proof = one.get("proof")
             if proof is not None:
                 line += proof_words(proof)

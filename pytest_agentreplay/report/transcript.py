@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.canon import canonical
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.report.scribe import Scribe, named, shown
 
@@ -23,8 +24,28 @@ def transcript(run: Run, reader: Reader) -> str:
 
     Lanes beside the first one stand in the order of their texts, since which of them began first is chance.
     """
+    return written(run, reader, Scribe(run, reader))
+
+
+def textconv(run: Run, reader: Reader) -> str:
+    """Return a run as `git diff` shall compare it: the transcript with schemas, below the facts that say who answered.
+
+    Without times, ids and counts of tokens, which differ in every recording.
+    """
+    rows = [row for name, row in named_facts(run) if name not in INCIDENTAL]
+    for kind in ("gaps", "unfrozen", "adopted"):
+        entries = run.header.kit.get(kind)
+        rows += [f"{kind}: {canonical(entry)}" for entry in (entries if isinstance(entries, list) else ())]
+    return "\n".join(map(shown, rows)) + "\n\n" + written(run, reader, Scribe(run, reader, inner=True, review=True))
+
+
+INCIDENTAL = frozenset({"recorded", "exchanges"})
+"""Facts of a header that differ though the agent does the same, or that follow from the turns."""
+
+
+def written(run: Run, reader: Reader, scribe: Scribe) -> str:
+    """Return all turns, lane by lane, as `scribe` writes them."""
     lanes: dict[str, list[str]] = {}
-    scribe = Scribe(run, reader)
     for turn in turns(run, reader):
         lanes.setdefault(turn.lane, []).append("\n".join(scribe.turn(turn)))
     first, *others = list(lanes.values()) or [["(nothing crossed a boundary)"]]
@@ -79,19 +100,31 @@ def duration(x: Exchange) -> str:
 
 def facts(run: Run) -> Iterator[str]:
     """What the header says about a run."""
+    return (row for _, row in named_facts(run))
+
+
+def named_facts(run: Run) -> Iterator[tuple[str, str]]:
+    """The same, each line with the name of its fact."""
+    for name, text in header_facts(run):
+        yield from ((name, row) for row in named(name, text))
+
+
+def header_facts(run: Run) -> Iterator[tuple[str, str]]:
+    """Names and texts of what the header says."""
     header = run.header
-    yield from named("test", header.test)
-    yield from named("recorded", header.recorded) if header.recorded else ()
+    yield "test", header.test
+    if header.recorded:
+        yield "recorded", header.recorded
     said = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
     if said:
-        yield from named("outcome", f"{said[0]} {': '.join(said[1:])}".rstrip())
+        yield "outcome", f"{said[0]} {': '.join(said[1:])}".rstrip()
     models = header.kit.get("models")
     for entry in models if isinstance(models, list) else ():
         if isinstance(entry, dict):
             asked, served = str(entry.get("model", "")), str(entry.get("served") or "")
             by = f" (served by {served})" if served not in {"", asked} else ""
-            yield from named("model", f"{entry.get('provider', '')} {asked}{by}".strip())
+            yield "model", f"{entry.get('provider', '')} {asked}{by}".strip()
     packages = header.kit.get("packages")
     if isinstance(packages, dict):
-        yield from named("packages", ", ".join(f"{name} {version}" for name, version in packages.items()))
-    yield from named("exchanges", str(len(run.exchanges)))
+        yield "packages", ", ".join(f"{name} {version}" for name, version in packages.items())
+    yield "exchanges", str(len(run.exchanges))

@@ -76,6 +76,8 @@ class FixtureRecording(Recording):
     A run that passed still replaces one that failed.
     """
 
+    keeps_unchanged = False  # the time of a recording says which session's it is
+
     def __init__(self, place: Place, settings: Settings, store: Store, facts: JsonObject, since: int) -> None:
         """Raises SnapshotError and CannotWrite as `Recording` does."""
         super().__init__(place, settings, store)

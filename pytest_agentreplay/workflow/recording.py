@@ -42,6 +42,7 @@ from pytest_agentreplay.workflow.cutting import cut
 from pytest_agentreplay.workflow.reviewing import redacted_by
 from pytest_agentreplay.workflow.scene import Ended, Scene
 from pytest_agentreplay.workflow.sealing import checked, next_step, rest
+from pytest_agentreplay.workflow.unchanged import unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,6 +59,8 @@ class Recording(Scene):
     """Forwards every call, and writes the snapshot at the end. An unreadable snapshot is never recorded over."""
 
     mode = "record"
+    keeps_unchanged = True
+    """Whether a recording that says the same as the snapshot before it leaves that as it is."""
 
     def __init__(self, place: Place, settings: Settings, store: Store) -> None:
         """Raises SnapshotError for a snapshot that is there and unreadable, CannotWrite when nothing can be written."""
@@ -172,12 +175,22 @@ class Recording(Scene):
             self.told["kept"] = self.previous is not None
         else:
             self._replaced = None if self.previous is None else self.store.data(self.place.snapshot)
+            text = self._same_as_before(run) or text
             self._saved = self.store.save(self.place.snapshot, text)
             self.told["verdict"] = "created" if self.previous is None else "replaced"
         self.told["exchanges"] = len(run.exchanges)
         self.told["outcome"] = run.header.outcome["status"]
         size = len(text.encode())
         self.told["large"] = size if 0 < self.settings.max_bytes < size else 0
+
+    def _same_as_before(self, run: Run) -> str:
+        """Return the text of the previous snapshot where `run` differs from it in ids, dates and durations alone."""
+        if self.previous is None or self._replaced is None or not self.keeps_unchanged:
+            return ""
+        if not unchanged(self.previous, run) or self.redaction.leaks(self._replaced):
+            return ""
+        self.told["unchanged"] = True
+        return self._replaced.decode()
 
     def _refused(self, leak: Leak, run: Run) -> Leak:
         """Keep what may be kept of a run that was refused; gives the error that says so."""

@@ -131,7 +131,7 @@ def test_an_accepted_outage_recurs_as_recorded(shop):
     assert 'to record again:   pytest --snapshot-record "test_shop.py::test_way[refused]"' in done.stdout
     assert f"2 tests fail as recorded on {date}; nothing went live" in done.stdout
     again = shop.record("-k", "refused", COLUMNS="250")
-    assert "replaced, 1 call, test failed)   replays: fails as recorded" in again.stdout
+    assert "unchanged, 1 call, test failed)   replays: fails as recorded" in again.stdout
 
 
 def test_another_failure_is_not_said_to_be_the_recorded_one(shop):
