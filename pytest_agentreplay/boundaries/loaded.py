@@ -8,8 +8,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pytest_agentreplay.core.freeze.hints import named
-
 RUNNERS = frozenset({"_pytest", "pytest", "unittest"})
 
 
@@ -23,6 +21,8 @@ def loaded_exception(path: str) -> type | None:
             found = getattr(found, "__dict__", {}).get(name)
         if isinstance(found, type) and issubclass(found, BaseException):
             return None if is_signal(found) else found
+    from pytest_agentreplay.core.freeze.hints import named
+
     found = named(BaseException, path)
     return None if found is None or is_signal(found) else found
 

@@ -10,14 +10,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from pytest_agentreplay.boundaries.tool import Tool, redirect
-
 if TYPE_CHECKING:
     from collections.abc import Generator
     from types import FunctionType
 
     from pytest_agentreplay.boundaries.crossing import Crossing
-    from pytest_agentreplay.boundaries.tool import Redirection
+    from pytest_agentreplay.boundaries.tool import Redirection, Tool
 
 _waiting: dict[Crossing, list[Redirection]] = {}
 _tools: WeakKeyDictionary[Crossing, list[Tool]] = WeakKeyDictionary()
@@ -39,7 +37,7 @@ def release(crossing: Crossing, tools: list[Redirection]) -> None:
 @contextmanager
 def refusing(crossing: Crossing) -> Generator[None]:
     """A block, run for a test that has ended, in which the tools of that test are refused."""
-    tools = [redirect(tool) for tool in _tools.get(crossing, ())]
+    tools = [redirected(tool) for tool in _tools.get(crossing, ())]
     try:
         yield
     finally:
@@ -48,4 +46,15 @@ def refusing(crossing: Crossing) -> Generator[None]:
 
 def refuse_for_good() -> list[Redirection]:
     """Meet every tool of this process again, whoever calls it from now on."""
-    return [redirect(Tool(name, function)) for function, name in [*_frozen.items()]]
+    if not _frozen:
+        return []
+    from pytest_agentreplay.boundaries.tool import Tool
+
+    return [redirected(Tool(name, function)) for function, name in [*_frozen.items()]]
+
+
+def redirected(tool: Tool) -> Redirection:
+    """Meet `tool`; what meets tools is loaded when there is one."""
+    from pytest_agentreplay.boundaries.tool import redirect
+
+    return redirect(tool)

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.imports import when_imported
-from pytest_agentreplay.boundaries.tool import is_redirected, redirect
 from pytest_agentreplay.errors import CannotRedirect
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ class Redirections(list["Redirection"]):
 
     def again(self, module: ModuleType) -> None:
         """Freeze what the paths of this test lead to in `module`, as far as that is new."""
+        from pytest_agentreplay.boundaries.tool import is_redirected, redirect
+
         for names, redirection in [*self._paths.get(module.__name__, {}).items()]:
             if ".<locals>" in names[0]:
                 redirection.follow(vars(module))

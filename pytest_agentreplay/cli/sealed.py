@@ -76,7 +76,7 @@ def rules(options: argparse.Namespace) -> int:
     from pytest_agentreplay.dialects.rules import RULES
     from pytest_agentreplay.settings.words import ignored_of, rules_of
     from pytest_agentreplay.store.projects import ini_lines
-    from pytest_agentreplay.workflow.accept import accepted_rules
+    from pytest_agentreplay.workflow.accepted import accepted_rules
 
     root = root_above(Path.cwd())
     lines, file = ini_lines(root, "agentreplay_ignore")

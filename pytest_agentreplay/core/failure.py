@@ -11,7 +11,6 @@ import builtins
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.freeze import freeze, thaw
 from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.errors import CannotFreeze
 
@@ -82,6 +81,8 @@ def _dotted(cls: type) -> str:
 
 
 def _arguments(error: BaseException, codecs: Sequence[Codec]) -> tuple[Json, ...]:
+    from pytest_agentreplay.core.freeze import freeze
+
     args: tuple[Json, ...]
     if isinstance(error, BaseExceptionGroup):
         members: list[Json] = [_as_json(failure_of(member, codecs)) for member in error.exceptions]
@@ -123,6 +124,8 @@ def _as_json(failure: Failure) -> Json:
 
 
 def _thawed(failure: Failure, find: Find, codecs: Sequence[Codec]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    from pytest_agentreplay.core.freeze import thaw
+
     args, attributes = list(failure.args), {}
     if args and isinstance(args[-1], dict) and args[-1].keys() == {_ATTRIBUTES}:
         attributes = {name: thaw(value, codecs=codecs) for name, value in args.pop()[_ATTRIBUTES].items()}  # type: ignore[union-attr,call-overload,index]
@@ -132,6 +135,8 @@ def _thawed(failure: Failure, find: Find, codecs: Sequence[Codec]) -> tuple[tupl
 
 
 def _argument(data: Any, find: Find, codecs: Sequence[Codec]) -> Any:
+    from pytest_agentreplay.core.freeze import thaw
+
     if isinstance(data, dict) and data.keys() == {_MEMBERS}:
         members = (Failure(kind, text, tuple(args), tuple(bases)) for kind, text, args, bases in data[_MEMBERS])
         return [raise_able(member, find, codecs) for member in members]

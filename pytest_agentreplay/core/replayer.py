@@ -14,15 +14,13 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
-from pytest_agentreplay.core import explain
 from pytest_agentreplay.core.divergence import Divergence
 from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
-from pytest_agentreplay.core.freeze.fitting import BY_CONTENT, fitted, has_changes
 from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.lookalikes import Lookalikes
 from pytest_agentreplay.core.matching.authorities import Authorities, authority
@@ -88,7 +86,6 @@ class Replayer:
         self._recorded_ids, self._live_ids = matching.ids(), matching.ids()
         self.without_content: list[Exchange] = []
         """The exchanges served whose arguments an older release had recorded by class alone."""
-        self._older = run.header.kit.get("arguments") != BY_CONTENT
         self._tools: Queues | None = None
         self._changing: frozenset[str] = frozenset()
         self._precedence = Precedence(self._top, run.header.kit.get("lanes"), run.header.kit.get("after"))
@@ -132,6 +129,8 @@ class Replayer:
                 left = {x.start: x for x in self._precedence.binding(found) if not self._precedence.handed(x)}
                 done = {x.start for x in self._top} - left.keys() - {found.start}
                 if not self._may_look_ahead(found, left):
+                    from pytest_agentreplay.core import explain
+
                     return Refuse(explain.order(self.run, self._reader, done, call, found))
                 self._ahead = Ahead(call, found, left, done)
                 early = self._ahead.called_from
@@ -152,6 +151,8 @@ class Replayer:
 
         Which of several strands is heard from next would be chance, and so would the report.
         """
+        from pytest_agentreplay.core import explain
+
         return (
             self.looks_ahead
             and left.keys().isdisjoint(self.served)
@@ -160,6 +161,8 @@ class Replayer:
 
     def _explain_ahead(self, came: Exchange | None) -> Divergence:
         """What a call was that came too early, now that `came` was called after it, or (None) nothing of that kind."""
+        from pytest_agentreplay.core import explain
+
         ahead, self._ahead = self._ahead, None
         assert ahead is not None
         found = explain.order(
@@ -182,6 +185,8 @@ class Replayer:
 
         None: its own answer never came.
         """
+        from pytest_agentreplay.core import explain
+
         with self._lock:
             if expected is None:
                 return explain.unanswered(self.run, self._reader, self.served.keys(), call, found)
@@ -221,11 +226,15 @@ class Replayer:
                 required = {x.start for x in given_up if writes is not None and writes(x.call)} - answered
                 # Telling what is missing reads every body; a run that was made whole must not pay for it.
                 if required or any(x.start not in answered and not x.abandoned for x in self._top):
+                    from pytest_agentreplay.core import explain
+
                     self.divergence = explain.unused(self.run, self._reader, answered, required)
         return self.parted()
 
     def stopped(self, until: int | None = None) -> Divergence | None:
         """How far a test came that an error of its own has ended; nothing is latched. `until` as in `finish`."""
+        from pytest_agentreplay.core import explain
+
         with self._lock:
             awaited = {x.start for x in self._top if until is not None and x.start > until}
             return explain.stopped(self.run, self._reader, self.served.keys() | awaited)
@@ -331,11 +340,15 @@ class Replayer:
         for service in self._services.recorded if now is not None else ():
             x = self._first(self._keyed or {}, (service, key))
             if x is not None:
+                from pytest_agentreplay.core import explain
+
                 meant, instead = self._services.standing_for(now) or now, self._services.now(service)
                 return explain.elsewhere(self.run, self._reader, self.served, call, x, meant=meant, instead=instead)
         return None
 
     def _miss(self, call: Call, moment: Moment) -> Divergence:
+        from pytest_agentreplay.core import explain
+
         lane, agent, matching = moment.lane, moment.agent, self._matching
         return explain.miss(self.run, self._reader, self.served.keys(), call, lane, agent=agent, matching=matching)
 
@@ -364,6 +377,8 @@ class Replayer:
         return None
 
     def _fits(self, recorded: ToolCall, call: ToolCall) -> bool:
+        from pytest_agentreplay.core.freeze.fitting import fitted
+
         same = fitted(recorded, call, older=self._older)
         alike = self._matching.key_alone(same) == self._matching.key_alone(recorded)
         return alike and not self._swapped(recorded, call)
@@ -377,9 +392,18 @@ class Replayer:
             self.without_content.append(found)
         return found
 
+    @cached_property
+    def _older(self) -> bool:
+        """Whether arguments were recorded by class alone."""
+        from pytest_agentreplay.core.freeze.fitting import BY_CONTENT
+
+        return self.run.header.kit.get("arguments") != BY_CONTENT
+
     @property
     def _of_tools(self) -> Queues:
         if self._tools is None:
+            from pytest_agentreplay.core.freeze.fitting import has_changes
+
             made = [(x.call, x) for x in self._top if isinstance(x.call, ToolCall)]
             self._tools = queued([(call.name, x) for call, x in made])
             self._changing = frozenset(call.name for call, _ in made if has_changes(call))
@@ -387,6 +411,8 @@ class Replayer:
 
     def _is_changing(self, call: ToolCall) -> bool:
         """Whether something of the calls of a tool is not compared, since the tool changes it."""
+        from pytest_agentreplay.core.freeze.fitting import has_changes
+
         return bool(self._of_tools) and (call.name in self._changing or has_changes(call))
 
     def _index_keys(self) -> Queues:

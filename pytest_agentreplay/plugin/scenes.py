@@ -56,10 +56,13 @@ def begin(item: pytest.Item) -> Scene | None:
             settings = settings._replace(trial=in_which_order(item))
         scene = None
         if settings.mode != "off" and not left_out(item, marker):
-            from pytest_agentreplay.workflow.begin import begin as begin_scene
+            from pytest_agentreplay.workflow.collecting import uncollected
 
-            suite = functools.partial(suite_of, item.session)
-            scene = begin_scene(place_of(item, settings), settings, store_of(item.config), suite)
+            with uncollected():
+                from pytest_agentreplay.workflow.begin import begin as begin_scene
+
+                place, store = place_of(item, settings), store_of(item.config)
+            scene = begin_scene(place, settings, store, functools.partial(suite_of, item.session))
             meet_what_others_bring(item.config)
             hold_seeds(item)
             scene.open()

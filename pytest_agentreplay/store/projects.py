@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
-from configparser import ConfigParser
-from configparser import Error as ConfigParserError
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import SnapshotUnreadable
@@ -69,13 +66,20 @@ def ini_lines(root: Path, key: str) -> tuple[list[str], str]:
 def configured(root: Path, key: str) -> object:
     """What stands under `key`, in whatever type the file has it; None for nothing."""
     name, text = configuration(root) or ("", "")
-    try:
-        if not name.endswith(".toml"):
-            parser = ConfigParser(interpolation=None, strict=False, allow_no_value=True)
+    if not name.endswith(".toml"):
+        import configparser
+
+        parser = configparser.ConfigParser(interpolation=None, strict=False, allow_no_value=True)
+        try:
             parser.read_string(text)
             return parser.get("tool:pytest" if name == "setup.cfg" else "pytest", key, fallback=None)
+        except configparser.Error:
+            return None
+    import tomllib
+
+    try:
         table = tomllib.loads(text)
-    except (ConfigParserError, tomllib.TOMLDecodeError):
+    except tomllib.TOMLDecodeError:
         return None
     ours = table.get("tool", {}).get("pytest", {}) if name == "pyproject.toml" else table.get("pytest", {})
     return {**ours, **ours.get("ini_options", {})}.get(key)

@@ -9,7 +9,6 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec import journal as journal_codec
 from pytest_agentreplay.core.shell import selecting
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout, nearby
@@ -149,8 +148,10 @@ class Journal:
 
     def __init__(self, path: Path, header: Header) -> None:
         """Create the file. Raises CannotWrite, and leaves none."""
+        from pytest_agentreplay.codec.journal import Journal as Lines
+
         self.path = path
-        self._codec = journal_codec.Journal()
+        self._codec = Lines()
         self._lock = Lock()
         self._file = files.Appending(path)
         try:
@@ -174,7 +175,9 @@ class Journal:
 
     def restate(self, run: Run) -> None:
         """Write the kept journal anew, as `run` tells it. Raises CannotWrite; then there is none."""
-        text = journal_codec.Journal()
+        from pytest_agentreplay.codec.journal import Journal as Lines
+
+        text = Lines()
         try:
             files.write_whole(self.path, b"".join([text.begin(run.header), *map(text.exchange, run.exchanges)]))
         except CannotWrite:

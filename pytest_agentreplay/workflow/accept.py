@@ -18,6 +18,7 @@ from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMiss
 from pytest_agentreplay.store import files, layout, reading
 from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.workflow.accepted import RULES_FILE, accepted_rules
 from pytest_agentreplay.workflow.recovering import count, torn_off
 from pytest_agentreplay.workflow.sealing import CUT
 
@@ -26,21 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Run
-
-RULES_FILE = "agentreplay-rules.json"
-
-
-def accepted_rules(root: Path) -> tuple[Rule, ...]:
-    """The rules that the project has accepted, from `agentreplay-rules.json` in its root. Raises SettingsError."""
-    file = root / RULES_FILE
-    if not files.exists(file):
-        return ()
-    try:
-        rows = json.loads(files.read(file))
-        return tuple(Rule("http", "body", row["path"], "watch", row["reason"], RULES_FILE) for row in rows)
-    except (ValueError, TypeError, KeyError, SettingsError) as error:
-        wanted = '[{"path": "$.store", "reason": "why"}]'
-        raise SettingsError(f"{shown(file)}: is not a list of rules like {wanted} ({error})") from None
 
 
 def rule(root: Path, path: str, reason: str) -> str:

@@ -10,11 +10,12 @@ from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.adopter import Adopter
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import variables_in
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.store.shown import shown
-from pytest_agentreplay.workflow.accept import accepted_rules, all_wanted, codes_between
+from pytest_agentreplay.workflow.accept import all_wanted, codes_between
+from pytest_agentreplay.workflow.accepted import accepted_rules
 from pytest_agentreplay.workflow.replaying import schedule_of
 from pytest_agentreplay.workflow.scene import Ended, Place, Scene
 from pytest_agentreplay.workflow.sealing import checked

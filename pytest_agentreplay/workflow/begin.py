@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
-from pytest_agentreplay.report import findings
 from pytest_agentreplay.store.shown import shown
-from pytest_agentreplay.workflow.adopting import Adopting
-from pytest_agentreplay.workflow.recording import Recording
-from pytest_agentreplay.workflow.renaming import mv
-from pytest_agentreplay.workflow.replaying import Refusing, Replay
+from pytest_agentreplay.workflow.collecting import uncollected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
@@ -41,7 +35,11 @@ def begin(place: Place, settings: Settings, store: Store, suite: Callable[[], Su
 def loaded(place: Place, settings: Settings, store: Store, suite: Callable[[], Suite]) -> Scene:
     """The scene for what the store holds."""
     if settings.mode == "record":
+        from pytest_agentreplay.workflow.recording import Recording
+
         return Recording(place, settings, store)
+    from pytest_agentreplay.workflow.replaying import Refusing, Replay
+
     try:
         snapshot = store.load(place.snapshot, place.test)
         edited = [] if snapshot.sealed else store.edited(place.snapshot)
@@ -50,12 +48,16 @@ def loaded(place: Place, settings: Settings, store: Store, suite: Callable[[], S
             raise SnapshotEdited(said, file=shown(place.snapshot))
     except SnapshotMissing:
         if settings.record_missing and settings.trial is None:
+            from pytest_agentreplay.workflow.recording import Recording, recording_of_missing
+
             return recording_of_missing(Recording(place, settings, store))
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this test")
         return Refusing(place, settings, missing, explain=lambda told: renamed(told, place, store, suite))
     except SnapshotError as error:
         return Refusing(place, settings, unusable(error, place.test, suite), at_once=True)
     if settings.adopt:
+        from pytest_agentreplay.workflow.adopting import Adopting
+
         return Adopting(place, settings, store, snapshot)
     if settings.trial is not None:
         from pytest_agentreplay.workflow.exploring import Exploring
@@ -64,29 +66,13 @@ def loaded(place: Place, settings: Settings, store: Store, suite: Callable[[], S
     return Replay(place, settings, snapshot, edited)
 
 
-def recording_of_missing(recording: Recording) -> Recording:
-    """Return the recording of a test that had no snapshot: one that makes no call is not told to need none."""
-    recording.told["missing"] = True
-    return recording
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without the garbage collector: a snapshot is a hundred thousand objects that stay, looked through in vain."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
 def renamed(divergence: Divergence, place: Place, store: Store, suite: Callable[[], Suite]) -> Divergence:
     """The divergence of a missing snapshot, with the one that may be the test's own under its former name."""
     found = suite().former(place.test, store.around(place.root / place.test.partition("::")[0]))
     if found is None:
         return divergence
+    from pytest_agentreplay.workflow.renaming import mv
+
     file, old = found
     told = f"{shown(file)} is that of {old}, which is gone: was it renamed?"
     return replace(divergence, detail=(told,), hints=(f"if it was renamed: {mv(old, place.test)}",))
@@ -103,6 +89,8 @@ def unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Div
                 f"else take the committed one: git restore {file}",
             )
         case SnapshotMisplaced() if not suite().has(error.test):
+            from pytest_agentreplay.workflow.renaming import mv
+
             hints = (f"if it was renamed: {mv(error.test, test)}",)
         case _:
             hints = ()
@@ -111,4 +99,6 @@ def unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Div
 
 def refused(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Finding:
     """The finding of a test that cannot be recorded: what stands in its snapshot's place would be lost."""
+    from pytest_agentreplay.report import findings
+
     return findings.of(unusable(error, test, suite), test, {"file": error.file})

@@ -17,8 +17,9 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Run
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.store import files
-from pytest_agentreplay.workflow.begin import loaded, recording_of_missing, renamed, uncollected
-from pytest_agentreplay.workflow.recording import Recording
+from pytest_agentreplay.workflow.begin import loaded, renamed
+from pytest_agentreplay.workflow.collecting import uncollected
+from pytest_agentreplay.workflow.recording import Recording, recording_of_missing
 from pytest_agentreplay.workflow.replaying import Refusing
 
 if TYPE_CHECKING:

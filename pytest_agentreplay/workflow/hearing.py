@@ -8,12 +8,12 @@ from pytest_agentreplay.boundaries.deadline import despaired
 from pytest_agentreplay.cases import evidence, judging
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.errors import CaseError, LiveRefused
 from pytest_agentreplay.workflow import cases
-from pytest_agentreplay.workflow.accept import accepted_rules
+from pytest_agentreplay.workflow.accepted import accepted_rules
 from pytest_agentreplay.workflow.casting import gate_of, serving_of
 from pytest_agentreplay.workflow.serving import Serving, asked_from_outside
 from pytest_agentreplay.workflow.trying import attempt, joined

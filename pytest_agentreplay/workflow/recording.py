@@ -316,3 +316,9 @@ def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...], collision
 def seed_of(test: str) -> int:
     """The seed of a test that sets none: the same in each recording, so that a new recording differs in little."""
     return int.from_bytes(hashlib.sha256(test.encode()).digest()[:4])
+
+
+def recording_of_missing(recording: Recording) -> Recording:
+    """Return the recording of a test that had no snapshot: one that makes no call is not told to need none."""
+    recording.told["missing"] = True
+    return recording

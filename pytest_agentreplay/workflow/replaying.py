@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries import in_process, sandbox
 from pytest_agentreplay.boundaries.crossing import describe
-from pytest_agentreplay.boundaries.discrete import Discrete
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.pausing import Pausing
 from pytest_agentreplay.boundaries.serving import Serving
@@ -18,7 +17,7 @@ from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, HttpCall, Run
-from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import variables_in
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.schedule import Schedule
@@ -27,10 +26,8 @@ from pytest_agentreplay.core.started import Started
 from pytest_agentreplay.core.turns import function_of, label, turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
-from pytest_agentreplay.report import findings
 from pytest_agentreplay.store.shown import shown
-from pytest_agentreplay.workflow import kit
-from pytest_agentreplay.workflow.accept import accepted_rules
+from pytest_agentreplay.workflow.accepted import accepted_rules
 from pytest_agentreplay.workflow.scene import Ended, Scene
 
 if TYPE_CHECKING:
@@ -94,6 +91,8 @@ class Replay(Scene):
             return None
         loose = settings.order in {"loose", "free"}
         if virtual:
+            from pytest_agentreplay.boundaries.discrete import Discrete
+
             clock = run.header.kit.get("clock")
             exact = isinstance(clock, dict) and clock.get("mode") == "virtual"
             order = Discrete(schedule, self.crossing, self.replayer.stalled, loose=loose, exact=exact)
@@ -154,6 +153,8 @@ class Replay(Scene):
 
     def stopped_early(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording; None: nothing, or unknown."""
+        from pytest_agentreplay.report import findings
+
         if (early := self.replayer.parted()) is not None:
             return findings.of(early, self.place.test, self.snapshot_facts(early.kind))
         if (divergence := self.replayer.stopped(self._body)) is None:
@@ -203,6 +204,8 @@ class Replay(Scene):
         """What there is to tell of a virtual clock: why it was none, how many answers came close to a timer."""
         if self.settings.clock != "virtual":
             return {}
+        from pytest_agentreplay.boundaries.discrete import Discrete
+
         if isinstance(self.order, Discrete):
             return {"why": self.order.why, "tight": len(self.order.tight)}
         return {"why": "tools are verified, which takes real time"}
@@ -252,6 +255,8 @@ class Replay(Scene):
         }
 
     def _today(self) -> JsonObject:
+        from pytest_agentreplay.workflow import kit
+
         return kit.interpreter(self.place.root) | {
             "environment": self.settings.environment(self.place.environ),
             "fixtures": dict(self.fixtures),
@@ -286,6 +291,8 @@ class Replay(Scene):
         if self.reproduced(ended):
             self.told["expect"] = "fails as recorded"
             return None
+        from pytest_agentreplay.report import findings
+
         self.told["expect"] = "fails differently" if ended.failure is not None else "no longer fails"
         was = self.snapshot.run.header.outcome
         found = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())

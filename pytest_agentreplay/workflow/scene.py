@@ -16,7 +16,6 @@ from pytest_agentreplay.boundaries.chance import Chance
 from pytest_agentreplay.boundaries.child_server import Children, is_of_process
 from pytest_agentreplay.boundaries.children import short_name
 from pytest_agentreplay.boundaries.clock import Clock
-from pytest_agentreplay.boundaries.gateway import Gateway
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.locales import Locale
 from pytest_agentreplay.boundaries.missing_keys import MissingKeys
@@ -24,21 +23,16 @@ from pytest_agentreplay.boundaries.overtime import Overtime
 from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.boundaries.steps import Steps
 from pytest_agentreplay.boundaries.stragglers import refusing, release
-from pytest_agentreplay.boundaries.tool import Tool, find, redirect
 from pytest_agentreplay.boundaries.tool_again import Redirections
-from pytest_agentreplay.boundaries.virtual import Hands
 from pytest_agentreplay.boundaries.zone import Zone
-from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.effects import has_effects
-from pytest_agentreplay.core.freeze import Codec
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.redaction.placeholders import tags_in
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.report import findings
 from pytest_agentreplay.store import declared
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import inviting
@@ -52,8 +46,11 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
+    from pytest_agentreplay.boundaries.gateway import Gateway
     from pytest_agentreplay.boundaries.guard import Guard
-    from pytest_agentreplay.boundaries.virtual import Timed
+    from pytest_agentreplay.boundaries.tool import Redirection, Tool
+    from pytest_agentreplay.boundaries.virtual import Hands, Timed
+    from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.core.gate import Gate
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
@@ -215,10 +212,9 @@ class Scene:
             self._met.start()
             self.watch = self.children.guard = self.guard()
             with self.watch.refusing_imports():  # a tool's module may be the first to import a library
-                self.tools += [*named_tools(self.settings.tools), *named_models(self.settings)]
+                self.tools += named(self.settings)
             for path, tool in self.tools:
-                redirection = redirect(tool, codecs=self.crossing.codecs)
-                self._met.add(redirection, path)
+                redirection = self._redirect(tool, path)
                 if tool.name in {path, short := path.rpartition(".")[2]}:
                     self._names.add(redirection, short, path)
             self.watch.joins = child_start.joins
@@ -263,6 +259,8 @@ class Scene:
 
     def keep_time(self, order: Timed, now: Callable[[], int], passes: Callable[[], int], *, clocks: bool) -> None:
         """Show the test virtual time: `now` for what is written down, `passes` for who waits on the wall clock."""
+        from pytest_agentreplay.boundaries.virtual import Hands
+
         self.crossing.now, self.clock.passes = now, passes
         self._hands = Hands(self.crossing, order, clocks=clocks)
 
@@ -300,6 +298,8 @@ class Scene:
 
     def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """The finding of a divergence, `facts` as `findings.of` takes them; of a closed door with all who tried it."""
+        from pytest_agentreplay.report import findings
+
         if divergence.kind is Kind.NETWORK and self.watch.ledger:
             found = findings.network(self.place.test, self.watch.ledger)
         else:
@@ -323,6 +323,8 @@ class Scene:
         self._told_late += len(calls)
         if not calls:
             return None
+        from pytest_agentreplay.report import findings
+
         found = findings.late(self.place.test, calls)
         self.told["code"] = found.code
         return found
@@ -339,6 +341,8 @@ class Scene:
         if self._gateway is None:
             if sandbox.closed():
                 raise SettingsError(NO_LOOPBACK)
+            from pytest_agentreplay.boundaries.gateway import Gateway
+
             self._gateway = Gateway(
                 self.crossing,
                 recording=self.mode == "record",
@@ -392,18 +396,28 @@ class Scene:
 
     def view(self) -> RunView:
         """The live, read-only view that tests see."""
+        from pytest_agentreplay.cases.view import RunView
+
         return RunView(self.run, READER)
 
     def meet(self, function: F, name: Any, **said: Any) -> F:
         """Freeze `function` for the rest of the test, as `boundaries.tool.Tool` takes what is `said`; gives it back."""
+        from pytest_agentreplay.boundaries.tool import Tool
+
         short = getattr(function, "__name__", type(function).__name__)
         tool = Tool(name or short, function, **said)
-        redirection = redirect(tool, codecs=self.crossing.codecs)
-        self._met.add(redirection)
+        redirection = self._redirect(tool)
         self.tools.append(("", tool))
         if not name:
             self._names.add(redirection, short)
         return function
+
+    def _redirect(self, tool: Tool, path: str = "") -> Redirection:
+        from pytest_agentreplay.boundaries.tool import redirect
+
+        redirection = redirect(tool, codecs=self.crossing.codecs)
+        self._met.add(redirection, path)
+        return redirection
 
     def has_effects(self, call: Call) -> bool:
         """Return whether a call may change something outside, by what was declared of the tools."""
@@ -412,6 +426,8 @@ class Scene:
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """How values of `kind` are frozen and come back."""
+        from pytest_agentreplay.core.freeze import Codec
+
         self.crossing.codecs.append(Codec(kind, freeze, thaw))
 
     def media(self, near: Near) -> None:
@@ -429,11 +445,20 @@ class Scene:
         return value
 
 
+def named(settings: Settings) -> list[tuple[str, Tool]]:
+    """The tools, models and retrievals of the settings with their paths. Raises CannotRedirect."""
+    if not (settings.tools or settings.models or settings.retrievals):
+        return []
+    return [*named_tools(settings.tools), *named_models(settings)]
+
+
 def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
     """The tools of the settings with their paths, by the short names that models know; by paths where two share one.
 
     Raises CannotRedirect for a path that leads to nothing.
     """
+    from pytest_agentreplay.boundaries.tool import Tool, find
+
     found = {path: (function, effects) for line, effects in lines for path, function in find(line)}
     names = shown_names(found)
     return [
@@ -444,6 +469,8 @@ def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
 
 def named_models(settings: Settings) -> Iterator[tuple[str, Tool]]:
     """The models and retrievals of the settings with their paths. Raises CannotRedirect for one that leads nowhere."""
+    from pytest_agentreplay.boundaries.tool import Tool, find
+
     models = {path: (function, model) for line, model in settings.models for path, function in find(line)}
     names = shown_names(models)
     for path, (function, model) in models.items():

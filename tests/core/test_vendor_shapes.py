@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.vendors import SHORTEST, VENDORS, any_vendor, find_vendors, looks_random
 
 ROWS = pytest.mark.parametrize("vendor", VENDORS, ids=[f"{row.category}-{nth}" for nth, row in enumerate(VENDORS)])

@@ -10,7 +10,7 @@ from pytest_agentreplay.cases.words.said import HOLDS, Said, fails, unknown
 from pytest_agentreplay.cases.words.values import texts
 from pytest_agentreplay.core.redaction.detecting import Detector
 from pytest_agentreplay.core.redaction.known import Known
-from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import Placeholders
 from pytest_agentreplay.core.redaction.policy import PLAIN
 

@@ -20,7 +20,7 @@ from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.matching.equal import EqualValues, body_parts, equal_differences
 from pytest_agentreplay.core.matching.ids import MADE, MEANT, SHORTEST, ClientIds
 from pytest_agentreplay.core.model import SELF, Body, FrameCall, ToolCall
-from pytest_agentreplay.core.redaction.pii import PERSONAL
+from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.fields import strength
 from pytest_agentreplay.core.redaction.joining import borders, find_joined
 from pytest_agentreplay.core.redaction.known import Known, is_bare_number
-from pytest_agentreplay.core.redaction.pii import PERSONAL, names_a_person
+from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import Placeholders
 from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.core.redaction.redactors import broken
@@ -283,7 +283,7 @@ class Redaction:
         """A member of a tree, by its name: as it would be in JSON text."""
         if not isinstance(value, str | int) or isinstance(value, bool) or not value:
             return value
-        personal = self._policy.pii and names_a_person(name)
+        personal = self._policy.pii and _names_a_person(name)
         if strength(name) in {"", "parameter"} and name.lower() not in self._policy.names and not personal:
             return value
         data = as_bytes(json.dumps({name: value}, ensure_ascii=False))
@@ -437,6 +437,12 @@ class Redaction:
 
     def _note(self, category: str) -> None:
         self._hits[category] = self._hits.get(category, 0) + 1
+
+
+def _names_a_person(name: str) -> bool:
+    from pytest_agentreplay.core.redaction.pii import names_a_person
+
+    return names_a_person(name)
 
 
 def left_over(data: bytes, hit: Found, taken: Iterable[tuple[int, int]]) -> list[Found]:

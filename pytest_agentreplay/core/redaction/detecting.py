@@ -16,7 +16,6 @@ from pytest_agentreplay.core.redaction.json_paths import find_paths
 from pytest_agentreplay.core.redaction.named import find_named
 from pytest_agentreplay.core.redaction.nearby import find_nearby
 from pytest_agentreplay.core.redaction.packed import Packed, Unreadable, unpacked
-from pytest_agentreplay.core.redaction.pii import find_pii, find_strict
 from pytest_agentreplay.core.redaction.spoken import find_spoken
 from pytest_agentreplay.core.redaction.vendors import find_vendors
 from pytest_agentreplay.core.redaction.views import TooDeep, View, below, beside, percented, spells_letters
@@ -123,10 +122,13 @@ class Detector:
     def _own(self, text: bytes) -> Iterator[Hit]:
         """What a policy asks for."""
         yield from self._projects_shapes(text)
-        if self._policy.pii:
-            yield from find_pii(text)
-        if self._policy.strict:
-            yield from find_strict(text)
+        if self._policy.pii or self._policy.strict:
+            from pytest_agentreplay.core.redaction.pii import find_pii, find_strict
+
+            if self._policy.pii:
+                yield from find_pii(text)
+            if self._policy.strict:
+                yield from find_strict(text)
 
     def _projects_shapes(self, text: bytes) -> Iterator[Hit]:
         for shape in self._policy.shapes:

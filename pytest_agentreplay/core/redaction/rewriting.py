@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.content_codecs import UNMARKED
-from pytest_agentreplay.core.freeze.tags import reads, write_bytes
 from pytest_agentreplay.core.model import Body, Failure, FramesReply, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import archives
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
@@ -187,6 +186,8 @@ class Rewriting:
                 return tree
 
     def _bytes(self, tag: str, data: bytes) -> Json:
+        from pytest_agentreplay.core.freeze.tags import write_bytes
+
         spans = self._spans(data, "any")
         return {tag: write_bytes(self._put(data, spans))} if spans else None
 
@@ -320,6 +321,10 @@ def tag_of(tree: Json) -> str:
     if not isinstance(tree, dict) or len(tree) != 1:
         return ""
     [(name, value)] = tree.items()
+    if not name.startswith("$"):
+        return ""
+    from pytest_agentreplay.core.freeze.tags import reads
+
     return name if reads(name) and not (name in BYTES and isinstance(value, str)) else ""
 
 

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.redaction.pii.hits import Hit
 
-PERSONAL = frozenset(("email", "phone", "credit-card", "iban", "ssn", "national-id", "ip"))
-"""The categories of what tells a person."""
-
 
 def find_pii(data: bytes) -> list[Hit]:
     """E-mail addresses, telephone and card numbers, IBANs and national ids, in order; no two overlap."""
