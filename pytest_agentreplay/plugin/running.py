@@ -53,6 +53,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             scene = item.stash.get(SCENE, None)
             hiding.hide_reason(stop, hiding.hide_of(item) if scene is None else scene.redaction.hide)
         raise
+    finally:
+        if HIDING in item.stash:  # pytest keeps its items to the end of the session, and a redaction takes 45 kB
+            del item.stash[HIDING]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
