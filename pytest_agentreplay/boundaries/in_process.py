@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.boundaries.wrapping import wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.boundaries.crossing import Crossing
     from pytest_agentreplay.boundaries.wrapping import Seam
-    from pytest_agentreplay.core.model import HttpCall
+    from pytest_agentreplay.core.model import FrameCall, HttpCall
 
 NETWORK = frozenset(
     {"_socket", "curl_cffi", "httpcore", "httpcore2", "primp", "pycurl", "pyreqwest", "rnet", "socket", "ssl"}
@@ -83,23 +83,41 @@ def _starting(original: Seam) -> Seam:
 def stays(crossing: Crossing, call: HttpCall) -> bool:
     """Whether a request goes to a server that the test itself runs in this process, as the application under test.
 
-    That is a test server of aiohttp, or one on a host in `agentreplay_allow_hosts`. What reads as a call of a model is
-    one, also where a fake of the model listens here, unless the very port is declared. A call that is not the
-    crossing's own stays outside as well.
+    A call that is not the crossing's own is passed through as well.
     """
     # Loaded here, as below: a child process loads the guard, and most children ask no server.
-    from pytest_agentreplay.core.matching.address import split
     from pytest_agentreplay.core.turns import is_model
     from pytest_agentreplay.dialects import READER
 
-    url = split(call.url)
     if crossing.takes is not None and not crossing.takes(call):
         return True
-    port = url.port or (443 if url.scheme == "https" else 80)
-    if not url.loopback or not (is_test_server(port) or (crossing.hosts.reach_url(url.host, port) and listens(port))):
+    return _is_served_here(crossing, call, lambda: is_model(call, READER))
+
+
+def connection_stays(crossing: Crossing, opening: FrameCall) -> bool:
+    """The same of a WebSocket: whether it leads to a server of this process. What it carries is then not recorded."""
+    from pytest_agentreplay.dialects.frames import opens_model
+
+    return _is_served_here(crossing, opening, lambda: opens_model(opening.url))
+
+
+def _is_served_here(crossing: Crossing, call: HttpCall | FrameCall, is_model: Callable[[], bool]) -> bool:
+    """Whether a server of the application under test gets `call`: aiohttp's test server, or any on an allowed host.
+
+    On an allowed host a call that reads as one of a model is recorded, since a fake of the model may listen there,
+    unless the rule names this port. A test server of aiohttp is known to be the application.
+    """
+    from pytest_agentreplay.core.matching.address import split
+
+    url = split(call.url)
+    port = url.port or (443 if url.scheme in {"https", "wss"} else 80)
+    if not url.loopback:
         return False
-    if is_model(call, READER) and not crossing.hosts.name_port(port):
-        return False
+    if not is_test_server(port):
+        if not (crossing.hosts.reach_url(url.host, port) and listens(port)):
+            return False
+        if is_model() and not crossing.hosts.name_port(port):
+            return False
     pass_through(crossing, call.url)
     return True
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.frames_recording import Recording
 from pytest_agentreplay.boundaries.frames_replaying import Replaying
+from pytest_agentreplay.boundaries.in_process import connection_stays
 from pytest_agentreplay.boundaries.websocket_lines import OURS, native, opening, wrap
 from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import EMPTY, Closed, Failure, FramesReply, HttpReply
@@ -44,6 +45,8 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
         if options.get("params"):
             whole = whole.extend_query(options["params"])
         call = opening(str(whole), self._prepare_headers(options.get("headers")))
+        if connection_stays(crossing, call):
+            return await original(self, url, **options)
         passage = crossing.enter(call)
         if not passage.forward:
             answer = await _answered(passage, whole)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import websocket_lines as lines
 from pytest_agentreplay.boundaries.frames_replaying import Replaying
+from pytest_agentreplay.boundaries.in_process import connection_stays
 from pytest_agentreplay.core.model import Closed, Frame
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def _awaiting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 async def _open(crossing: Crossing, connect: Any, original: Callable[[Any], Any]) -> Any:
     __tracebackhide__ = True
     call = lines.opening(connect.uri, connect.additional_headers)
+    if connection_stays(crossing, call):
+        return lines.leave(await _Steps(original(connect)))
     passage = crossing.enter(call)
     if passage.forward:
         try:

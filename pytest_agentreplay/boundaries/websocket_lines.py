@@ -44,12 +44,12 @@ def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
 
 
 def line_of(connection: Any) -> Line | None:
-    """The line of a connection; None where nothing is recorded or replayed.
+    """The line of a connection; None where nothing is recorded or replayed, and where the server is the test's own.
 
     A connection that is older than the test has none: it cannot be recorded, and a replay refuses it.
     """
     line: Line | None = connection.__dict__.get(LINE)
-    if line is None and (crossing := doorstep.current()) is not None and not doorstep.within_http():
+    if LINE not in connection.__dict__ and (crossing := doorstep.current()) is not None and not doorstep.within_http():
         request = connection.request
         if request is not None:  # else it is being opened
             _stray(crossing, f"ws://{request.headers.get('Host', '')}{request.path}")
@@ -67,6 +67,12 @@ def opening(url: str, headers: Any) -> FrameCall:
     """The opening of a connection; `headers` are a mapping, or pairs, or None."""
     pairs = headers.raw_items() if hasattr(headers, "raw_items") else getattr(headers, "items", lambda: headers or ())()
     return FrameCall(url.partition("#")[0], None, tuple((str(name), str(value)) for name, value in pairs))
+
+
+def leave(connection: Any) -> Any:
+    """The connection, not recorded: it leads to a server of this process."""
+    setattr(connection, LINE, None)
+    return connection
 
 
 def opened(crossing: Crossing, passage: Passage, call: FrameCall, connection: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import websocket_lines as lines
 from pytest_agentreplay.boundaries.frames_replaying import Replaying
+from pytest_agentreplay.boundaries.in_process import connection_stays
 from pytest_agentreplay.boundaries.trampoline import is_trampoline, lead, parameters
 from pytest_agentreplay.core.model import Closed, Frame
 
@@ -74,6 +75,8 @@ def _redirect(function: FunctionType) -> None:
 def _open(crossing: Crossing, url: str, headers: Any, kind: Any, real: Callable[[], Any]) -> Any:
     __tracebackhide__ = True
     call = lines.opening(url, headers)
+    if connection_stays(crossing, call):
+        return lines.leave(real())
     passage = crossing.enter(call)
     if passage.forward:
         try:

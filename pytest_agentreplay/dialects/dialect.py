@@ -41,12 +41,17 @@ class Dialect:
 class FrameDialect:
     """A model API that is spoken in JSON messages over a lasting connection.
 
-    A message is of this dialect when its body `fits` at the connection's URL. A reading without a name gets one of the
-    place. None of the functions raises, whatever the JSON.
+    A connection is of this dialect when its URL's path holds the pattern `path`; a message, when its body `fits` as
+    well. A reading without a name gets one of the place. None of the functions raises, whatever the JSON.
     """
 
     name: str
+    path: str
     provider: str
-    fits: Callable[[JsonObject, Url], bool]
+    fits: Callable[[JsonObject], bool]
     read_call: Callable[[JsonObject, Url], CallReading]
     read_reply: Callable[[Iterable[Event]], ReplyReading]
+
+    def at(self, url: Url) -> bool:
+        """Whether a connection to `url` is of this dialect."""
+        return re.search(self.path, url.path) is not None

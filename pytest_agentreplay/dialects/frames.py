@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.matching.address import split
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.dialects import mcp, stream_json
@@ -30,7 +31,12 @@ FRAME_DIALECTS: tuple[FrameDialect, ...] = (OPENAI_REALTIME, GEMINI_LIVE)
 def dialect_of(call: WireCall, url: Url) -> FrameDialect | None:
     """The dialect of a message, None where none knows it."""
     body = obj(content(call.headers, call.body).tree)
-    return next((one for one in FRAME_DIALECTS if one.fits(body, url)), None) if body else None
+    return next((one for one in FRAME_DIALECTS if one.at(url) and one.fits(body)), None) if body else None
+
+
+def opens_model(url: str) -> bool:
+    """Whether a connection to `url` is one to a model, by its path."""
+    return any(dialect.at(split(url)) for dialect in FRAME_DIALECTS)
 
 
 def read_call(call: FrameCall, url: Url) -> CallReading:

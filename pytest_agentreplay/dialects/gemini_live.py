@@ -30,9 +30,9 @@ _KINDS = {
 }
 
 
-def fits(body: JsonObject, url: Url) -> bool:
+def fits(body: JsonObject) -> bool:
     """Whether a message is one of the agent's."""
-    return "BidiGenerateContent" in url.path and any(name in _KINDS for name in body)
+    return any(name in _KINDS for name in body)
 
 
 def read_call(body: JsonObject, url: Url) -> CallReading:
@@ -120,4 +120,4 @@ def _get(found: JsonObject, name: str) -> Json:
     return found.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
 
 
-GEMINI_LIVE = FrameDialect("gemini_live", "gcp.gemini", fits, read_call, read_reply)
+GEMINI_LIVE = FrameDialect("gemini_live", "BidiGenerateContent", "gcp.gemini", fits, read_call, read_reply)

@@ -35,10 +35,9 @@ _DELTAS = {
 """Events that carry text in the way of another one."""
 
 
-def fits(body: JsonObject, url: Url) -> bool:
+def fits(body: JsonObject) -> bool:
     """Whether a message is a client event of either."""
-    path = url.path.rstrip("/")
-    return path.endswith(("/realtime", "/responses")) and string(body.get("type")).startswith(_EVENTS)
+    return string(body.get("type")).startswith(_EVENTS)
 
 
 def read_call(body: JsonObject, url: Url) -> CallReading:
@@ -119,4 +118,4 @@ def _model(url: Url) -> str:
     return next((value for name, value in url.query if name in {"model", "deployment"}), "")
 
 
-OPENAI_REALTIME = FrameDialect("openai_realtime", "openai", fits, read_call, read_reply)
+OPENAI_REALTIME = FrameDialect("openai_realtime", r"/(realtime|responses)/*$", "openai", fits, read_call, read_reply)

@@ -16,7 +16,7 @@ from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Header, HttpCall, Run
+from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import variables_in
 from pytest_agentreplay.core.replayer import Replayer
@@ -231,13 +231,13 @@ class Replay(Scene):
         """The first recorded request that was passed through now and never made over the network; "" for none."""
         if not (passed := self.crossing.passed):
             return ""
-        made = {in_process.target(x.call.url) for x in self.replayer.made() if isinstance(x.call, HttpCall)}
-        if isinstance(divergence.now, HttpCall):
+        made = {in_process.target(x.call.url) for x in self.replayer.made() if not isinstance(x.call, ToolCall)}
+        if divergence.now is not None and not isinstance(divergence.now, ToolCall):
             made.add(in_process.target(divergence.now.url))
         inside = (
             describe(x.call)
             for x in self.replayer.run.exchanges
-            if isinstance(x.call, HttpCall) and in_process.target(x.call.url) in passed - made
+            if not isinstance(x.call, ToolCall) and in_process.target(x.call.url) in passed - made
         )
         return next(inside, "")
 
