@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.plugin.keys import nodeid_of
+from pytest_agentreplay.plugin.keys import TRIAL, nodeid_of
 from pytest_agentreplay.plugin.recordings import replay
 from pytest_agentreplay.report.session import RAN_ON
 from pytest_agentreplay.store import files
@@ -97,12 +97,16 @@ class Proving:
             lines = (crash.message if crash is not None else report.longreprtext).strip().splitlines() or [""]
             self.uncollected[report.nodeid] = lines[-1].removeprefix("E").strip()
 
+    def planned(self, item: pytest.Item) -> bool:
+        """Return whether it is a test of the plan; its other orders of answers are no part of the proof."""
+        return nodeid_of(item) in self.tests and TRIAL not in item.stash
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
         """Keep the tests of the plan, whatever other plugins deselect: they did run when they were recorded."""
-        before = [item for item in items if nodeid_of(item) in self.tests]
+        before = [item for item in items if self.planned(item)]
         yield
-        kept = [item for item in items if nodeid_of(item) in self.tests]
+        kept = [item for item in items if self.planned(item)]
         names = {*map(nodeid_of, kept)}
         items[:] = [*kept, *(item for item in before if nodeid_of(item) not in names)]
 

@@ -260,3 +260,36 @@ def test_a_session_with_plugins_of_its_own_process_is_proved_there(project):
     done = project.child("main", *project.options, "--snapshot-record")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "test passed)   replays" in done.stdout
+
+
+ORDERS = """
+import asyncio, os
+import agent, httpx2, pytest
+
+async def ask(client, question):
+    body = {"model": "m-1", "messages": [{"role": "user", "content": question}]}
+    await client.post(os.environ["MODEL_URL"] + "/v1/chat/completions", json=body)
+
+async def both():
+    async with httpx2.AsyncClient() as client:
+        await asyncio.gather(ask(client, "first"), ask(client, "second"))
+
+@pytest.mark.agentreplay(orders=5)
+def test_both(agentreplay):
+    agent.note(agentreplay.mode)
+    asyncio.run(both())
+"""
+
+
+def test_the_proof_is_one_replay_and_not_one_in_each_order(project):
+    project.server.pace = 0.2
+    project.write(test_shop=ORDERS)
+    done = project.record()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test passed)   replays" in done.stdout
+    assert "replay" in project.ledger
+    assert project.ledger[0] == "record"
+    before = len(project.ledger)
+    assert before <= 3, "a loaded machine has the proof look twice whether the clock ran on"
+    assert project.replay().returncode == 0
+    assert len(project.ledger) - before == 2, "the recorded order, and the other one"
