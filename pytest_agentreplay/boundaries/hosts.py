@@ -134,6 +134,8 @@ class DeclaredHosts:
 
     def reach(self, host: str, port: int) -> bool:
         """Whether `host` may be reached at `port`. A declared name is looked up once, when an address needs it."""
+        if not self._rules:
+            return False
         ip = address(host)
         name = host.rstrip(".").casefold()
         for rule in self._rules:

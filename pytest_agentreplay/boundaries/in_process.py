@@ -85,13 +85,17 @@ def stays(crossing: Crossing, call: HttpCall) -> bool:
 
     A call that is not the crossing's own is passed through as well.
     """
+    if crossing.takes is not None and not crossing.takes(call):
+        return True
+    return _is_served_here(crossing, call, lambda: _asks_model(call))
+
+
+def _asks_model(call: HttpCall) -> bool:
     # Loaded here, as below: a child process loads the guard, and most children ask no server.
     from pytest_agentreplay.core.turns import is_model
     from pytest_agentreplay.dialects import READER
 
-    if crossing.takes is not None and not crossing.takes(call):
-        return True
-    return _is_served_here(crossing, call, lambda: is_model(call, READER))
+    return is_model(call, READER)
 
 
 def connection_stays(crossing: Crossing, opening: FrameCall) -> bool:
@@ -110,9 +114,9 @@ def _is_served_here(crossing: Crossing, call: HttpCall | FrameCall, is_model: Ca
     from pytest_agentreplay.core.matching.address import split
 
     url = split(call.url)
-    port = url.port or (443 if url.scheme in {"https", "wss"} else 80)
     if not url.loopback:
         return False
+    port = url.port or (443 if url.scheme in {"https", "wss"} else 80)
     if not is_test_server(port):
         if not (crossing.hosts.reach_url(url.host, port) and listens(port)):
             return False

@@ -84,7 +84,8 @@ class Precedence:
 
     def early(self, x: Exchange, lane: str = "") -> bool:
         """Whether a call that must come before `x`, which is made in `lane` now, was not answered yet."""
-        if any(not self.handed(y) for y in self._after.get(x.start, ())):
+        after = self._after.get(x.start)
+        if after and not all(map(self.handed, after)):
             return True
         if (
             lane != x.lane
@@ -92,7 +93,10 @@ class Precedence:
             and any((y.made or 0) < x.start for y in self._open.get(x.lane, {}).values())
         ):
             return True
-        for bound, moment in self._bounds(x):
+        own = self._lanes.get(x.lane)
+        if own is not None and not own.answered_until(x.start):
+            return True
+        for bound, moment in self._from_above[x.lane]:
             ended = self._lanes.get(bound)
             if ended is not None and not ended.answered_until(moment):
                 return True
