@@ -13,7 +13,7 @@ from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
@@ -68,6 +68,11 @@ class _Telling(Loader):
 
 
 _watch = _Watch()
+
+
+def is_watching(names: Iterable[str]) -> bool:
+    """Whether imports are watched, those of all `names` among them."""
+    return _watch in sys.meta_path and all(name in _acts for name in names)
 
 
 def when_imported(name: str, act: Act) -> None:

@@ -10,7 +10,7 @@ import functools
 import importlib
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.boundaries.imports import when_imported
+from pytest_agentreplay.boundaries.imports import is_watching, when_imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,6 +81,8 @@ ALSO: dict[str, str] = {}
 
 def install() -> None:
     """Meet every library of the table, now or when it is imported. Outside a test each call costs one look-up."""
+    if SEAMS.keys() <= ALSO.keys() and is_watching(SEAMS):
+        return
     also({library: f"pytest_agentreplay.boundaries.{boundary}" for library, boundary in SEAMS.items()})
 
 

@@ -238,8 +238,8 @@ class SessionLines:
             return
         from pytest_agentreplay.store import locks
 
-        snapshots = [Path(told["file"]) for told in self.told if "file" in told]
-        over = dict.fromkeys(lock for file in snapshots for lock in locks.over(file, config.rootpath))
+        files = {os.path.dirname(told["file"]): told["file"] for told in self.told if "file" in told}  # noqa: PTH120
+        over = dict.fromkeys(lock for file in files.values() for lock in locks.over(Path(file), config.rootpath))
         self.unlike = {str(lock): found for lock in over if (found := locks.told(lock))}
         if self.unlike and self.lock_binds(config) and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

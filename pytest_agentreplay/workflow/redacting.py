@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.boundaries.secrets import named
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.redaction.redactors import Redactor
 
+OF_THE_TEST = "PYTEST_CURRENT_TEST"
+"""pytest tells here which test runs: the one variable that is another in each test."""
+
 
 def redaction_for(
     environ: Mapping[str, str],
@@ -34,11 +38,23 @@ def redaction_for(
         without = policy.without | redactors.keys() - asked.keys()
         policy = replace(policy, shapes=(*policy.shapes, *shapes_of(asked)), without=without)
     made = Redaction(Places(marks or {}), allow_headers=headers, policy=policy)
-    told = secret_environment(environ, policy.secret_environment)
+    names = tuple(policy.secret_environment)
+    told, variables = looked_through(tuple(pair for pair in environ.items() if pair[0] != OF_THE_TEST), names)
+    if "://" in environ.get(OF_THE_TEST, ""):
+        told = (*told, *secret_environment({OF_THE_TEST: environ[OF_THE_TEST]}))
     for category, value in (*told, *((CATEGORY, value) for value in named())):
         made.learn(category, value)
-    made.name(variables_by_value(environ))
+    made.name(variables)
     return made
+
+
+@lru_cache(maxsize=4)
+def looked_through(
+    environ: tuple[tuple[str, str], ...], names: tuple[str, ...]
+) -> tuple[tuple[tuple[str, str], ...], Mapping[str, str]]:
+    """The secrets of an environment, and who holds which value. Remembered: most tests have the same."""
+    variables = dict(environ)
+    return tuple(secret_environment(variables, names)), variables_by_value(variables)
 
 
 def variables_by_value(environ: Mapping[str, str]) -> dict[str, str]:

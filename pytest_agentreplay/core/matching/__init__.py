@@ -8,6 +8,7 @@ the rules name, and renames what the client made up. Equal fingerprints mean equ
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
@@ -215,8 +216,7 @@ class Matching:
     def _table(self, scope: str) -> Table:
         table = self._tables.get(scope)
         if table is None:
-            scopes = {scope} if scope == "tool" else {scope, "http"}
-            table = self._tables[scope] = Table(rule for rule in self._rules if rule.scope in scopes)
+            table = self._tables[scope] = _table_of(self._rules, scope)
         return table
 
     def _equal(self, table: Table) -> EqualValues:
@@ -324,6 +324,13 @@ class Matching:
             rule = table.named("header", name.lower(), url.host)
             if rule is not None or name.lower() not in self._headers:
                 yield f"headers.{name.lower()}", (value, rule)
+
+
+@lru_cache(maxsize=64)
+def _table_of(rules: tuple[Rule, ...], scope: str) -> Table:
+    """The rules for one scope. Remembered: the tests of a session have the same rules."""
+    scopes = {scope} if scope == "tool" else {scope, "http"}
+    return Table(rule for rule in rules if rule.scope in scopes)
 
 
 def _note(rule: Rule | None) -> str:
