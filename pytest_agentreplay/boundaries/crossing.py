@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import hush, lanes, thread_starts
 from pytest_agentreplay.boundaries.agents import agent_here
+from pytest_agentreplay.boundaries.callers import agents_line
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts
 from pytest_agentreplay.boundaries.jobs import Jobs
 from pytest_agentreplay.boundaries.library_imports import library_importing
 from pytest_agentreplay.boundaries.neighbours import sends_traces
-from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tracing import span_here
 from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import Failure, ToolCall
@@ -212,7 +212,7 @@ class Passage:
         """
         compare, self.compare = self.compare, None
         if compare is not None:
-            compare(self._crossing.scrub.outcome(self._call, outcome), origin(self._crossing.root), recorded)
+            compare(self._crossing.scrub.outcome(self._call, outcome), agents_line(self._crossing.root), recorded)
 
     def finish(self) -> None:
         """Replaying: the outcome has been handed over whole; the clock moves on."""
@@ -278,6 +278,11 @@ class Passage:
         """Recording, in a callback: whether what has come waits for its moment; `then` is called in it."""
         order = self._crossing.order
         return order is not None and order.puts_off(then)
+
+    @property
+    def strand(self) -> lanes.Strand:
+        """The strand that made the call."""
+        return self._strand
 
     @property
     def thread(self) -> object:
@@ -391,6 +396,7 @@ class Crossing:
         self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
         self.started = Started()  # which threads and jobs were begun, to find their lanes again
         self.tasks: weakref.WeakKeyDictionary[Any, Label] = weakref.WeakKeyDictionary()  # which one of its kind each is
+        self.creators: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()  # of tasks
         self.courses: Courses | None = None  # while recording: which call came after which of another lane
         self.running: dict[int, lanes.Strand] = {}  # by ident: the strand of the job or thread that is under way there
         self.main_patience = 0.0  # seconds that the main thread holds a call that never ended: more in a child
@@ -456,7 +462,7 @@ class Crossing:
         __tracebackhide__ = True
         if self.over():
             what = self.scrub.hide(describe(call))  # it has not been redacted
-            self.late.append(called_from(what, origin(self.root)))
+            self.late.append(called_from(what, agents_line(self.root)))
             msg = f"refused: {what} was called after its test had ended"
             raise ReplayDiverged(msg)
         self.activity += 1
@@ -482,7 +488,7 @@ class Crossing:
                     passage.before = self.courses.made(ticket, passage.course)
             case Answer(exchange, ticket, compare, handed, early):
                 if early is not None:
-                    early(origin(self.root))
+                    early(agents_line(self.root))
                 passage = Passage(self, strand, call, ticket)
                 passage.compare, passage.handed = compare, handed
                 passage.exchange = exchange
@@ -495,7 +501,7 @@ class Crossing:
                 else:
                     passage.outcome = self.scrub.reveal(exchange.outcome)
             case Refuse(divergence):
-                raise ReplayDiverged(refusal(divergence), self.latch(divergence, origin(self.root)))
+                raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root)))
         return passage
 
     def agent(self) -> str:

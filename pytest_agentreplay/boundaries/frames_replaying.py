@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries import lanes
-from pytest_agentreplay.boundaries.origins import origin
+from pytest_agentreplay.boundaries.callers import agents_line
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.frames import Release
 from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCall, FramesReply
@@ -209,7 +209,7 @@ class Replaying:
         crossing = self.crossing
         summary = f"{what}: {doorstep.describe(self._call).partition(' ')[2]}"
         divergence = Divergence(Kind.EXTRA, summary, lane=crossing.strand().path, now=self._call)
-        latched = crossing.latch(divergence, origin(crossing.root))
+        latched = crossing.latch(divergence, agents_line(crossing.root))
         raise ReplayDiverged(doorstep.refusal(latched), latched)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries.origins import origin
+from pytest_agentreplay.boundaries.callers import agents_line
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
 
@@ -47,7 +47,7 @@ def refuse(wire: Wire, what: str) -> NoReturn:
     crossing, call = wire.crossing, wire.call
     summary = f"{what}: {doorstep.describe(call)}"
     divergence = Divergence(Kind.EXTRA, summary, lane=crossing.strand().path, now=call)
-    latched = crossing.latch(divergence, origin(crossing.root))
+    latched = crossing.latch(divergence, agents_line(crossing.root))
     raise ReplayDiverged(doorstep.refusal(latched), latched)
 
 

@@ -27,7 +27,7 @@ from pytest_agentreplay.core.started import Label
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Iterator
-    from weakref import WeakKeyDictionary, WeakSet
+    from weakref import WeakKeyDictionary, WeakSet, ref
 
     from pytest_agentreplay.boundaries.course import Course
     from pytest_agentreplay.boundaries.jobs import Jobs
@@ -54,6 +54,7 @@ class Door(Protocol):
     started: Started
     running: dict[int, Strand]
     tasks: WeakKeyDictionary[Any, Label]
+    creators: WeakKeyDictionary[Any, ref[Any]]
     working: dict[int, int]
     starting: set[int]
     handed: set[object]

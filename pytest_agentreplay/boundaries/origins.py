@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import CodeType, FrameType
 
-_NOT_THE_AGENT = ("<", str(Path(__file__).parents[1]) + os.sep, str(Path(os.__file__).parent) + os.sep)
+_SCRIPTS = str(Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin")) + os.sep
+"""Where the command `pytest` is a file of Python, which stands below every stack."""
+
+_NOT_THE_AGENT = ("<", str(Path(__file__).parents[1]) + os.sep, str(Path(os.__file__).parent) + os.sep, _SCRIPTS)
 
 
 def origin(root: str) -> str:

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import idle as idling
 from pytest_agentreplay.boundaries import lanes
+from pytest_agentreplay.boundaries.callers import agents_line, waiting_in
 from pytest_agentreplay.boundaries.idle_time import IdleTime
-from pytest_agentreplay.boundaries.origins import origin, where
+from pytest_agentreplay.boundaries.origins import where
 from pytest_agentreplay.boundaries.timers import pending_timer
-from pytest_agentreplay.boundaries.waiting import awaiting
 from pytest_agentreplay.boundaries.work import LOOK, PATIENCE, Threads, at_work, joins, unknown_waits
 from pytest_agentreplay.core.schedule import END, Event
 from pytest_agentreplay.errors import ReplayDiverged
@@ -69,12 +69,13 @@ TOO_LATE = "refused: an answer is waited for after its test has ended"
 class Waiter:
     """Somebody who waits until an answer has come as far as `chunks`. `idle` is None for a thread."""
 
-    __slots__ = ("call", "chunks", "future", "idle", "over", "refused", "source", "start", "thread", "wake")
+    __slots__ = ("call", "chunks", "future", "idle", "over", "refused", "source", "start", "strand", "thread", "wake")
 
     def __init__(self, passage: Passage, chunks: int, idle: Idle | None, wake: Callable[[], object]) -> None:
         """Made where it waits."""
         assert passage.exchange is not None
         self.start = passage.exchange.start
+        self.strand = passage.strand
         self.call = passage.call
         self.chunks = chunks
         self.idle = idle
@@ -85,20 +86,8 @@ class Waiter:
         self.over = self.refused = False
 
     def frames(self) -> Iterable[FrameType]:
-        """Where it waits, the innermost frame first."""
-        coroutine = getattr(self.source, "get_coro", lambda: getattr(self.source, "coro", None))()
-        if coroutine is not None:
-            return awaiting(coroutine)
-        found, frame = [], self._thread_frame()
-        while frame is not None:
-            found.append(frame)
-            frame = frame.f_back
-        return found
-
-    def _thread_frame(self) -> FrameType | None:
-        import sys
-
-        return sys._current_frames().get(self.thread)
+        """Where it waits, and where those wait that started it, the innermost frame first."""
+        return waiting_in(self.source, self.strand)
 
 
 class Serving:
@@ -463,7 +452,7 @@ class Serving:
             here = waiter is not None and waiter.idle is not None and waiter.idle.thread == threading.get_ident()
             if not self._loose and here and waiter is not None and waiter.idle is not None and not waiter.idle.slept:
                 divergence = self._explain(passage.call, exchange, self.schedule.exchanges[waiter.start])
-                self._latch(divergence, origin(self._crossing.root))
+                self._latch(divergence, agents_line(self._crossing.root))
                 raise self._refusal()
             end = exchange.timing.end or exchange.timing.start
             self.schedule.come(Event(exchange.finish or exchange.start, exchange.start, chunks, end))

@@ -7,6 +7,7 @@ call). So their lanes are labelled as those of threads are.
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries import lanes
@@ -15,6 +16,7 @@ from pytest_agentreplay.boundaries.wrapping import wrap
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from pytest_agentreplay.boundaries.lanes import Strand
     from pytest_agentreplay.boundaries.wrapping import Seam
 
 
@@ -40,8 +42,16 @@ def _creating(original: Seam) -> Seam:
         strand = lanes.STRAND.get()
         if strand is not None and strand.inside is None:
             lanes.label_task(strand, task)
+            note_creator(strand, task)
             if strand.crossing.courses is not None:
                 strand.crossing.courses.created(task, strand)
         return task
 
     return create_task
+
+
+def note_creator(strand: Strand, task: Any) -> None:
+    """Keep which task has created `task`: a report names the line of the agent that waits there."""
+    creator = lanes.runner()
+    if not isinstance(creator, int):
+        strand.crossing.creators[task] = weakref.ref(creator)

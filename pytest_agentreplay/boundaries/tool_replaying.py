@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pytest_agentreplay.boundaries.callers import agents_line
 from pytest_agentreplay.boundaries.crossing import refusal
-from pytest_agentreplay.boundaries.origins import origin
 from pytest_agentreplay.boundaries.tool_recording import AWAITED
 from pytest_agentreplay.boundaries.tool_sent import Sent
 from pytest_agentreplay.core.divergence import Divergence, Kind
@@ -165,7 +165,7 @@ class Replaying:
         divergence = Divergence(
             Kind.ARGS, f"{self.results.name}: closed after item {number}; in the recording after {end}"
         )
-        self.crossing.latch(divergence, origin(self.crossing.root))
+        self.crossing.latch(divergence, agents_line(self.crossing.root))
 
     def _fail(self, failure: Failure) -> NoReturn:
         __tracebackhide__ = True
@@ -196,7 +196,7 @@ class Replaying:
 
     def _part(self, summary: str, kind: Kind = Kind.EXTRA) -> NoReturn:
         divergence = Divergence(kind, f"{self.results.name}: {summary}")
-        kept = self.crossing.latch(divergence, origin(self.crossing.root))
+        kept = self.crossing.latch(divergence, agents_line(self.crossing.root))
         raise ReplayDiverged(refusal(divergence), kept)
 
 
