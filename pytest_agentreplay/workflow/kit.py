@@ -20,7 +20,7 @@ from pytest_agentreplay.dialects.messages import tool_results
 from pytest_agentreplay.store.declared import locks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
@@ -147,7 +147,11 @@ def unfrozen(
         if x.parent is not None or x.call.boundary in {"tool", "retrieval"}:
             continue
         body = json.dumps(x.call.arguments).encode() if isinstance(x.call, ToolCall) else x.call.body.data
-        waiting = {identity: name for identity, name in asked.items() if name not in known and name not in missed}
+        waiting = {
+            identity: name
+            for identity, name in asked.items()
+            if not known & {name, name.rpartition(PLUGIN)[2]} and name not in missed
+        }
         told = by_name(reader.read_call(x.call)) if waiting.keys() & waiting.values() else frozenset()
         for identity, name in waiting.items():
             if (name in told) if identity == name else (identity.encode() in body):
@@ -191,11 +195,41 @@ def by_name(reading: CallReading) -> frozenset[str]:
     return frozenset(known for message in reading.messages for known in tool_results(message))
 
 
+PLUGIN = "-"
+"""Stands between the name of a plugin and that of its function where semantic-kernel names a tool for the model."""
+
+
 def guess(name: str, root: str) -> str:
-    """The import path of the function that likely is tool `name`: one of that name defined below `root`, if any."""
+    """The import path of the function that likely is tool `name`: one of that name defined below `root`, if any.
+
+    Of a function of a plugin ("Shop-find_parcel") that is a function or method of its second name, and rather one of
+    the class that has the first name.
+    """
+    owner, _, short = name.rpartition(PLUGIN)
+    paths = [*_functions(name, root), *_methods(name, root)]
+    if not paths and owner:
+        paths = [*_methods(short, root), *_functions(short, root)]
+        paths.sort(key=lambda path: path.split(".")[-2].casefold() != owner.casefold())
+    return paths[0] if paths else f"your.module.{short if owner and short.isidentifier() else name}"
+
+
+def _functions(name: str, root: str) -> Iterator[str]:
+    """The import paths of the functions of that name in modules below `root`."""
     for module_name, module in sorted(sys.modules.items()):
         function = getattr(module, "__dict__", {}).get(name)
-        code = getattr(function, "__code__", None)
-        if code is not None and function.__module__ == module_name and code.co_filename.startswith(root):
-            return f"{module_name}.{name}"
-    return f"your.module.{name}"
+        if getattr(function, "__module__", "") == module_name and _is_below(function, root):
+            yield f"{module_name}.{name}"
+
+
+def _methods(name: str, root: str) -> Iterator[str]:
+    """The import paths of the methods of that name in classes that are defined in modules below `root`."""
+    for module_name, module in sorted(sys.modules.items()):
+        for kind in [*getattr(module, "__dict__", {}).values()]:
+            if isinstance(kind, type) and kind.__module__ == module_name and _is_below(vars(kind).get(name), root):
+                yield f"{module_name}.{kind.__qualname__}.{name}"
+
+
+def _is_below(function: object, root: str) -> bool:
+    """Whether `function` is one of Python, in a file below `root`."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is not None and code.co_filename.startswith(root)
