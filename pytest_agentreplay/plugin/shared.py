@@ -19,28 +19,28 @@ class SharedCauses:
     """The changes of requests that tests have failed with, each with its tests in the order of their reports."""
 
     def __init__(self) -> None:
-        self._causes: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {}
+        self._causes: dict[str, list[dict[str, Any]]] = {}
+        self._first: dict[str, list[str]] = {}
 
     def add(self, report: pytest.TestReport, cause: dict[str, Any], *, shorten: bool) -> None:
         """Take the report of a test that failed; with `shorten` one of a known change says no more than where it is."""
-        lines = lines_of(report)
-        if (known := self._causes.get(cause["cause"])) is None:
-            self._causes[cause["cause"]] = cause, [cause["test"]], lines
-            return
-        first, tests, _ = known
-        tests.append(cause["test"])
-        if shorten:
-            lines[:] = shared.pointer(cause, first["test"])
+        lines, key = lines_of(report), cause["cause"]
+        known = self._causes.setdefault(key, [])
+        known.append(cause)
+        if len(known) == 1:
+            self._first[key] = lines
+        elif shorten:
+            lines[:] = shared.pointer(cause, known[0]["test"])
 
     def complete(self) -> None:
         """Add to each first report how many tests have failed with its change; pytest prints the reports next."""
-        for cause, tests, lines in self._causes.values():
-            if len(tests) > 1:
-                lines.extend(shared.first_lines(cause, tests))
+        for key, causes in self._causes.items():
+            if len(causes) > 1:
+                self._first[key].extend(shared.first_lines(causes))
 
     def lines(self) -> list[str]:
-        """Return the lines at the session's end."""
-        return shared.shared_lines([(cause, tests) for cause, tests, _ in self._causes.values()])
+        """Return the lines at the session's end, the same whichever worker of xdist was faster."""
+        return shared.shared_lines(list(self._causes.values()))
 
 
 def lines_of(report: pytest.TestReport) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.report.findings import REQUESTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.report.finding import Finding
 
@@ -48,8 +48,9 @@ def pointer(cause: dict[str, Any], first: str) -> list[str]:
     return [f"[{cause['code']}] the same change as in {first}, which shows it (-vv shows it here too)"]
 
 
-def behind(tests: Sequence[str]) -> str:
+def behind(causes: Iterable[dict[str, Any]]) -> str:
     """Return how many tests a change is behind, with the first few by name."""
+    tests = sorted(cause["test"] for cause in causes)
     more = len(tests) - NAMED
     return f"in {len(tests)} tests: {', '.join(tests[:NAMED])}{f' and {more} more' if more > 0 else ''}"
 
@@ -60,20 +61,17 @@ def command(cause: dict[str, Any]) -> str:
     return cause["rule"] or every
 
 
-def first_lines(cause: dict[str, Any], tests: Sequence[str]) -> list[str]:
+def first_lines(causes: Sequence[dict[str, Any]]) -> list[str]:
     """Return what the report of the first test ends with."""
-    return ["", f"  the same change {behind(tests)}", "  accept it in all of them:", f"    {command(cause)}"]
+    return ["", f"  the same change {behind(causes)}", "  accept it in all of them:", f"    {command(causes[0])}"]
 
 
-def shared_lines(causes: Sequence[tuple[dict[str, Any], Sequence[str]]]) -> list[str]:
+def shared_lines(changes: Iterable[Sequence[dict[str, Any]]]) -> list[str]:
     """Return the lines at the session's end: each change behind several tests once, and what accepts it."""
-    return [
-        row
-        for cause, tests in causes
-        if len(tests) > 1
-        for row in (
-            f"shared    {cause['headline']}",
-            f"          {behind(tests)}",
-            f"          if every recorded reply still holds:   {command(cause)}",
-        )
-    ]
+    lines = []
+    several = (sorted(causes, key=lambda cause: cause["test"]) for causes in changes if len(causes) > 1)
+    for causes in sorted(several, key=lambda causes: causes[0]["test"]):
+        lines.append(f"shared    {causes[0]['headline']}")
+        lines.append(f"          {behind(causes)}")
+        lines.append(f"          if every recorded reply still holds:   {command(causes[0])}")
+    return lines
