@@ -53,7 +53,12 @@ def _form(value: Any, depth: int, lead: int, *, fill: bool) -> str:
         if fill and len(parts) > 1 and not any(isinstance(item, dict) for item in value):
             parts = _filled(parts, depth)
         return _enclose("[]", parts, depth, lead)
-    return json.dumps(value, allow_nan=False)
+    return _constant(value)
+
+
+def _constant(value: Any) -> str:
+    """The text of a number, a truth value or null; that of a whole number needs no encoder."""
+    return repr(value) if type(value) is int else json.dumps(value, allow_nan=False)
 
 
 def _enclose(brackets: str, parts: list[str], depth: int, lead: int) -> str:

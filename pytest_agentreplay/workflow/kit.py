@@ -72,11 +72,19 @@ def versions() -> JsonObject:
     found: JsonObject = {}
     for name in ("frozen-agentreplay", "pytest", *PACKAGES):
         if name in {"frozen-agentreplay", "pytest"} or MODULES.get(name, name) in sys.modules:
-            try:
-                found[name] = importlib.metadata.version(name)
-            except importlib.metadata.PackageNotFoundError:
-                continue
+            version = installed_version(name)
+            if version is not None:
+                found[name] = version
     return found
+
+
+@functools.cache
+def installed_version(name: str) -> str | None:
+    """The version of an installed package, None for none. Asked once a session: each answer parses a file."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 @functools.cache

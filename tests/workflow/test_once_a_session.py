@@ -1,5 +1,6 @@
 """What is the same in each test of a session is looked through once."""
 
+import importlib.metadata
 import sys
 
 import pytest
@@ -9,7 +10,7 @@ from pytest_agentreplay.core import matching
 from pytest_agentreplay.core.model import Body, HttpCall
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.dialects import READER, RULES
-from pytest_agentreplay.workflow import redacting
+from pytest_agentreplay.workflow import kit, redacting
 
 ENVIRON = {"SHOP_API_KEY": "looked-through-once-4711", "LANG": "C.UTF-8"}
 
@@ -76,3 +77,14 @@ def test_the_rules_of_a_project_are_sorted_once(monkeypatch):
     assert len(made) == 1
     assert matching.Matching(READER, RULES).key_alone(call) not in keys
     assert len(made) == 2
+
+
+def test_the_metadata_of_installed_packages_is_read_once(monkeypatch):
+    asked = []
+    version = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: asked.append(name) or version(name))
+    kit.installed_version.cache_clear()
+    told = [kit.versions() for _ in range(3)]
+    assert told[0] == told[1] == told[2]
+    assert told[0]["pytest"] == version("pytest")
+    assert len(asked) == len(set(asked)) > 0
