@@ -43,16 +43,26 @@ def bundle(options: argparse.Namespace) -> int:
     if options.case is None or options.out is None:
         return complain("say of which case, and where it goes: agentreplay bundle cases/x -o x.zip", USAGE)
     policy, _ = chosen_policy(options.policy)
-    made = packed_case(options.case, policy, os.environ)
+    made = packed_case(options.case, policy, os.environ, redact=bool(options.policy))
     for place in made.found:
         complain(place, DIVERGED)
     if made.found:
-        return complain(f"{shown(options.case)}: not packed; take off what was found, or name a policy", DIVERGED)
+        return complain(f"{shown(options.case)}: not packed; {remedy(options)}", DIVERGED)
     files.write_whole(options.out, made.data)
+    for place in made.redacted:
+        say(f"{place}, redacted in the bundle")
     for name in made.left:
         say(f"{shown(options.case)}/{name}: is no file of a case, and stays out")
     say(f"{shown(options.out)}: {len(made.names)} files, {len(made.data):,} bytes, sha256 {made.digest[:16]}")
     return SAME
+
+
+def remedy(options: argparse.Namespace) -> str:
+    """What to do about findings that keep a case from being packed."""
+    case, out = quoted(shown(options.case)), quoted(shown(options.out))
+    if options.policy:
+        return "edit what the policy did not reach, or have a policy file name it"
+    return f"edit what was found, or have it redacted in the bundle: agentreplay bundle {case} -o {out} --policy pii"
 
 
 def cold(options: argparse.Namespace) -> int:

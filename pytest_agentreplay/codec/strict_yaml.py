@@ -208,3 +208,27 @@ class Reading:
 def place_at(event: Any) -> str:
     """line:column of an event."""
     return f"{event.start_mark.line + 1}:{event.start_mark.column + 1}"
+
+
+def values_of(text: str) -> list[tuple[int, int, str]]:
+    """Return start, end and value of each scalar in a YAML text, in its order; none where it is no YAML."""
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        scalars = [*scalars_below(root, set())] if root is not None else []
+    except (yaml.YAMLError, RecursionError):
+        return []
+    return [(node.start_mark.index, node.end_mark.index, node.value) for node in scalars]
+
+
+def scalars_below(node: Any, seen: set[int]) -> Iterator[Any]:
+    """Return the scalars at and below `node`, each once: aliases name nodes that stand elsewhere."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if node.id == "scalar":
+        yield node
+        return
+    for child in [each for pair in node.value for each in pair] if node.id == "mapping" else node.value:
+        yield from scalars_below(child, seen)

@@ -28,6 +28,7 @@ from pytest_agentreplay.interchange.opening import RATIO, SMALL
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.layout import RESERVED
 from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.workflow.bundle_copies import redacted_copies
 from pytest_agentreplay.workflow.cleaning import found_in
 from pytest_agentreplay.workflow.importing import PERSONAL
 from pytest_agentreplay.workflow.redacting import redaction_for
@@ -50,17 +51,24 @@ PLAIN = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A bundle: bytes, digest, the files in it, those left out, and where something stands that must stay."""
+    """A bundle: bytes, digest, the files in it, those left out, and where something stands that must stay.
+
+    `redacted` says where something was replaced in the copies, with the same words as `found`.
+    """
 
     data: bytes
     digest: str
     names: tuple[str, ...]
     left: tuple[str, ...]
     found: tuple[str, ...]
+    redacted: tuple[str, ...] = ()
 
 
-def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Packed:
-    """The bundle of the case in `folder`. Raises CaseError for what is no case, SnapshotError for a broken run."""
+def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, redact: bool = False) -> Packed:
+    """The bundle of the case in `folder`. `redact` has its copies of the files redacted under the policy.
+
+    Raises CaseError for what is no case, SnapshotError for a broken run, TraceError for a trace that cannot be opened.
+    """
     folder = folder.parent if folder.name == FILE else folder
     there = [path.relative_to(folder).as_posix() for path in files.below(folder, "", strict=True)]
     names = [name for name in there if known(name)]
@@ -69,13 +77,22 @@ def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Pac
     contents = {name: files.read(folder / name, LARGEST) for name in names}
     sound(contents, shown(folder))
     policy = joined(policy, PERSONAL)
-    found = [
-        line for name, data in contents.items() for line in places(f"{shown(folder)}/{name}", data, policy, environ)
-    ]
+    found = all_places(folder, contents, policy, environ)
+    redacted: list[str] = []
+    if found and redact:
+        contents = redacted_copies(contents, policy, environ)
+        sound(contents, shown(folder))
+        redacted, found = found, all_places(folder, contents, policy, environ)
     listing = {"schemaVersion": VERSION, "files": {name: digest_of(data) for name, data in sorted(contents.items())}}
     data = packed({**contents, LISTING: (json.dumps(listing, indent=2) + "\n").encode()})
     left = tuple(name for name in there if name not in names)
-    return Packed(data, digest_of(data), tuple(names), left, tuple(found))
+    return Packed(data, digest_of(data), tuple(names), left, tuple(found), tuple(redacted))
+
+
+def all_places(folder: Path, contents: Mapping[str, bytes], policy: Policy, environ: Mapping[str, str]) -> list[str]:
+    """Where in the files of a case something stands that must not be shared."""
+    named = ((f"{shown(folder)}/{name}", data) for name, data in contents.items())
+    return [line for name, data in named for line in places(name, data, policy, environ)]
 
 
 def places(name: str, data: bytes, policy: Policy, environ: Mapping[str, str]) -> list[str]:

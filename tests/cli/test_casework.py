@@ -15,7 +15,11 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.cases import form
 from pytest_agentreplay.cli import main
+from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
+from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.interchange.archives import packed
+from pytest_agentreplay.workflow.bundle_copies import text_copy
+from pytest_agentreplay.workflow.redacting import redaction_for
 
 TRACES = Path(__file__).parents[1] / "interchange" / "traces" / "generated"
 REFUND = TRACES / "otel-genai" / "otlp_refund_spanonly.jsonl"
@@ -267,6 +271,70 @@ def test_a_bundle_of_what_must_not_be_shared_is_refused(capsys):
     assert "email" in said
     assert "ada@" not in said
     assert not Path("one.zip").exists()
+
+
+def test_with_a_policy_the_copies_in_a_bundle_are_redacted_and_the_case_is_not(capsys):
+    typed("scaffold", REFUND, "--out", "cases/refund")
+    case = Path("cases/refund/case.yaml")
+    text = case.read_text(encoding="utf-8").replace("order A-1001, it", "order A-1001 of ada@example.org, it")
+    text = text.replace("contains: I have refunded}", "contains: I have refunded ada@example.org}", 1)
+    text += "# whoever reads this asks eve@example.org\n"
+    case.write_text(text, encoding="utf-8")
+    notes = Path("cases/refund/notes.md")
+    notes.write_text("Ask ada@example.org\nor eve@example.org\n", encoding="utf-8")
+    before = contents("cases/refund")
+
+    assert typed("bundle", "cases/refund", "-o", "one.zip") == 1
+    assert "agentreplay bundle cases/refund -o one.zip --policy pii" in capsys.readouterr().err
+
+    assert typed("bundle", "cases/refund", "-o", "one.zip", "--policy", "pii") == 0
+    said = capsys.readouterr().out
+    assert "cases/refund/notes.md:1:5: email, redacted in the bundle\n" in said
+    assert "ada@" not in said
+    assert contents("cases/refund") == before
+    assert typed("bundle", "--open", "one.zip", "--out", "theirs/refund") == 0
+    theirs = contents("theirs/refund")
+    assert not any(b"@example.org" in data for data in theirs.values())
+    assert theirs["notes.md"] == b"Ask user1@redacted.invalid\nor user2@redacted.invalid\n"
+    read = form.read(theirs["case.yaml"], file="case.yaml", folder=Path("theirs/refund"))
+    assert "user1@redacted.invalid, it arrived" in read.input["messages"][0]["content"]
+    assert read.observed[0].wanted == {"contains": "I have refunded user1@redacted.invalid"}
+    assert b"asks user2@redacted.invalid\n" in theirs["case.yaml"]
+    assert {name: theirs[name] for name in NAMES[1:3]} == {name: before[name] for name in NAMES[1:3]}
+
+
+def test_a_run_in_a_bundle_is_redacted_and_sealed_again(project, tmp_path, capsys):
+    snapshot = tmp_path / "test_x.snapshot.json"
+    body = b'{"model":"m","messages":[{"role":"user","content":"I am ada@example.org"}]}'
+    reply = HttpReply(200, headers=(("content-type", "application/json"),), body=Body(b'{"id":"x"}'))
+    call = HttpCall("POST", "https://api.openai.com/v1/chat/completions", (), Body(body))
+    exchange = Exchange(call, reply, start=1, finish=2)
+    header = Header("test_x.py::test_x", recorded="2026-11-20T10:00:00+00:00", outcome={"status": "failed"})
+    snapshot.write_text(codec.dumps(Run(header, (exchange,))), encoding="utf-8")
+    assert typed("scaffold", snapshot, "--out", "cases/x") == 0
+
+    assert typed("bundle", "cases/x", "-o", "x.zip") == 1
+    assert typed("bundle", "cases/x", "-o", "x.zip", "--policy", "pii") == 0
+    assert typed("bundle", "--open", "x.zip", "--out", "theirs/x") == 0
+    theirs = codec.loads(contents("theirs/x")["run.snapshot.json"], file="run.snapshot.json")
+    assert theirs.sealed
+    assert theirs.revisions[-1]["reason"] == "redacted for a bundle"
+    assert b"user1@redacted.invalid" in theirs.run.exchanges[0].call.body.data
+    assert "ada@example.org" in Path("cases/x/run.snapshot.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("a: {b: ada@example.org}\n", 'a: {b: "user1@redacted.invalid"}\n'),
+        ("a: &x [ada@example.org]\nb: *x\n", 'a: &x ["user1@redacted.invalid"]\nb: *x\n'),
+        ("a: |\n  of ada@example.org\n  ever\nb: 1\n", 'a: "of user1@redacted.invalid\\never\\n"\nb: 1\n'),
+        ("a: 1 # ada@example.org\n", "a: 1 # user1@redacted.invalid\n"),
+        ("{ada@example.org", "{user1@redacted.invalid"),
+    ],
+)
+def test_yaml_stays_yaml_when_its_values_are_redacted(text, stored):
+    assert text_copy("x.yaml", text, redaction_for({}, policy=Policy(pii=True))) == stored
 
 
 def bundled(**changes):
