@@ -143,6 +143,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     demo = verb("demo", runs.demo, "Record, replay offline and diverge, on an embedded loopback model, without a key.")
     demo.add_argument("--dir", type=Path, default=Path("agentreplay-demo"), help="folder for the demo's files")
+    demo.add_argument("--force", action="store_true", help="write over what you edited in that folder")
     show = verb("show", runs.show, "Print a snapshot as a readable transcript.")
     show.add_argument("file", type=Path)
     show.add_argument("--turn", type=int, help="only this turn")

@@ -24,7 +24,10 @@ def demo(options: argparse.Namespace) -> int:
     """`agentreplay demo`."""
     from pytest_agentreplay.demo.walk import walk
 
-    fine = walk(options.dir.resolve(), lambda line: print(line, flush=True), width=max(60, width() - 5))
+    def show_line(line: str) -> None:
+        print(line, flush=True)
+
+    fine = walk(options.dir.resolve(), show_line, width=max(60, width() - 5), force=options.force)
     return SAME if fine else DIVERGED
 
 

@@ -13,6 +13,7 @@ import sys
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.demo.script import Ask, Say
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import AgentReplayError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILES = ("shop.py", "test_shop.py", "conftest.py", "pytest.ini")
+MADE = ("ledger.txt", "__agent_snapshots__", "__pycache__", "agentreplay.lock")
+"""What runs leave behind in the project."""
 OLD_LINE, NEW_LINE = "Be brief and kind.", "Be brief and cheerful."
 SCRIPT = (
     Ask("lookup_order", {"order_id": "A-17"}),
@@ -31,14 +34,15 @@ SCRIPT = (
 )
 
 
-def walk(folder: Path, say: Callable[[str], None], *, width: int = 80) -> bool:
+def walk(folder: Path, say: Callable[[str], None], *, width: int = 80, force: bool = False) -> bool:
     """Walk through the main job in `folder`; gives whether each step ended as it must.
 
-    Raises AgentReplayError when the openai SDK is not installed or the folder holds something else.
+    `force` writes over what the reader has edited. Raises AgentReplayError when the openai SDK is not installed or the
+    folder holds something else.
     """
     if importlib.util.find_spec("openai") is None:
         raise AgentReplayError('the demo runs a real openai agent: pip install "frozen-agentreplay[demo]"')
-    lay_out(folder)
+    lay_out(folder, force=force)
     ledger = folder / "ledger.txt"
     with ModelServer(SCRIPT) as server:
         say(f"1  a model server answers on {server.url}; an agent with three tools stands in {folder}")
@@ -64,17 +68,38 @@ def walk(folder: Path, say: Callable[[str], None], *, width: int = 80) -> bool:
     return fine and diverged.returncode == 1 and "AR-PROMPT" in diverged.stdout
 
 
-def lay_out(folder: Path) -> None:
-    """Put the project's files into `folder`, which must be new, empty, or an earlier demo's."""
+def lay_out(folder: Path, *, force: bool = False) -> None:
+    """Put the project's files into `folder`, which must be new, empty, or an earlier demo's that nobody has edited."""
     present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if present and not present >= set(FILES):
         raise AgentReplayError(f"{folder}: is not empty and not an earlier demo; name another folder with --dir")
+    if present and not force and (edits := edited(folder, present)):
+        raise AgentReplayError(
+            f"{folder}: holds your edits ({', '.join(edits)}), which the demo would write over\n"
+            f"  to go on with them:  cd {quoted(str(folder))} && pytest\n"
+            "  to start anew:       agentreplay demo --dir ANOTHER-FOLDER, or --force to lose them"
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    template = resources.files("pytest_agentreplay.demo") / "shop"
     for name in FILES:
-        (folder / name).write_text((template / name).read_text(encoding="utf-8"), encoding="utf-8")
+        (folder / name).write_text(template(name), encoding="utf-8")
     for left_over in (folder / "ledger.txt", *folder.glob("__agent_snapshots__/*/*.snapshot.json")):
         left_over.unlink(missing_ok=True)
+
+
+def edited(folder: Path, present: set[str]) -> list[str]:
+    """Return the files of an earlier demo that the reader has edited or added; what the demo edits itself is none."""
+    changed = []
+    for name in FILES:
+        there = (folder / name).read_text(encoding="utf-8", errors="replace")
+        if there not in {template(name), template(name).replace(OLD_LINE, NEW_LINE)}:
+            changed.append(name)
+    added = (name for name in present - {*FILES, *MADE} if not name.startswith("."))
+    return [*changed, *sorted(added)]
+
+
+def template(name: str) -> str:
+    """Return the text of a file of the project as the demo writes it."""
+    return (resources.files("pytest_agentreplay.demo") / "shop" / name).read_text(encoding="utf-8")
 
 
 def run(folder: Path, url: str, *words: str, width: int) -> subprocess.CompletedProcess[str]:
