@@ -120,6 +120,13 @@ class Order(Protocol):
         """The test is over."""
 
 
+class Stalls(Order, Protocol):
+    """What ends waits that never end, where a replay keeps no order: `stall_watch.StallWatch`."""
+
+    def watch(self) -> None:
+        """Watch the event loop that runs here."""
+
+
 class Passage:
     """One call at the doorstep: `forward` says to go to the world, else `outcome` is what to give back.
 
@@ -211,6 +218,7 @@ class Passage:
         `recorded` is what was recorded, where the exchange alone does not tell.
         """
         compare, self.compare = self.compare, None
+        self._crossing.comparing.discard(self)
         if compare is not None:
             compare(self._crossing.scrub.outcome(self._call, outcome), agents_line(self._crossing.root), recorded)
 
@@ -245,7 +253,9 @@ class Passage:
 
         Without an order a replay lets the other tasks run once, if they did while the recorded call was waited for.
         """
-        order = self._crossing.order
+        order, stalls = self._crossing.order, self._crossing.stalls
+        if stalls is not None:
+            stalls.watch()
         if order is not None:
             try:
                 await order.come(self, chunks)
@@ -310,7 +320,7 @@ class Passage:
 
     async def never(self) -> None:
         """Wait until cancelled, as the recorded call was. Raises ReplayDiverged where nobody does that any more."""
-        order = self._crossing.order
+        order = self._crossing.order or self._crossing.stalls
         if order is not None:
             await order.never(self)
         elif (loop := lanes.running_loop()) is not None:
@@ -330,7 +340,7 @@ class Passage:
 
     def never_now(self) -> NoReturn:
         """Block a thread until the test has ended. Always raises ReplayDiverged."""
-        order = self._crossing.order
+        order = self._crossing.order or self._crossing.stalls
         if order is not None:
             order.never_now(self)
         self._crossing.ended.wait()
@@ -386,6 +396,8 @@ class Crossing:
         self.count = count
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
         self.order: Order | None = None
+        self.stalls: Stalls | None = None  # ends waits that never end, where a replay keeps no order
+        self.comparing: set[Passage] = set()  # calls that are made for real beside the recorded answer
         self.working: dict[int, int] = {}  # by ident: threads that run something which the test has started
         self.starting: set[int] = set()  # by ident: threads that are about to start another one
         self.handed: set[object] = set()  # work that is on its way to a thread, or its result from there
@@ -444,7 +456,7 @@ class Crossing:
         self._counts.clear()
         for kept in (self.passages, self.late, self.problems, self.met, self.threads, self.jobs, self.loops):
             kept.clear()
-        for known in (self.working, self.starting, self.handed, self.begun, self.uncompared):
+        for known in (self.comparing, self.working, self.starting, self.handed, self.begun, self.uncompared):
             known.clear()
 
     def over(self) -> bool:
@@ -494,8 +506,10 @@ class Crossing:
                 passage.exchange = exchange
                 passage.at = exchange.timing.end or exchange.timing.start
                 passage.suspended = exchange.suspended
-                if self.order is not None:
-                    self.order.ask(exchange.start)
+                if (order := self.order or self.stalls) is not None:
+                    order.ask(exchange.start)
+                if compare is not None:
+                    self.comparing.add(passage)
                 if exchange.abandoned or exchange.outcome is None:
                     passage.unfinished = True
                 else:
@@ -514,8 +528,8 @@ class Crossing:
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first divergence, which fails the test; whoever waits for a call is told that none will come."""
         self.refused = self.gate.latch(divergence, origin)
-        if self.order is not None:
-            self.order.refuse(self.refused)
+        if (order := self.order or self.stalls) is not None:
+            order.refuse(self.refused)
         if self.on_latch is not None:
             self.on_latch(self.refused)
         return self.refused
@@ -564,8 +578,8 @@ class Crossing:
         for passage in list(self.passages):
             if passage.partial is not None:
                 passage.settle(passage.partial())
-        if self.order is not None:
-            self.order.stop()
+        if (order := self.order or self.stalls) is not None:
+            order.stop()
 
 
 _running: Crossing | None = None

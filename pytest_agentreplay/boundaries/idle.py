@@ -108,6 +108,11 @@ class SelectorIdle:
         """Whether the loop sleeps, or does not run any more."""
         return self._resting or not self._loop.is_running()
 
+    @property
+    def listens(self) -> bool:
+        """Whether it waits for sockets or pipes: all that is open in a replay, but the one by which it is woken."""
+        return len(self._selector.get_map() or ()) > 1
+
     def poke(self) -> None:
         """Nothing: the loop asks by itself."""
 

@@ -67,11 +67,6 @@ class StillIdle(idling.SelectorIdle):
         """Whether somebody runs it."""
         return self._loop.is_running()
 
-    @property
-    def listens(self) -> bool:
-        """Whether it waits for sockets or pipes: all that is open in a replay, but the one by which it is woken."""
-        return len(self._selector.get_map() or ()) > 1
-
     def rouse(self) -> None:
         """Wake it, from any thread; from now on it is not quiet, until it is idle again."""
         self._resting = False

@@ -242,6 +242,16 @@ class Replayer:
             awaited = {x.start for x in self._top if until is not None and x.start > until}
             return explain.stopped(self.run, self._reader, self.served.keys() | awaited)
 
+    def missing(self) -> Divergence | None:
+        """Return the divergence for the calls that were not made so far; None where all were made, or given up."""
+        from pytest_agentreplay.core import explain
+
+        with self._lock:
+            answered = self.served.keys()
+            if all(x.start in answered or x.abandoned for x in self._top):
+                return None
+            return explain.unused(self.run, self._reader, answered, set())
+
     def unserved(self) -> tuple[Exchange, ...]:
         """Return the top-level exchanges that were not asked for so far."""
         with self._lock:

@@ -9,6 +9,7 @@ messages, the others are made by a program that nobody here can wait for.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -127,6 +128,11 @@ class Schedule:
         if self._front < len(self._starts) and self._starts[self._front] < reading:
             return self.exchanges[self._starts[self._front]]
         return None
+
+    def before(self, start: int) -> Exchange | None:
+        """The call that was made before the one recorded as `start`; None for the first."""
+        place = bisect_left(self._starts, start)
+        return self.exchanges[self._starts[place - 1]] if place else None
 
     def expect_no_more(self, start: int) -> None:
         """Do not wait for this call to be made."""

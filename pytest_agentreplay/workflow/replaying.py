@@ -12,6 +12,7 @@ from pytest_agentreplay.boundaries.crossing import describe
 from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.boundaries.pausing import Pausing
 from pytest_agentreplay.boundaries.serving import Serving
+from pytest_agentreplay.boundaries.stall_watch import StallWatch
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
@@ -72,6 +73,9 @@ class Replay(Scene):
         self.replayer.gives_way = self.order is None and self.verifier is None
         if self.replayer.gives_way and settings.order != "free":
             self.crossing.pause = Pausing(self.crossing)
+        if self.order is None and (self.verifier is not None or settings.order == "free"):
+            schedule = schedule_of(recorded)
+            self.crossing.stalls = StallWatch(schedule, self.crossing, self.replayer.stalled, self.replayer.missing)
         self._whole = False
         if edited:
             self.told["edited"] = list(edited)
