@@ -107,6 +107,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Resolve what holds for the whole session; a setting that cannot be meant stops pytest with exit code 4."""
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", CASE)
+    if word := names.switched_off_by(config):
+        raise pytest.UsageError(f"-p {word} switches nothing off: write -p no:pytest_agentreplay")
     if names.meant_for_us(config):
         from pytest_agentreplay.report.clashes import FLAG
 

@@ -46,6 +46,12 @@ def meant_for_us(config: pytest.Config) -> bool:
     return any(word in knobs.MODES and not Path(word).exists() for word in words)
 
 
+def switched_off_by(config: pytest.Config) -> str:
+    """Return the word of `-p no:` that means us by the name of our distribution, which pytest does not know; or ""."""
+    words = getattr(config.option, "plugins", None) or ()
+    return next((word for word in words if word.lower().replace("_", "-") == "no:frozen-agentreplay"), "")
+
+
 def asks_for_ours(item: pytest.Item) -> bool:
     """Whether the fixture `agentreplay` of the test is ours or builds on ours; True where it asks for none."""
     info = getattr(item, "_fixtureinfo", None)

@@ -152,6 +152,15 @@ def test_without_us_the_suite_is_plain(own):
     assert "'agentreplay' not found in `markers`" in strict.stdout
 
 
+@pytest.mark.parametrize("name", ["frozen-agentreplay", "frozen_agentreplay"])
+def test_the_name_of_the_distribution_switches_nothing_off_and_the_right_name_is_told(own, name):
+    project, _ = own
+    done = project.run("-p", f"no:{name}", "--co")
+    assert done.returncode == 4
+    assert f"-p no:{name} switches nothing off: write -p no:pytest_agentreplay" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_doctests_of_a_folder_that_opted_in(own):
     project, _ = own
     project.write(
