@@ -19,14 +19,19 @@ if TYPE_CHECKING:
 
 
 def install() -> None:
-    """Quieten the hooks as they are now, and asyncio's log; what is not of ours passes. Doing it twice does nothing."""
+    """Quieten the hooks as they are now, and logs of threads that nobody awaits; what is not of ours passes.
+
+    Doing it twice does nothing.
+    """
     import logging
 
     for module, name in ((sys, "unraisablehook"), (threading, "excepthook")):
         hook = getattr(module, name)
         if not hasattr(hook, "__agentreplay__"):
             setattr(module, name, quietened(hook))
-    logging.getLogger("asyncio").addFilter(worth_saying)
+    # The tracing of openai-agents logs whatever ends its exporter, with a traceback, in a thread that no test awaits.
+    for name in ("asyncio", "openai.agents"):
+        logging.getLogger(name).addFilter(worth_saying)
 
 
 def quietened(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -65,3 +65,22 @@ def test_installed_once(monkeypatch):
     hook = threading.excepthook
     install()
     assert threading.excepthook is hook is not print
+
+
+@pytest.mark.parametrize("name", ["asyncio", "openai.agents"])
+def test_what_a_refusal_did_to_a_thread_of_theirs_is_not_logged(name, caplog):
+    install()
+    logger = logging.getLogger(name)
+
+    def export(error):
+        try:
+            raise error
+        except BaseException:
+            logger.exception("the exporter's thread has failed")
+
+    for error in (ReplayDiverged("refused: its test had ended"), ValueError("of theirs")):
+        thread = threading.Thread(target=export, args=(error,))
+        thread.start()
+        thread.join()
+    (record,) = caplog.records
+    assert isinstance(record.exc_info[1], ValueError)
