@@ -13,6 +13,7 @@ import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.boundaries import lanes
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ ROUNDS = 30
 
 SETTLE = 0.001
 """Seconds that pass besides; threads that cannot be asked get them too."""
+
+PROBE = 5.0
+"""Seconds that the test of the hooks may take."""
 
 SPINNING = 256
 """Rounds without rest after which a loop that never sleeps (a task that spins, a socket that pours) counts as idle."""
@@ -271,6 +275,7 @@ def hooks_work() -> bool:
     import asyncio
 
     seen: list[tuple[str, float | None]] = []
+    ended: list[bool] = []
 
     def probe() -> None:
         loop = asyncio.SelectorEventLoop()
@@ -298,12 +303,16 @@ def hooks_work() -> bool:
             idle.stop()
         finally:
             loop.close()
+            ended.append(True)
 
     token = lanes.STRAND.set(None)
     try:
         thread = threading.Thread(target=probe, name="agentreplay-self-test", daemon=True)
         thread.start()
-        thread.join(5)
+        # Not `join`: an event loop runs here, and blockbuster takes a wait for a lock for the agent's.
+        deadline = clocks.monotonic() + PROBE
+        while not ended and clocks.monotonic() < deadline:
+            clocks.sleep(0.0005)
     finally:
         lanes.STRAND.reset(token)
     if [name for name, _ in seen] != ["first", "second"]:

@@ -5,14 +5,12 @@ the new one is whole. What is read is a plain file of bounded size: no link, pip
 It is long because it is one: whatever touches the disk does so through the name `os` in here, which tests replace.
 """
 
-# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH208
 # One name, os, does everything to the disk, so that a test can fail each of its calls in turn.
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import secrets
 import stat
 import sys
@@ -28,7 +26,10 @@ from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.store.windows import extended, shortened
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
+else:
+    from pytest_agentreplay.store.system import os
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ BINARY = getattr(os, "O_BINARY", 0)
 def taken(path: Path) -> Path | str:
     """`path` in the form in which the system takes it, whatever its length. Each call to the disk goes through here."""
     if sys.platform == "win32":
-        return extended(os.path.abspath(path))  # noqa: PTH100  links stay what they are
+        return extended(os.path.abspath(path))
     return path
 
 
@@ -308,7 +309,7 @@ def make_new(folder: Path) -> bool:
     with refusals(folder):
         os.makedirs(taken(folder.parent), exist_ok=True)
         try:
-            os.mkdir(taken(folder))  # noqa: PTH102  a text, where the path is long
+            os.mkdir(taken(folder))
         except FileExistsError:
             return False
     return True
