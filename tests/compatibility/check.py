@@ -156,6 +156,43 @@ def test_order(agentreplay):
     for call in agentreplay.run.tool_calls:
         assert call.name in snapshot(["lookup_order"])
 """,
+    "blockbuster": f"""
+import pytest, agent, blockbuster
+import httpcore2, trio  # what openai loads with its first client, by calls that block
+
+@pytest.mark.asyncio
+async def test_order(agentreplay):
+    tool = agent.lookup_order.__code__.co_filename  # it writes its ledger on the event loop
+    with blockbuster.blockbuster_ctx() as guard:
+        for name in ("io.TextIOWrapper.write", "io.BufferedWriter.write"):
+            guard.functions[name].can_block_in(tool, "lookup_order")
+        answer = await agent.aask("Where is A-17?"){CHECKS}
+""",
+    "freezegun": f"""
+import datetime, agent
+from freezegun import freeze_time
+
+@freeze_time("2024-02-29")
+def test_order(agentreplay):
+    assert datetime.date.today().isoformat() == "2024-02-29"
+    answer = agent.ask("Where is A-17?"){CHECKS}
+""",
+    "time_machine": f"""
+import datetime, agent, time_machine
+
+@time_machine.travel("2024-02-29T12:00:00Z", tick=False)
+def test_order(agentreplay):
+    assert datetime.date.today().isoformat() == "2024-02-29"
+    answer = agent.ask("Where is A-17?"){CHECKS}
+""",
+    "pyinstrument": f"""
+import agent, pyinstrument
+
+def test_order(agentreplay):
+    with pyinstrument.Profiler(interval=0.001) as profiler:
+        answer = agent.ask("Where is A-17?")
+    assert profiler.last_session.sample_count{CHECKS}
+""",
     "transcript": f"""
 import agent
 

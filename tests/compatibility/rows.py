@@ -49,6 +49,7 @@ def version(name: str, *needs: str, shown: str = "", **more: object) -> Row:
 LOOP = "-o asyncio_default_fixture_loop_scope=function"
 
 PLUGINS = (
+    Row("`-W error`", words="-W error", shown=("pytest",)),
     plugin("pytest-xdist", "-p xdist.plugin -n 2"),
     plugin("pytest-rerunfailures", "-p pytest_rerunfailures --reruns 1"),
     plugin("pytest-randomly", "-p pytest_randomly"),
@@ -78,6 +79,16 @@ PLUGINS = (
     plugin("syrupy", "-p syrupy", test="transcript"),
     Row("without syrupy and time-machine", words="-p no:syrupy -p no:time_machine", shown=("pytest",)),
     plugin("pytest-snapshot", "-p pytest_snapshot.plugin -p no:syrupy", note="`-p no:syrupy`: the two clash"),
+    Row(
+        "blockbuster",
+        ("blockbuster", "pytest-asyncio", "trio"),
+        f"-p pytest_asyncio.plugin {LOOP}",
+        "blockbuster",
+        shown=("blockbuster",),
+    ),
+    Row("freezegun", ("freezegun",), test="freezegun", shown=("freezegun",)),
+    Row("time-machine, in the test", ("time-machine",), test="time_machine", shown=("time-machine",)),
+    Row("pyinstrument", ("pyinstrument",), test="pyinstrument", shown=("pyinstrument",)),
     plugin("langsmith", "-p langsmith.pytest_plugin"),
     plugin("pytest-replay", "-p pytest_replay", note="it owns `--replay`: type `--agentreplay-mode`"),
     plugin("cassetteai", "-p cassetteai.plugin", note="it owns `--replay`: type `--agentreplay-mode`"),
