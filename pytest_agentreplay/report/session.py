@@ -80,7 +80,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     lines += import_lines(everything) if verbosity >= 0 else []
     calm = [one for one in recorded if verbosity < 0 and went_well(one) and one.get("verdict") != "kept"]
     if calm and verbosity == -1:
-        lines.append(recording_count(calm))
+        lines.append(recording_count(calm, others=len(recorded) > len(calm)))
     for one in recorded:
         if one not in calm:
             lines += recording_lines(one, place)
@@ -207,12 +207,13 @@ def tests_and_fixtures(told: list[Told]) -> str:
     return tests + (f" and {plural(fixtures, 'fixture')}" if fixtures else "")
 
 
-def recording_count(recorded: list[Told]) -> str:
-    """One line for all recordings that went well."""
+def recording_count(recorded: list[Told], *, others: bool) -> str:
+    """One line for all recordings that went well; `others` that did not have lines of their own below it."""
     verdicts = Counter("unchanged" if one.get("unchanged") else str(one["verdict"]) for one in recorded)
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
-    proven = ", all replay" if all(one.get("proof") for one in recorded if one["verdict"] != "nothing crossed") else ""
-    return f"recorded {tests_and_fixtures(recorded)} ({counted}{proven})"
+    proven = all(one.get("proof") for one in recorded if one["verdict"] != "nothing crossed")
+    shown = (", these replay" if others else ", all replay") if proven else ""
+    return f"recorded {tests_and_fixtures(recorded)} ({counted}{shown})" + (", and others:" if others else "")
 
 
 def afterwards(facts: Told, *, recording: bool = False) -> list[str]:

@@ -78,3 +78,24 @@ def test_calls_that_were_given_up_when_recorded_and_have_vanished_are_reported(p
         "vanished  DELETE 127.0.0.1/orders/7 was begun and given up when recorded, and is not called now (1 x)",
         "vanished  POST 127.0.0.1/orders was begun and given up when recorded, and is not called now (1 x)",
     ]
+
+
+MIXED = """
+import agent
+
+def test_refund(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+
+def test_recorded_alone(agentreplay):
+    agent.answer("Where is A-17?")
+    assert agentreplay.mode == "record"
+"""
+
+
+def test_quiet_counts_those_that_replay_and_names_those_that_do_not(project):
+    project.furnish(MIXED)
+    done = project.record("-q")
+    lines = done.stdout.splitlines()
+    counted = lines.index("recorded 1 test (1 created, these replay), and others:")
+    assert "does not replay: its calls replay, but its own assertions do not hold offline" in lines[counted + 1]
+    assert "all replay" not in done.stdout
