@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import re
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.boundaries.argument_values import content, is_framework
@@ -13,7 +14,7 @@ from pytest_agentreplay.boundaries.tool_state import CHANGED
 from pytest_agentreplay.core.freeze import freeze_call
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.boundaries.crossing import Crossing, Passage
     from pytest_agentreplay.core.freeze import Codec, FrozenCall
@@ -108,8 +109,15 @@ def _framework_attributes(kind: Any) -> frozenset[str] | None:
     bases = [base for base in kind.__mro__[:-1] if is_framework(base)]
     if is_framework(kind) or not bases:
         return None
-    names = {name for base in bases for name in (*vars(base).get("__annotations__", ()), *vars(base))}
+    names = {name for base in bases for name in (*vars(base).get("__annotations__", ()), *vars(base), *_assigned(base))}
     return frozenset(names.union(*(getattr(base, "__private_attributes__", ()) for base in bases)))
+
+
+def _assigned(kind: type) -> Iterator[str]:
+    """The attributes that the class's `__init__` assigns: LlamaIndex and pydantic-ai declare few of theirs."""
+    init = vars(kind).get("__init__")
+    if isinstance(init, FunctionType):
+        yield from (step.argval for step in dis.get_instructions(init) if step.opname == "STORE_ATTR")
 
 
 def _holder(function: Any) -> str:

@@ -52,7 +52,7 @@ def _whole(tool: Any) -> Any:
 
 
 def _met(crossing: Crossing, tool: Any, work: Callable[..., Any]) -> Callable[..., Any]:
-    return tool_meeting.met(crossing, tool_meeting.Tool(_shown(tool.name), work), work)
+    return tool_meeting.met(crossing, tool_meeting.Tool(_shown(tool.name), work, holder=_whole(tool)), work)
 
 
 def _shown(name: str) -> str:

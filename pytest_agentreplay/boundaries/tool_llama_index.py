@@ -35,7 +35,7 @@ def _acall(crossing: Crossing, original: Any, tool: Any, *args: Any, **kwargs: A
 
 
 def _met(crossing: Crossing, tool: Any, work: Any) -> Any:
-    told = tool_meeting.Tool(tool.metadata.get_name(), _function(tool), codecs())
+    told = tool_meeting.Tool(tool.metadata.get_name(), _function(tool), codecs(), holder=tool)
     return tool_meeting.met(crossing, told, work, functools.partial(_arguments, tool))
 
 

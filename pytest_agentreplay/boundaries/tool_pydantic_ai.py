@@ -61,7 +61,7 @@ async def _call(  # noqa: PLR0917  as the seam
     shown = getattr(ctx, "tool_name", None) or name
     key = (shown, getattr(ctx, "tool_call_id", None), id(toolset))
     run = functools.partial(original, toolset, name, tool_args, ctx, tool)
-    told = tool_meeting.Tool(shown, function or original, codecs(), key)
+    told = tool_meeting.Tool(shown, function or original, codecs(), key, holder=toolset)
     given = tool_args if function is None else tool_meeting.named(function, (), tool_args)
     return await tool_meeting.wait(crossing, told, given, run)
 
