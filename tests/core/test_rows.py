@@ -140,6 +140,25 @@ def test_other_ways_to_map_a_class(engine, hint):
     assert inspect(item).identity == (1,)
 
 
+def declare_part():
+    class OwnBase(DeclarativeBase):
+        pass
+
+    class Part(OwnBase):
+        __tablename__ = "part"
+        id: Mapped[int] = mapped_column(primary_key=True)
+        name: Mapped[str]
+
+    return Part
+
+
+def test_a_row_comes_back_before_the_program_has_configured_its_mappers():
+    recorded, replayed = declare_part(), declare_part()
+    frozen = freeze(recorded(id=1, name="bolt"), hint=recorded, codecs=known(()))
+    part = thaw(frozen, hint=replayed, codecs=known(()))
+    assert (type(part), part.id, part.name) == (replayed, 1, "bolt")
+
+
 def test_rows_of_results_and_mappings(engine):
     with Session(engine) as session:
         made = again(session.execute(select(Product, Product.name.label("title")).where(Product.id == 1)).all())

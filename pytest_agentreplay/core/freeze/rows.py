@@ -79,7 +79,13 @@ def row_apart(row: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def row_blank(cls: Any) -> Any:
     """A row without anything in it."""
-    return cls._sa_class_manager.new_instance() if _is_sqlalchemys(cls) else cls.__new__(cls)
+    if not _is_sqlalchemys(cls):
+        return cls.__new__(cls)
+    manager = cls._sa_class_manager
+    # Reading `attrs` configures the mappers, as a program's first query does: until then columns have no implementation
+    # to set a value by (SQLAlchemy 2.0, https://docs.sqlalchemy.org/en/20/orm/mapping_api.html, Mapper.attrs).
+    _ = manager.mapper.attrs
+    return manager.new_instance()
 
 
 def row_fill(row: Any, parts: dict[str, Any], place: dict[str, Any]) -> None:
