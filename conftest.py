@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 # A property that fails must fail again for the next person: no clock decides, and the same examples come each time.
 settings.register_profile("house", derandomize=True, deadline=None)
 settings.load_profile("house")
+
+# A job in the background is started with SIGINT ignored, and its children inherit that: the tests that interrupt a
+# process would wait for nothing.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 UNMARKED = ["main", "lowest"]
 """Where a module without a mark runs: it needs no more than the plugin."""
