@@ -167,7 +167,8 @@ class Fixtures:
 
     def uses(self, item: pytest.Item) -> dict[str, Any]:
         """Which recordings the test has built on: by id of a fixture, when its recording began."""
-        scenes = [self.up[id(each)] for each in fixture_names.wide(item) if id(each) in self.up]
+        wider = [*fixture_names.wide(item), *packages(item)]
+        scenes = [self.up[id(each)] for each in wider if id(each) in self.up]
         return {scene.place.test: scene.told["instance"] for scene in scenes if "instance" in scene.told}
 
     def redactions(self) -> list[Redaction]:
@@ -234,11 +235,16 @@ def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -
     return result
 
 
+def packages(item: pytest.Item) -> list[pytest.Package]:
+    """Return the packages that the test is in, outermost first."""
+    return [node for node in item.listchain() if isinstance(node, pytest.Package)]
+
+
 def before_packages(item: pytest.Item) -> None:
     """Have the set-up of the packages around a test, which is no fixture, run in sessions of their own."""
     state, fixtures = item.session._setupstate, fixtures_of(item.config)
-    for node in item.listchain():
-        if isinstance(node, pytest.Package) and node not in state.stack and fixtures.intercepts_package(node):
+    for node in packages(item):
+        if node not in state.stack and fixtures.intercepts_package(node):
             node.setup = functools.partial(set_up_package, node, item)  # type: ignore[method-assign]
 
 
@@ -254,6 +260,7 @@ def set_up_package(node: pytest.Package, item: pytest.Item) -> None:
     def sharing() -> list[str]:
         return [nodeid_of(each) for each in fixtures.session.items if node in each.listchain()]
 
+    fixtures.up[id(node)] = scene
     node.addfinalizer(functools.partial(tear_down, item, scene, sharing))
     failure = None
     fixtures.enter(scene)

@@ -233,7 +233,8 @@ def _methods(name: str, root: str) -> Iterator[str]:
     """The import paths of the methods of that name in classes that are defined in modules below `root`."""
     for module_name, module in sorted(sys.modules.items()):
         for kind in [*getattr(module, "__dict__", {}).values()]:
-            if isinstance(kind, type) and kind.__module__ == module_name and _is_below(vars(kind).get(name), root):
+            # type() and not isinstance(): Django's lazy settings are set up by a look at their __class__.
+            if issubclass(type(kind), type) and kind.__module__ == module_name and _is_below(vars(kind).get(name), root):
                 yield f"{module_name}.{kind.__qualname__}.{name}"
 
 

@@ -323,7 +323,7 @@ CHANGES = {
     "order": (
         "[ask('a'), ask('b')]",
         "[ask('b'), ask('a')]",
-        r"\[AR-MISSING\] turn 1/2: model m-1 was not called before model m-1",
+        r"\[AR-ORDER\] turn 2/2: .*: b came before .*: a, which is recorded first",
     ),
     "extra": ("[ask('a')]", "[ask('a'), ask('a')]", r"\[AR-EXTRA\] turn 1/1: model m-1 called once more than recorded"),
     "missing": ("[ask('a'), ask('b')]", "[ask('a')]", r"\[AR-MISSING\] turn 2/2: .*was not called"),

@@ -70,7 +70,7 @@ async def test_async(how, agentreplay):
 
 @pytest.fixture
 def told(project, tmp_path_factory):
-    """The line that each report names; the framework is an installed package."""
+    """The line that each report names (-vv: reports with one cause in full); the framework is an installed package."""
     installed = tmp_path_factory.mktemp("env") / "site-packages"
     installed.mkdir()
     (installed / "framework.py").write_text(FRAMEWORK, encoding="utf-8")
@@ -84,7 +84,7 @@ def told(project, tmp_path_factory):
     recorded = project.record("--agentreplay-no-prove")
     assert recorded.returncode == 0, recorded.stdout + recorded.stderr
     project.server.stop()
-    return re.findall(r"^  called from +(.*)$", project.replay(CHANGED="yes").stdout, re.MULTILINE)
+    return re.findall(r"^  called from +(.*)$", project.replay("-vv", CHANGED="yes").stdout, re.MULTILINE)
 
 
 def test_the_line_of_the_agent_is_named_in_whatever_task_a_library_calls(told):

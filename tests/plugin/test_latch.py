@@ -263,6 +263,7 @@ def test_the_first_divergence_is_the_verdict_and_all_that_is_said(latched, name)
     assert failure.get("message").startswith("[AR-PROMPT] turn 1")
     assert "\n" not in failure.get("message")
     (section,) = [text for title, text in latched.sections.items() if title.partition("[")[0] == name]
+    section = section.partition("- agentreplay -")[0]  # the footer is below the last report
     assert section.count("[AR-PROMPT]") == 1
     assert not [word for word in NOISE if word in section], section
     (line,) = re.findall(rf"^FAILED test_latch\.py::{name}\b.*$", latched.stdout, re.MULTILINE)

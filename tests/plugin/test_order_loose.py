@@ -74,7 +74,7 @@ agentreplay_order = loose
 MAY = {"read_tools", "retrievals", "gets", "no_longer_at_once", "first_come"}
 TOLD = {
     "write_tools": '[AR-ORDER] call 2/2: tool ask {"name":"b"} came before tool ask {"name":"a"}, which is recorded first',
-    "models": "[AR-MISSING] turn 1/2: model m-1 was not called before model m-1",
+    "models": "[AR-MISSING] turn 1/2: model m-1, last message: a was not called before model m-1, last message: b",
 }
 
 

@@ -119,7 +119,7 @@ def test_every_file_of_ours_is_reached_however_deep_the_project_lies(windows, de
     said = recovering.recover(journal.path, {})
     (pending,) = accept.pending(deep)
     assert pending.name in said
-    assert accept.take(home) == f"{home.as_posix()}: taken for {NODE}"
+    assert accept.read_pending(home).take() == f"{home.as_posix()}: taken for {NODE}"
     assert accept.pending(deep) == accept.journals(deep) == []
     assert windows.extended > 40
     files.delete(home, deep)
