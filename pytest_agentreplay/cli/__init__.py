@@ -6,6 +6,7 @@
     exploring   orders                                  redacting   policy redact scan
     locking     verify lock                             replaying   replay      exporting   export
     linting     lint                                    casework    scaffold freeze   sharing   cold bundle
+    initializing   init
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -24,6 +25,7 @@ from pytest_agentreplay.cli import (
     casework,
     exploring,
     exporting,
+    initializing,
     leftovers,
     linting,
     locking,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "main", "script"]
 
 VERBS = """everyday
+  init      write the settings that a project needs, once they are shown
   demo      the main job on an embedded model: record, replay, first divergence
   show      print a snapshot as a readable transcript
   diff      every place where two snapshots part
@@ -141,6 +144,12 @@ def build_parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         return added
 
+    init = verb(
+        "init", initializing.init, "Find the tools of a project, show the settings that it needs, and write them."
+    )
+    init.add_argument("--yes", action="store_true", help="write without asking")
+    init.add_argument("--dry-run", action="store_true", help="only show what would be written")
+    init.add_argument("--no-workflow", action="store_true", help="leave out the workflow that replays the tests")
     demo = verb("demo", runs.demo, "Record, replay offline and diverge, on an embedded loopback model, without a key.")
     demo.add_argument("--dir", type=Path, default=Path("agentreplay-demo"), help="folder for the demo's files")
     demo.add_argument("--force", action="store_true", help="write over what you edited in that folder")

@@ -1,0 +1,94 @@
+"""`agentreplay init`: show what a project needs, ask, and write it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cli.saying import DIVERGED, SAME, say
+from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pytest_agentreplay.workflow.initializing import Plan
+
+TEXTCONV = 'git config diff.agentreplay.textconv "agentreplay show --textconv"'
+
+
+def init(options: argparse.Namespace) -> int:
+    """`agentreplay init [--yes | --dry-run] [--no-workflow]`."""
+    from pytest_agentreplay.workflow.initializing import plan, write
+
+    planned = plan(root_above(Path.cwd()), workflow=not options.no_workflow)
+    for line in report(planned):
+        say(line)
+    if not planned.changes:
+        say("nothing to do: the project has what it needs")
+        return finish(planned)
+    for change in planned.changes:
+        say("\n".join(["", *change.diff()]))
+    say("")
+    if options.dry_run:
+        say(f"{count(planned)} would be written")
+        return SAME
+    if not options.yes and not agreed(planned):
+        say("nothing was written; to write it: agentreplay init --yes")
+        return DIVERGED
+    write(planned.changes)
+    for change in planned.changes:
+        say(f"written   {shown(change.file)}")
+    if any(change.file.name == ".gitattributes" for change in planned.changes):
+        say(f"once in each clone, to have git show transcripts: {TEXTCONV}")
+    return finish(planned)
+
+
+def report(planned: Plan) -> list[str]:
+    """Return what was found, in lines."""
+    from pytest_agentreplay.workflow.tool_search import suggests_reading
+
+    lines = [f"settings  {shown(planned.configuration)}"]
+    lines += [f"tool      {path} ({'new' if path in planned.added else 'has a line'})" for path in planned.tools.named]
+    lines += [f"tool      {path} (frozen by {name}, needs no line)" for path, name in planned.tools.intercepted.items()]
+    for path, decorator in planned.tools.unknown.items():
+        lines.append(f"tool      {path} ({decorator} is not intercepted: freeze a function that it calls)")
+    for name, file in planned.tools.unnamed.items():
+        lines.append(f"tool      {name} (a schema in {shown(file)}): add the function behind it to agentreplay_tools")
+    for path in filter(suggests_reading, planned.added):
+        lines.append(f"read?     {path}: if it changes nothing, write {path} = read")
+    lines += [f"skipped   {shown(file)}: {reason}" for file, reason in planned.skipped]
+    if planned.git is None:
+        lines.append("git       not a repository: .gitignore, .gitattributes and a workflow are left out")
+    if planned.running is not None:
+        lines.append(f"workflow  {shown(planned.running)} runs tests: a replay there is pytest --replay=model")
+    if planned.ignored:
+        lines.append(f"git       {planned.ignored} leaves snapshots out of commits; take that rule out")
+    return lines
+
+
+def count(planned: Plan) -> str:
+    """Return how many files change, in words."""
+    number = len(planned.changes)
+    return f"{number} file{'s' * (number != 1)}"
+
+
+def agreed(planned: Plan) -> bool:
+    """Whether somebody at a terminal says yes; no, where there is no terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    try:
+        return input(f"write {count(planned)}? [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        return False
+
+
+def finish(planned: Plan) -> int:
+    """Say the next command; gives the exit code."""
+    if planned.tests:
+        say(f"next      pytest --snapshot-record {' '.join(quoted(shown(file)) for file in planned.tests)}")
+    else:
+        say("next      give a test the fixture agentreplay, then: pytest --snapshot-record")
+    return SAME
