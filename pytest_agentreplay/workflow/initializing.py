@@ -72,7 +72,7 @@ def plan(root: Path, *, workflow: bool = True) -> Plan:
     planned.added = [path for path in tools.named if not is_named(configuration, path)]
     bases = {owner.base for path in planned.added if (owner := project.owner(path))}
     folders = [os.path.relpath(base, root).replace(os.sep, "/") for base in sorted(bases - set(declared))]
-    folders = [folder for folder in folders if not is_importable(root, root / folder, tools)]
+    folders = [folder for folder in folders if not is_importable(root / folder, tools)]
     new = configuration.extended("pythonpath", folders).extended("agentreplay_tools", planned.added)
     add_change(planned, configuration.file, new.text)
     planned.git = git_files.repository_above(root)
@@ -114,18 +114,14 @@ def is_named(configuration: Configuration, path: str) -> bool:
     return path in present or f"{path.rpartition('.')[0]}.*" in present
 
 
-def is_importable(root: Path, base: Path, tools: FoundTools) -> bool:
+def is_importable(base: Path, tools: FoundTools) -> bool:
     """Whether Python finds the tools of a folder by itself (an editable install, a .pth file). Nothing is imported."""
-    here = {
-        "",
-        str(root),
-        str(Path.cwd()),
-    }  # `python -m pytest_agentreplay` adds the working directory, `pytest` does not
-    elsewhere = [entry for entry in sys.path if entry not in here]
+    # `python -m pytest_agentreplay` puts the working directory first on the path; the command `pytest` does not.
+    entries = sys.path[1:] if sys.path[:1] in ([""], [str(Path.cwd())]) else sys.path
     top = {path.partition(".")[0] for path, file in tools.named.items() if file.is_relative_to(base)}
     finders = [finder for finder in sys.meta_path if finder is not PathFinder and hasattr(finder, "find_spec")]
     for name in top:
-        specs = [PathFinder.find_spec(name, elsewhere), *(finder.find_spec(name, None) for finder in finders)]
+        specs = [PathFinder.find_spec(name, entries), *(finder.find_spec(name, None) for finder in finders)]
         places = [place for spec in specs if spec for place in (spec.origin, *(spec.submodule_search_locations or ()))]
         if not any(place and Path(place).is_relative_to(base) for place in places):
             return False

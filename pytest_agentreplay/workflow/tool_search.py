@@ -102,18 +102,20 @@ class ToolSearch:
 
     def _look_at_variable(self, module: Module, node: ast.Assign | ast.AnnAssign, value: ast.expr, owner: str) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if any(REGISTERS.search(variable_name(target)) for target in targets):
+        registers = [target for target in targets if REGISTERS.search(variable_name(target))]
+        if any(is_container(value) or isinstance(target, ast.Subscript) for target in registers):
             self._registered.update(dict.fromkeys(functions_in(self.project, module, value, owner)))
             self._keys.update(keys_of(value))
 
     def _look_at_call(self, module: Module, node: ast.Call, owner: str) -> None:
         framework = framework_of(self.project, self.project.path_of(module, node.func))
         given = [keyword.value for keyword in node.keywords if keyword.arg in {"tools", "functions"}]
+        held = [module.assigned.get(value.id, value) if isinstance(value, ast.Name) else value for value in given]
+        held = [value for value in held if is_container(value)]
         if framework and variable_name(node.func) in MAKERS:
-            given += [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg in {"fn", "func"})]
-        for value in given:
-            held = module.assigned.get(value.id, value) if isinstance(value, ast.Name) else value
-            paths = functions_in(self.project, module, held, owner)
+            held += [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg in {"fn", "func"})]
+        for value in held:
+            paths = functions_in(self.project, module, value, owner)
             if framework:
                 self.found.intercepted.update(dict.fromkeys(paths, framework))
             else:
@@ -168,6 +170,8 @@ def functions_in(project: ProjectModules, module: Module, value: ast.expr, owner
     """Return the import paths of the project's functions that a dict, a list or a single name holds."""
     paths = []
     for element in elements(value):
+        if not isinstance(element, ast.Name | ast.Attribute):
+            continue
         if isinstance(element, ast.Attribute) and isinstance(element.value, ast.Name) and element.value.id == "self":
             path = f"{module.name}.{owner}.{element.attr}"
         else:
@@ -181,14 +185,23 @@ def elements(value: ast.expr) -> list[ast.expr]:
     """Return what a literal holds; for `{f.__name__: f for f in (a, b)}` the elements that it goes through."""
     match value:
         case ast.Dict(values=values):
-            return [inner for each in values for inner in elements(each)]
+            held = values
         case ast.List(elts=values) | ast.Tuple(elts=values) | ast.Set(elts=values):
-            return list(values)
-        case ast.DictComp(generators=[first, *_]) | ast.ListComp(generators=[first, *_]):
-            return elements(first.iter)
+            held = values
+        case ast.DictComp(generators=[first, *_]) | ast.ListComp(generators=[first, *_]) if is_container(first.iter):
+            held = [first.iter]
+        case ast.Call(args=arguments):  # `partial(refund, bank)`, `traced(refund)`, `schema_of(refund)`
+            return [each for each in arguments if isinstance(each, ast.Name | ast.Attribute)]
         case ast.Name() | ast.Attribute():
             return [value]
-    return []
+        case _:
+            return []
+    return [inner for each in held for inner in elements(each)]
+
+
+def is_container(value: ast.expr) -> bool:
+    """Whether an expression is a literal that holds others; `tools = self.load` is a method, and no tool."""
+    return isinstance(value, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.DictComp | ast.ListComp)
 
 
 def keys_of(value: ast.expr) -> set[str]:

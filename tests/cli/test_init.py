@@ -210,6 +210,36 @@ def test_ways_to_register_a_tool(root):
     assert lines == [*TOOLS, "ways.Agent.f", *(f"ways.{name}" for name in "abcde")]
 
 
+def test_what_only_looks_like_a_tool_gets_no_line(root):
+    lines = named(
+        root,
+        more="from functools import partial\nimport other\ndef schema(name): ...\ndef a(): ...\ndef b(): ...\n"
+        "TOOLS = [schema('x'), partial(a, 1), other.traced(b)]\nother.run(tools=schema)\n"
+        "class Agent:\n    def run(self):\n        tools = self.tools_of\n        other.run(tools=self.tools_of)\n"
+        "        return [other.as_tool(t) for t in self.tools_of]\n    @property\n    def tools_of(self): ...\n",
+    )
+    assert lines == [*TOOLS, "more.a", "more.b"]
+
+
+def test_tools_put_in_one_by_one(root):
+    text = "def a(): ...\ndef b(): ...\nTOOLS = {}\nTOOLS['a'] = a\nclass B:\n    def __init__(self):\n        self.tools['b'] = b\n"
+    assert named(root, more=text) == [*TOOLS, "more.a", "more.b"]
+
+
+def test_a_script_has_the_name_that_its_neighbours_import_it_by(root):
+    lines = named(root, desk__bank="def pay(): ...\nTOOLS = [pay]\n", desk__main="import bank\n")
+    assert lines == [*TOOLS, "bank.pay"]
+    assert ini_lines(root, "pythonpath")[0] == [".", "desk"]
+
+
+def test_a_folder_that_is_on_the_path_gets_no_line(root, monkeypatch):
+    put(root, "lib/till.py", "def pay(): ...\nTOOLS = [pay]\n")
+    put(root, "tests/test_a.py", "import till\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(root / "lib")])
+    assert named(root) == [*TOOLS, "till.pay"]
+    assert ini_lines(root, "pythonpath")[0] == ["."]
+
+
 def test_tools_of_frameworks_need_no_line(root, capsys):
     lines = named(
         root,
