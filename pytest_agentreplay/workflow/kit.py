@@ -234,7 +234,8 @@ def _methods(name: str, root: str) -> Iterator[str]:
     for module_name, module in sorted(sys.modules.items()):
         for kind in [*getattr(module, "__dict__", {}).values()]:
             # type() and not isinstance(): Django's lazy settings are set up by a look at their __class__.
-            if issubclass(type(kind), type) and kind.__module__ == module_name and _is_below(vars(kind).get(name), root):
+            is_here = issubclass(type(kind), type) and kind.__module__ == module_name
+            if is_here and _is_below(vars(kind).get(name), root):
                 yield f"{module_name}.{kind.__qualname__}.{name}"
 
 
