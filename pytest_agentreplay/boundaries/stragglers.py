@@ -1,7 +1,8 @@
 """Tools stay met after their test for as long as something that it started may still call them, and is refused.
 
 Given back at once, a tool would run for real in the thread, executor job or task that outlives its test. For a callback
-that the test has registered (`exits`) they are met again while it runs, and for good when the process exits.
+that the test has registered (`exits`) they are met again while it runs, and for good when the process exits. For
+garbage of the test they stay met until the next test begins (`between_tests`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
+
+from pytest_agentreplay.boundaries import between_tests
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -28,8 +31,18 @@ def release(crossing: Crossing, tools: list[Redirection]) -> None:
     _waiting[crossing] = tools
     _tools[crossing] = [redirection.tool for redirection in tools]
     _frozen.update((redirection.held(), redirection.tool.name) for redirection in tools)
+    _restore()
+
+
+def next_begins() -> None:
+    """Take the tools of the test that has ended last off: the set-up of the next one may call them."""
+    between_tests.end()
+    _restore()
+
+
+def _restore() -> None:
     for ended in [*_waiting]:
-        if not ended.straggling():
+        if not between_tests.follows(ended) and not ended.straggling():
             for tool in reversed(_waiting.pop(ended)):
                 tool.restore()
 

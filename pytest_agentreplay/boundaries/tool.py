@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.boundaries import lanes, tool_factories, tool_iterators, vault
 from pytest_agentreplay.boundaries.argument_freezing import ArgumentFreezing
+from pytest_agentreplay.boundaries.between_tests import crossing_of_garbage
 from pytest_agentreplay.boundaries.crossing import for_tool
 from pytest_agentreplay.boundaries.library_values import known
 from pytest_agentreplay.boundaries.tool_arguments import Arguments
@@ -260,7 +261,7 @@ class Layer:
         __tracebackhide__ = True
         keywords = dict(zip(self._only, only, strict=True)) | stars
         made, captured = anew or (None, None)
-        crossing = for_tool()
+        crossing = for_tool() or crossing_of_garbage()
         if crossing is None:
             return functools.partial(vault.outside(self._key, made), *values, *star, **keywords), None
         enclosing = self.seam.enclosing(crossing, self)

@@ -22,7 +22,7 @@ import pytest
 from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import names
-from pytest_agentreplay.plugin.keys import BASE, SCENE, nodeid_of
+from pytest_agentreplay.plugin.keys import BASE, SCENE, next_begins, nodeid_of
 from pytest_agentreplay.plugin.running import (
     Unfit,
     pytest_fixture_setup,
@@ -249,6 +249,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Have JUnit's file say how closed the network was; it is written next. What is torn down from now on is late."""
+    next_begins(session.config)
     session.config.stash[LINES].finishing = True
     session.config.stash[LINES].into_junit(session.config)
 

@@ -42,10 +42,19 @@ UNFIT: pytest.StashKey[BaseException] = pytest.StashKey()
 BODY: pytest.StashKey[bool] = pytest.StashKey()
 RESEEDS: pytest.StashKey[bool] = pytest.StashKey()
 INNER: pytest.StashKey[BaseException] = pytest.StashKey()
+NEXT: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
+"""Of the config, while no test runs after one that was intercepted: to be called when the next one begins."""
 TRIAL: pytest.StashKey[tuple[str, Trial]] = pytest.StashKey()
 """Of an item that replays its test in one order of answers: the id of the test, and the order."""
 TRIED: pytest.StashKey[str] = pytest.StashKey()
 """Of the plain item of a test that has other orders: its id."""
+
+
+def next_begins(config: pytest.Config) -> None:
+    """The next test begins, or the session ends: tools may be called again."""
+    if (begins := config.stash.get(NEXT, None)) is not None:
+        del config.stash[NEXT]
+        begins()
 
 
 def wanted(item: pytest.Item) -> bool:

@@ -20,6 +20,7 @@ from pytest_agentreplay.plugin.keys import (
     FIXTURES,
     HIDING,
     INNER,
+    NEXT,
     OPEN,
     PROVING,
     RESEEDS,
@@ -29,6 +30,7 @@ from pytest_agentreplay.plugin.keys import (
     UNDO,
     UNFIT,
     afterwards_of,
+    next_begins,
     wanted,
 )
 from pytest_agentreplay.plugin.session import LINES
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Redact the reason of a `pytest.exit`: no report carries it, and pytest prints it at the session's end."""
+    next_begins(item.config)
     try:
         return (yield)
     except pytest.exit.Exception as stop:
@@ -61,6 +64,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """A fixture that crosses the doorstep may be refused there; the finding says it, not a traceback."""
+    next_begins(item.config)  # again, for a test that is run once more
     earlier: list[pytest.StashKey[Any]] = [SCENE, FINDING, INNER]  # of another go at the same test
     for key in earlier:
         if key in item.stash:
@@ -252,6 +256,10 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
             item.config.option.randomly_reset_seed = True
             del item.config.stash[RESEEDS]
         if (scene := item.stash.get(SCENE, None)) is not None:
+            from pytest_agentreplay.boundaries import between_tests, stragglers
+
+            between_tests.begin(scene.crossing)
+            item.config.stash[NEXT] = stragglers.next_begins
             try:
                 finding = scene.end()
             except AgentReplayError as error:
