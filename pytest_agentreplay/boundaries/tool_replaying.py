@@ -115,6 +115,11 @@ class Replaying:
                     self._compare(sent, number, self.results.kept_thrown(number, error))
                     if number == len(reply.items) and reply.failure is None:
                         raise
+                except BaseException as error:
+                    # An event loop that shuts down cancels the `aclose` of a generator that was left by `break`.
+                    if self.results.failure(error).cancelled:
+                        self._stopped(number, reply)
+                    raise
                 else:
                     self._compare(sent, number, *self.results.kept_sent(number, given))
             if reply.failure is not None and reply.failure.cancelled:
@@ -159,7 +164,10 @@ class Replaying:
     def _stopped(self, number: int, reply: ToolReply) -> None:
         """The consumer closes the generator: it was to ask for more. Latched only, since nobody catches it here."""
         assert reply.items is not None
-        if reply.sent is None or self.crossing.over() or (reply.closed and number == len(reply.items)):
+        given_up = reply.failure is not None and reply.failure.cancelled  # while the next item was waited for
+        if reply.sent is None or self.crossing.over():
+            return
+        if number == len(reply.items) and (reply.closed or given_up):
             return
         end = f"{len(reply.items)} items" if reply.closed else "its end"
         divergence = Divergence(

@@ -39,6 +39,10 @@ async def atill(start):
 
 def few():
     yield from (1, 2, 3)
+
+async def afew():
+    for number in (1, 2, 3, 4, 5):
+        yield number
 """
 
 TESTS = """
@@ -96,6 +100,36 @@ def test_all(agentreplay):
     for item in agent.few():
         if NOW == "close" and item == 2:
             break
+
+EARLY = {"close": 2, "ask": 4}.get(NOW, 3)
+
+def test_early(agentreplay):
+    few = agent.few()
+    [next(few, None) for _ in range(EARLY - 1)]
+    few.close()
+
+@pytest.mark.parametrize("how", ["aclose", "break", "left"])
+def test_early_async(agentreplay, how):
+    async def use():
+        few = agent.afew()
+        for _ in range(EARLY - 1):
+            await anext(few)
+        async for _ in few:
+            if how == "left":
+                return few  # for the loop to close
+            break
+        if how == "aclose":
+            await few.aclose()
+    asyncio.run(use())
+
+def test_all_async(agentreplay):
+    async def use():
+        return [item async for item in agent.afew() if NOW != "close" or item < 3]
+    async def stop():
+        async for item in agent.afew():
+            if item == 2:
+                return
+    asyncio.run(stop() if NOW == "close" else use())
 """
 
 INI = """[pytest]
@@ -104,7 +138,11 @@ agentreplay_tools =
     agent.till
     agent.atill
     agent.few
+    agent.afew
 """
+
+
+EARLY_ASYNC = [f"early_async[{how}]" for how in ("aclose", "break", "left")]
 
 
 @pytest.fixture(scope="module")
@@ -136,11 +174,21 @@ def test_the_same_values_replay(tills):
             dict.fromkeys(("send", "next", "throw", "async[asend]", "async[athrow]"), "[AR-ARGS]"),
         ),
         ("message", {"throw": "[AR-ARGS]"}),
-        ("close", {"send": "[AR-ARGS]", "next": "[AR-ARGS]", "all": "[AR-ARGS]"}),
+        ("close", dict.fromkeys(("send", "next", "all", "early", *EARLY_ASYNC, "all_async"), "[AR-ARGS]")),
+        ("ask", dict.fromkeys(("early", *EARLY_ASYNC), "[AR-EXTRA]")),
     ],
 )
 def test_other_values_are_a_divergence(tills, now, told):
     assert refused(tills.offline(NOW=now)) == told
+
+
+def test_where_a_consumer_stops_is_recorded_and_named(tills):
+    replies = [x.outcome for s in tills.snapshots for x in s.run.exchanges]
+    assert [reply.items for reply in replies if reply.closed].count((1, 2, 3)) == len(EARLY_ASYNC)
+    told = tills.offline("-k", "early_async", NOW="close", COLUMNS="200").stdout
+    assert told.count("tool afew: closed after item 2; in the recording after 3 items") >= len(EARLY_ASYNC)
+    told = tills.offline("-k", "early_async", NOW="ask", COLUMNS="200").stdout
+    assert told.count("tool afew: item 4 was asked for; in the recording nobody went beyond 3") >= len(EARLY_ASYNC)
 
 
 def test_what_is_kept_holds_no_secret_and_older_recordings_replay(tills):
