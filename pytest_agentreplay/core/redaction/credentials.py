@@ -1,4 +1,4 @@
-"""Credentials that a word beside them gives away: schemes of headers, passwords in URLs, cookies, private keys."""
+"""Credentials that a word beside them gives away: schemes of headers, parts of URLs, cookies, private keys."""
 
 from __future__ import annotations
 
@@ -27,6 +27,25 @@ _LINE = re.compile(rb"""(?:[^\r\n"'=]|=(?:\\{0,63}"[^\r\n"]*")?){1,8192}""")
 _PAIR = re.compile(rb"""(?P<name>[^=;\s"'\\]+)=\\{0,63}"?(?P<value>[^;"'\s\\]+)""")
 _LONE = re.compile(rb"[^=;,\s\"'\\<>&]{16,}")
 _ATTRIBUTES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite", b"version"))
+_PATHS = (
+    # https://core.telegram.org/bots/api#authorizing-your-bot; the digits are the id of the bot.
+    (b"/bot", re.compile(rb"(?P<value>[0-9]{4,12}:[\w-]{30,64})(?![\w-])"), "telegram-key"),
+    # https://api.slack.com/messaging/webhooks
+    (
+        b"/services/T",
+        re.compile(rb"[A-Z0-9]{5,12}/B[A-Z0-9]{5,12}/(?P<value>[A-Za-z0-9]{16,32})(?![\w-])"),
+        "slack-webhook",
+    ),
+    # https://discord.com/developers/docs/resources/webhook
+    (b"/webhooks/", re.compile(rb"[0-9]{15,22}/(?P<value>[\w-]{40,100})(?![\w-])"), "discord-webhook"),
+    # Mattermost's ids are 26 characters of z-base-32, which has no "0", "2", "l" and "v".
+    (b"/hooks/", re.compile(rb"(?P<value>[13-9a-km-uw-z]{26})(?![\w-])"), CATEGORY),
+    # https://open.feishu.cn/document/client-docs/bot-v3/add-custom-bot
+    (b"/bot/v2/hook/", re.compile(rb"(?P<value>[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})(?![\w-])"), CATEGORY),
+    # https://ifttt.com/maker_webhooks
+    (b"/with/key/", re.compile(rb"(?P<value>[\w-]{16,64})(?![\w-])"), CATEGORY),
+)
+"""What stands before a credential in the path of a URL, the form of what follows, and its category."""
 
 
 def find_credentials(text: bytes) -> Iterator[tuple[int, int, str]]:
@@ -36,6 +55,7 @@ def find_credentials(text: bytes) -> Iterator[tuple[int, int, str]]:
         yield from find_private_keys(text)
     if b"://" in text:
         yield from find_userinfo(text)
+    yield from find_in_paths(text)
     if b"cookie" in lower:
         yield from find_cookies(text, lower)
     for scheme in _SCHEMES:
@@ -79,6 +99,18 @@ def find_userinfo(text: bytes) -> Iterator[tuple[int, int, str]]:
             yield *hit.span("password"), CATEGORY
         if is_generated(user) or _HEX_KEY.match(user) is not None:
             yield *hit.span("user"), CATEGORY
+
+
+def find_in_paths(text: bytes) -> Iterator[tuple[int, int, str]]:
+    """Return where services that take their credential in the path have it, on whatever host."""
+    for before, form, category in _PATHS:
+        at = text.find(before)
+        while at >= 0:
+            at += len(before)
+            hit = form.match(text, at)
+            if hit is not None and looks_random(hit["value"].rpartition(b":")[2]) and not is_stand_in(hit["value"]):
+                yield *hit.span("value"), category
+            at = text.find(before, at)
 
 
 def find_cookies(text: bytes, lower: bytes) -> Iterator[tuple[int, int, str]]:
