@@ -202,11 +202,26 @@ def test_anyio_keeps_its_runner(shared_project, backend):
     assert "2 passed" in done.stdout, done.stdout
 
 
+def for_runner(mark):
+    """The tests, for a runner that has no backends to choose from and no wider loop."""
+    tests = re.sub(r"@pytest.fixture\(scope=\"module\", params.*?return request.param\n", "", ASYNC, flags=re.DOTALL)
+    return tests.replace("mark.anyio", f"mark.{mark}").replace('(scope="module")', "")
+
+
 def test_pytest_asyncio_keeps_its_runner(shared_project):
     project = shared_project()
     project.plugins += ("pytest_asyncio.plugin",)
-    tests = re.sub(r"@pytest.fixture\(scope=\"module\", params.*?return request.param\n", "", ASYNC, flags=re.DOTALL)
-    tests = tests.replace("mark.anyio", "mark.asyncio").replace('(scope="module")', "")
-    names, done = refused(project, tests, INI + "asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
+    names, done = refused(
+        project, for_runner("asyncio"), INI + "asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+    )
     assert names == [f"test_{name}" for name in ("asking", "body", "closing", "group", "grouped")]
     assert "2 passed" in done.stdout, done.stdout
+
+
+def test_pytest_trio_keeps_its_runner(shared_project):
+    pytest.importorskip("pytest_trio")
+    project = shared_project()
+    project.plugins += ("pytest_trio.plugin",)
+    names, done = refused(project, for_runner("trio"), INI + "trio_mode = true\n")
+    assert names == [f"test_{name}" for name in ("asking", "body", "closing", "group", "grouped")]
+    assert "1 passed" in done.stdout, "it sets fixtures up and tears them down within the test's body"
