@@ -8,7 +8,7 @@ import pytest
 from pytest_agentreplay import codec
 
 AGENT = """
-import os, pathlib
+import asyncio, os, pathlib
 
 NOW = os.environ.get("NOW", "")
 LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
@@ -43,6 +43,10 @@ def few():
 async def afew():
     for number in (1, 2, 3, 4, 5):
         yield number
+
+async def astuck():
+    yield 1
+    await asyncio.Event().wait()
 """
 
 TESTS = """
@@ -122,6 +126,17 @@ def test_early_async(agentreplay, how):
             await few.aclose()
     asyncio.run(use())
 
+def test_given_up(agentreplay):
+    "Nobody can tell who asks for an item that never comes from who does not ask: either way it is the first that came."
+    async def use():
+        stuck = agent.astuck()
+        await anext(stuck)
+        if NOW == "close":
+            return await stuck.aclose()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(stuck), 0.05)
+    asyncio.run(use())
+
 def test_all_async(agentreplay):
     async def use():
         return [item async for item in agent.afew() if NOW != "close" or item < 3]
@@ -139,6 +154,7 @@ agentreplay_tools =
     agent.atill
     agent.few
     agent.afew
+    agent.astuck
 """
 
 
