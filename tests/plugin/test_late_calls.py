@@ -227,4 +227,6 @@ def test_what_calls_no_tool_stays_as_it_is(shared_project):
         assert done.returncode == 0, done.stdout + done.stderr
         assert not done.stderr
     assert [line for line in project.ledger if line == "refund live"] == ["refund live"] * 2
-    assert project.server.hits == 3, "what a library sends at exit goes out: of the recording, of its proof, of the replay"
+    assert project.server.hits == 3, (
+        "what a library sends at exit goes out: of the recording, of its proof, of the replay"
+    )
