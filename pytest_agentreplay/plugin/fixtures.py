@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -189,13 +189,30 @@ def fixtures_of(config: pytest.Config) -> Fixtures:
     return made
 
 
+def set_up_live(fixturedef: pytest.FixtureDef[Any], fixtures: Fixtures) -> Generator[None, Any, Any]:
+    """Set up and tear down a fixture that is not intercepted: no test that opted in needs it.
+
+    The test whose teardown tears it down may have opted in. Fixtures of pytest and of asyncio plugins are torn down
+    intercepted, since closing an event loop runs what is left of the test's tasks.
+    """
+    if not fixture_names.runs_code(fixturedef):
+        with fixtures.paused():
+            return (yield)
+    stack = ExitStack()
+    fixturedef.addfinalizer(stack.close)  # runs last
+    try:
+        with fixtures.paused():
+            return (yield)
+    finally:
+        fixturedef.addfinalizer(lambda: stack.enter_context(fixtures.paused()))  # runs first
+
+
 def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
     """Set up a wider fixture in a session of its own. A divergence fails each test that shares it."""
     item = request._pyfuncitem
     fixtures = fixtures_of(request.config)
     if not fixtures.intercepts(fixturedef, item):
-        with fixtures.paused():
-            return (yield)
+        return (yield from set_up_live(fixturedef, fixtures))
 
     def kept(error: BaseException) -> BaseException:
         """Have pytest raise `error` for every test that shares the fixture, this one included."""

@@ -238,8 +238,8 @@ def test_a_replay_says_the_same_and_runs_no_tool(project):
     assert done.returncode == 0, done.stdout + done.stderr
     assert lives(project) - lived == ("low-direct" in told(project))  # there the client begins the server's life
     for name, lines in told(project).items():
-        assert len(lines) == 3, name
-        assert lines[0] == lines[1] == lines[2], name
+        assert len(lines) in (3, 4), name  # recorded, proved, replayed; the proof tries its first test again if slow
+        assert all(line == lines[0] for line in lines), name
 
 
 def test_a_changed_argument_is_a_divergence_at_that_call(project):

@@ -388,3 +388,36 @@ def test_of_several_processes_that_record_it_the_first_is_kept_and_who_built_on_
     assert "differs   test_small.py::@answers was recorded by several processes" in recorded.stdout, recorded.stdout
     assert made.record().returncode == 0
     assert made.offline("-n2").returncode == 0
+
+
+NOT_INTERCEPTED = """
+import pytest, agent
+
+@pytest.fixture(scope="module")
+def plain():
+    agent.ask("plain set-up")
+    yield
+    agent.ask("plain teardown")
+
+def test_plain(plain):
+    pass
+
+def test_last(agentreplay):
+    agent.ask("frozen")
+"""
+
+
+def test_a_fixture_of_other_tests_that_this_test_tears_down_is_not_recorded(shared_project):
+    made = shared_project()
+    made.plugins += ("pytest_asyncio.plugin",)
+    made.write(agent=AGENT, test_small=NOT_INTERCEPTED)
+    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    recorded = made.record()
+    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    assert [asked(snapshot) for snapshot in made.snapshots] == [["frozen"]]
+    before = made.ledger
+    for words, live in (((), ["plain set-up", "plain teardown"]), (("-k", "test_last"), [])):
+        done = made.replay(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert made.ledger[len(before) :] == live
+        before = made.ledger
