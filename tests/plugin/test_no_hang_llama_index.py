@@ -43,7 +43,7 @@ def test_a_reader_of_events_ends(project):
     (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
     done = project.record(*THEIRS)
     assert done.returncode == 0, done.stdout + done.stderr
-    told, done = project.diverged(*THEIRS)
+    told, done = project.diverged(*THEIRS, "-vv")  # both reports in full
     assert len(told) == 2
     assert done.stdout.count("[AR-PROMPT] turn 1/1") >= 2
     line = next(n for n, text in enumerate(AGENT.splitlines(), 1) if "stream_events" in text)
