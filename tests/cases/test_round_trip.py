@@ -13,6 +13,8 @@ from examples.record import said
 
 from tests.conftest import NOBODY
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 ROOT = Path(__file__).parents[2]
 TRACES = ROOT / "tests" / "interchange" / "traces" / "generated"
 EXAMPLES = ROOT / "docs" / "examples"

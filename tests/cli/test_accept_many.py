@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 SAME, DIVERGED, USAGE, DAMAGED, NOTHING = 0, 1, 2, 4, 5
 WHY = "the wording alone has changed"
 FOLDER = "__agent_snapshots__/test_shop"

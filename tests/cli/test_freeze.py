@@ -9,6 +9,8 @@ from pytest_agentreplay.cases import form
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 FAILING = """
 import agent
 

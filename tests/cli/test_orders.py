@@ -7,6 +7,8 @@ import pytest
 from pytest_agentreplay.cli import SAME, USAGE
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, NOTHING
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 AGENT = """
 import asyncio
 

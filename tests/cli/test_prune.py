@@ -6,6 +6,8 @@ import pytest
 
 from pytest_agentreplay.store import layout
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 DONE, FAILED, USAGE, DAMAGED, NOTHING = 0, 1, 2, 4, 5
 TOOLS = "def lookup(order):\n    return f'{order} is late'\n"
 TESTS = """

@@ -14,6 +14,8 @@ from pytest_agentreplay.demo.script import Ask
 from tests.conftest import refunds
 from tests.docket import STRICT, opened
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 MAIN = """
 import json, os, pathlib, sys
 import shop

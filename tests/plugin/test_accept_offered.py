@@ -4,6 +4,8 @@ import pytest
 
 from pytest_agentreplay.demo.server import Say
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 SHOP = """
 import os
 import openai

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 AGENT = '''
 import asyncio, os, threading, time
 from concurrent.futures import ThreadPoolExecutor

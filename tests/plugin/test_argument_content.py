@@ -7,6 +7,8 @@ import pytest
 
 from pytest_agentreplay import codec
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 VALUES = '''
 import array, collections, dataclasses, enum, functools, io, itertools, logging, os, pathlib, re, threading, types
 import urllib.request

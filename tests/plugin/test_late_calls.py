@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 AGENT = """
 import asyncio, atexit, gc, multiprocessing.util, os, pathlib, socket, threading, time, weakref
 from atexit import register

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 TESTS = """
 import agent
 

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 AGENT = """
 import asyncio, os, queue, threading, time
 from concurrent.futures import ThreadPoolExecutor

@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 TOKEN = 's3cr"Tok/en+vä=99\\x'
 """As awkward as a password may be: JSON, URLs and UTF-8 all write it in another way."""
 KEY = "sk-live-0123456789abcdef"

@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 AGENT = """
 import asyncio, os
 import httpx2, openai

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 ORDERS = """
 import asyncio, os, threading, time
 import httpx2

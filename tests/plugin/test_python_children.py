@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 TOOLS = """
 import os, pathlib, random
 from dataclasses import dataclass

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 WATCH = """
 import os, pathlib, sys, threading
 import pytest

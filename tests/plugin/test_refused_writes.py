@@ -11,6 +11,8 @@ from pytest_agentreplay.core.redaction.shapes import shape
 from pytest_agentreplay.errors import Leak
 from pytest_agentreplay.workflow import recovering
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 PIN = "pin-8471-of-the-customer"
 NUMBER = "customer 0815-4711-0042"
 

@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 BESIDE = "__agent_snapshots__"
 FLAT = """
 import random, uuid

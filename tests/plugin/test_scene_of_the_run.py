@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 AGENT = '''
 import datetime, os, pathlib, random, socket, tempfile, time, uuid
 import httpx2, openai

@@ -6,6 +6,8 @@ import pytest
 
 from pytest_agentreplay.demo.script import Ask
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 AGENT = """
 import json, os, platform, socket, subprocess, sys, uuid
 import httpx2

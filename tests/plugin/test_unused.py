@@ -4,6 +4,8 @@ import shutil
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 BESIDE = "__agent_snapshots__"
 TOOLS = "def lookup(order):\n    return f'{order} is late'\n"
 FIRST = """

@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 AGENT = '''
 import asyncio, json, os, pathlib, time, threading
 import httpx2

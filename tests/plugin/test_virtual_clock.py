@@ -6,6 +6,8 @@ import pytest
 
 from pytest_agentreplay.demo.script import Raw
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 RANDOM = '''
 """Random trees of tasks that share a memory: what each asks for depends on all that any of them has seen."""
 

@@ -13,6 +13,8 @@ import pytest
 
 from pytest_agentreplay.demo.script import Raw
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 KEY = "sk-" + "proj-" + "Vq7Rt2Lw9Xz4Bn6Mk1Jh8Gf3Ds5A"
 PARAMETER = 'tok"en/of+the=parameter\\99'
 SAID = "said-by-the-test-4711-0815"

@@ -10,6 +10,8 @@ import pytest
 
 from tests.conftest import refunds
 
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
 PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 
 AGENTS = """
