@@ -192,8 +192,8 @@ def test_a_replay_says_the_same_and_starts_nothing(project):
     assert project.ledger == before
     for name in ("query", "client", "missing"):
         lines = [json.loads(line) for line in (project.root / f"{name}.told").read_text(encoding="utf-8").splitlines()]
-        assert len(lines) == 3
-        assert lines[0] == lines[1] == lines[2], name
+        assert len(lines) in (3, 4)  # recorded, proved, replayed; the proof tries its first test again if slow
+        assert all(line == lines[0] for line in lines), name
 
 
 def test_another_question_or_system_prompt_is_a_divergence(project):

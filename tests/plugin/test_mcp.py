@@ -319,8 +319,8 @@ def test_a_replay_says_the_same_and_starts_nothing(project):
     found = told(project)
     assert len(found) == 9
     for name, lines in found.items():
-        assert len(lines) == 3, name
-        assert lines[0] == lines[1] == lines[2], name
+        assert len(lines) in (3, 4), name  # recorded, proved, replayed; the proof tries its first test again if slow
+        assert all(line == lines[0] for line in lines), name
 
 
 def test_the_id_of_a_session_is_in_no_file(project):

@@ -112,7 +112,7 @@ def test_a_replay_says_the_same_and_starts_nothing(project):
     assert done.returncode == 0, done.stdout + done.stderr
     for framework in project.frameworks:
         lines = (project.root / f"{framework}.told").read_text(encoding="utf-8").splitlines()
-        assert len(lines) == 3
+        assert len(lines) in (3, 4)  # recorded, proved, replayed; the proof tries its first test again if slow
         assert len({json.loads(line) for line in lines}) == 1
 
 
