@@ -98,15 +98,15 @@ def projects_of(files: list[Path], *, many: bool) -> tuple[dict[Path, list[str]]
 
     Raises SnapshotError for a single snapshot that cannot be read.
     """
-    from pytest_agentreplay.store.projects import file_of_test, is_file
+    from pytest_agentreplay.store.projects import is_file
     from pytest_agentreplay.store.reading import load
+    from pytest_agentreplay.store.roots import test_to_run
 
     projects: dict[Path, list[str]] = defaultdict(list)
     worst = SAME
     for file in files:
         try:
-            test = load(file).run.header.test
-            root, module = file_of_test(file.absolute(), test)
+            root, module, test = test_to_run(file.absolute(), load(file).run.header.test)
         except SnapshotError as error:
             if not many:
                 raise

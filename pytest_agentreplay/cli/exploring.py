@@ -28,16 +28,15 @@ TAIL = 15  # lines of pytest's output where it did not come to the orders
 
 def orders(options: argparse.Namespace) -> int:
     """`agentreplay orders FILE [--limit N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
-    from pytest_agentreplay.store.projects import file_of_test
     from pytest_agentreplay.store.reading import load
+    from pytest_agentreplay.store.roots import test_to_run
     from pytest_agentreplay.workflow.exploring import trials
 
     run = load(options.file).run
-    test = run.header.test
+    root, module, test = test_to_run(options.file.absolute(), run.header.test)
     words = [word for word in options.command if word != test]
     if other := next((word for word in words if "::" in word and not word.startswith("-")), None):
         return complain(f"{shown(options.file)}: belongs to {test}, not to {other}", USAGE)
-    root, module = file_of_test(options.file.absolute(), test)
     if not module.is_file():
         return complain(f"{shown(options.file)}: belongs to {test}, and {shown(module)} is not there any more", CANNOT)
     found = trials(run, limit=options.limit, seed=options.seed)

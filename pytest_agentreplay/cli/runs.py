@@ -111,11 +111,11 @@ def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: b
 def run_test(file: Path, *words: str) -> int:
     """Run the test that the snapshot `file` belongs to, in its project, with `words`; gives our exit code."""
     from pytest_agentreplay.core.shell import typed
-    from pytest_agentreplay.store.projects import file_of_test, is_file
+    from pytest_agentreplay.store.projects import is_file
     from pytest_agentreplay.store.reading import load
+    from pytest_agentreplay.store.roots import test_to_run
 
-    test = load(file).run.header.test
-    root, module = file_of_test(file.absolute(), test)
+    root, module, test = test_to_run(file.absolute(), load(file).run.header.test)
     if not is_file(module):
         return complain(f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more", CANNOT)
     return run_pytest(root, [typed(test), *words], test)

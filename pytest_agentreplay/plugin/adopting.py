@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Plan(NamedTuple):
-    """The ids of the tests and fixtures, the codes of the changes that are taken, and whether nothing is written."""
+    """The ids that the snapshots state, the codes of the changes that are taken, and whether nothing is written."""
 
     tests: frozenset[str]
     codes: tuple[str, ...]

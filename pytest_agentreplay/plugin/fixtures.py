@@ -90,12 +90,13 @@ class Fixtures:
         markers = [dict(mark.kwargs) for mark in node.iter_markers("agentreplay")]
         settings = self.config.stash[BASE].for_test(markers, proving=item.stash.get(PROVING, False))
         settings = settings._replace(expect="", orders=0, trial=None)
-        settings = planned(settings, fixture, self.config)
         if settings.mode == "off":
             return None
         store = store_of(self.config)
-        marks = todays_places(root) if settings.places else {}
+        settings = planned(settings, store.snapshot_id(fixture), self.config)
         path = store.path_of(root / fixture.partition("::")[0], fixture)
+        project = store.project_of(path, fixture, recording=settings.mode == "record")
+        marks = todays_places(project) if settings.places else {}
         place = Place(fixture, path, root, marks, os.environ, redactors_of(self.config))
         suite = functools.partial(suite_of, item.session)
         facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": scope}

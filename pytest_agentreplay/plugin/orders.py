@@ -54,7 +54,7 @@ def around(item: Any) -> Iterator[Any]:
     if not isinstance(item, pytest.Function):
         return
     test = nodeid_of(item)
-    if wish is not None and wish["test"] != test:
+    if wish is not None and wish["test"] != store_of(item.config).snapshot_id(test):
         return
     found = orders_of(item, test, wish)
     if found:

@@ -51,7 +51,8 @@ def begin(item: pytest.Item) -> Scene | None:
         if any(mark.args for mark in item.iter_markers("agentreplay")):
             raise SettingsError("@pytest.mark.agentreplay takes keywords only")
         settings = item.config.stash[BASE].for_test(marker, proving=item.stash.get(PROVING, False))
-        settings = planned(settings, nodeid_of(item), item.config)
+        if settings.adopt:
+            settings = planned(settings, store_of(item.config).snapshot_id(nodeid_of(item)), item.config)
         if settings.orders or TRIAL in item.stash:
             settings = settings._replace(trial=in_which_order(item))
         scene = None
@@ -161,12 +162,12 @@ def place_of(item: pytest.Item, settings: Settings) -> Any:
     from pytest_agentreplay.boundaries.places import todays_places
     from pytest_agentreplay.workflow.scene import Place
 
-    root = item.config.rootpath
     tmp = (getattr(item, "funcargs", None) or {}).get("tmp_path")
-    marks = todays_places(root, tmp=tmp) if settings.places else {}
-    nodeid = nodeid_of(item)
-    path = store_of(item.config).path_of(item.path, nodeid)
-    return Place(nodeid, path, root, marks, os.environ, redactors_of(item.config))
+    nodeid, store = nodeid_of(item), store_of(item.config)
+    path = store.path_of(item.path, nodeid)
+    project = store.project_of(path, nodeid, recording=settings.mode == "record")
+    marks = todays_places(project, tmp=tmp) if settings.places else {}
+    return Place(nodeid, path, item.config.rootpath, marks, os.environ, redactors_of(item.config))
 
 
 def refused_in_setup(item: pytest.Item, raised: BaseException) -> BaseException | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.errors import SnapshotError
-from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.store import files, layout, roots
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
@@ -29,8 +29,14 @@ SKIPPED = frozenset({"node_modules", "venv", "build", "dist", "CVS", "_darcs", "
 _STATED = re.compile(rb'"header":\s*\{\s*"test":\s*("(?:[^"\\]|\\.)*")')
 
 
-def test_of(file: Path) -> str | None:
-    """The id of the test whose snapshot `file` says it is; None for what is not readable as a test's snapshot."""
+def test_of(file: Path, root: Path) -> str | None:
+    """The id, from `root`, of the test whose snapshot or pending run `file` says it is; None for what is unreadable."""
+    stated = stated_by(file)
+    return None if stated is None else roots.todays_id(root, layout.home_path(file) or file, stated)
+
+
+def stated_by(file: Path) -> str | None:
+    """The id that the file states itself; None for what is unreadable."""
     try:
         if found := _STATED.search(files.head(file, HEAD)):
             test = str(json.loads(found[1]))

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIGURES = {
-    "pytest.toml": "",
-    ".pytest.toml": "",
-    "pytest.ini": "",
-    ".pytest.ini": "",
-    "pyproject.toml": "[tool.pytest",
-    "tox.ini": "[pytest]",
-    "setup.cfg": "[tool:pytest]",
+    "pytest.toml": ("",),
+    ".pytest.toml": ("",),
+    "pytest.ini": ("",),
+    ".pytest.ini": ("",),
+    "pyproject.toml": ("[tool.pytest]", "[tool.pytest."),  # [tool.pytest_env] is the table of a plugin
+    "tox.ini": ("[pytest]",),
+    "setup.cfg": ("[tool:pytest]",),
 }
-"""Files that make a folder pytest's root, and what must stand in them; the first one that does counts."""
+"""Files that make a folder pytest's root, and words of which one must stand in them; the first one that does counts."""
 BEGINS = ("pyproject.toml", "setup.py", ".git")
 """What makes a folder the root where nothing configures pytest."""
 
@@ -39,12 +39,12 @@ def configures(folder: Path) -> bool:
 
 def configuration(folder: Path) -> tuple[str, str] | None:
     """Name and text of the file in `folder` that configures pytest; None where there is none."""
-    for name, word in CONFIGURES.items():
+    for name, words in CONFIGURES.items():
         try:
             text = (folder / name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        if word in text:
+        if any(word in text for word in words):
             return name, text
     return None
 

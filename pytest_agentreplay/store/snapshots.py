@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.shell import selecting
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store import files, layout, nearby
+from pytest_agentreplay.store import files, layout, nearby, roots
 from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
@@ -37,7 +37,20 @@ class Store:
 
     def path_of(self, module: Path, nodeid: str) -> Path:
         """Where the snapshot of a test belongs; `module` is its file."""
-        return layout.snapshot_path(self.root, module, nodeid, self.directory)
+        return roots.snapshot_path(self.root, module, nodeid, self.directory)
+
+    def snapshot_id(self, nodeid: str) -> str:
+        """The id that a snapshot of the test states: the same from every root of pytest."""
+        return roots.snapshot_id(self.root, nodeid)
+
+    def project_of(self, path: Path, nodeid: str, *, recording: bool) -> Path:
+        """The folder that the snapshot at `path` has a mark for as the project: the nearest one that configures pytest.
+
+        A snapshot that states another id than a recording writes today was recorded with a mark for `root`.
+        """
+        project = roots.project_of(self.root, nodeid)
+        older = project != self.root and not recording and nearby.stated_by(path) == nodeid
+        return self.root if older else project
 
     def load(self, path: Path, nodeid: str) -> codec.Snapshot:
         """The snapshot of `nodeid` at `path`.
@@ -52,9 +65,12 @@ class Store:
             raise SnapshotMissing(message, file=shown(path)) from None
         self._read[path] = hashlib.sha256(data).hexdigest()
         snapshot = codec.loads(data, file=shown(path))
-        if snapshot.run.header.test != nodeid:
-            message = f"belongs to {snapshot.run.header.test}, not to {nodeid}; was the test renamed?"
-            raise SnapshotMisplaced(message, file=shown(path), test=snapshot.run.header.test)
+        stated = snapshot.run.header.test
+        if stated != nodeid and stated not in roots.accepted_ids(self.root, nodeid):
+            other = roots.todays_id(self.root, path, stated)
+            raise SnapshotMisplaced(
+                f"belongs to {other}, not to {nodeid}; was the test renamed?", file=shown(path), test=other
+            )
         return snapshot
 
     def around(self, module: Path) -> list[tuple[Path, str]]:
@@ -64,7 +80,7 @@ class Store:
             self._around[place] = nearby.around(self.root, place, self.directory)
         for file in self._around[place]:
             if file not in self._stated:
-                self._stated[file] = nearby.test_of(file)
+                self._stated[file] = nearby.test_of(file, self.root)
         return [(file, test) for file in self._around[place] if (test := self._stated[file]) is not None]
 
     def edited(self, path: Path) -> list[str]:

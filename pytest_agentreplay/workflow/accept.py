@@ -15,7 +15,7 @@ from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.store import files, layout, reading
+from pytest_agentreplay.store import files, layout, reading, roots
 from pytest_agentreplay.store.projects import root_above
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.accepted import RULES_FILE, accepted_rules
@@ -82,7 +82,7 @@ class Pending:
         """Put it in its snapshot's place; gives the line to print."""
         files.write_whole(self.home, self.text)
         files.remove(self.file)
-        return f"{shown(self.home)}: taken for {self.run.header.test}"
+        return f"{shown(self.home)}: taken for {roots.recorded_id(self.file, self.home, self.run.header.test)}"
 
 
 def read_pending(what: Path) -> Pending:

@@ -75,7 +75,7 @@ def of_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Path]:
     nodeid = with_slashes(word)
     names = (nodeid, f"{below}/{nodeid}") if below != "." else (nodeid,)
     begins = tuple(f"{name}{mark}" for name in names for mark in ("::", "["))
-    stated = ((file, nearby.test_of(file)) for file in candidates)
+    stated = ((file, nearby.test_of(file, root)) for file in candidates)
     chosen = [file for file, test in stated if test is not None and (test in names or test.startswith(begins))]
     if not chosen:
         raise SettingsError(f"{word}: no snapshot or pending run below {shown(root)} is of this test")

@@ -43,7 +43,8 @@ def begin(
     began, in nanoseconds since the epoch. Raises SnapshotError, while recording, for a snapshot that cannot be read.
     """
     # Of the state that a project may have seeded, so that its fixtures draw the same numbers in every run of it.
-    settings = settings._replace(seed=seed_here(place.test) if settings.seed is None else settings.seed)
+    if settings.seed is None:
+        settings = settings._replace(seed=seed_here(store.snapshot_id(place.test)))
     # Not of it: two workers of xdist that make a database by a random id each must not share it.
     ids = secrets.randbits(64)
     with uncollected():

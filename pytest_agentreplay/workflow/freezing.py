@@ -11,7 +11,7 @@ from pytest_agentreplay.cases.case import CaseSource
 from pytest_agentreplay.core.drift import table, texts
 from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotMissing
-from pytest_agentreplay.store import defined, files, layout, nearby, reading
+from pytest_agentreplay.store import defined, files, layout, nearby, reading, roots
 from pytest_agentreplay.store.projects import ini_value
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.reviewing import Review
@@ -38,13 +38,13 @@ def latest(root: Path, nodeid: str) -> Path:
     module = nodeid.partition("::")[0]
     directory = ini_value(root, "agentreplay_dir") or layout.DIRECTORY
     if layout.names_test(nodeid):
-        snapshot = layout.snapshot_path(root, module, nodeid, directory)
+        snapshot = roots.snapshot_path(root, module, nodeid, directory)
         for file in (layout.pending_path(root, snapshot), snapshot):
             if files.exists(file):
                 return file
     tests: dict[str, None] = {}
     for file in (*files.below(layout.pending_folder(root), layout.SUFFIX), *files.below(root, layout.SUFFIX)):
-        test = nearby.test_of(file)
+        test = nearby.test_of(file, root)
         if test == nodeid:  # under another name: its parameters held a secret, or it was moved
             return file
         if test is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import codec
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotMissing
 from pytest_agentreplay.settings.words import directory
-from pytest_agentreplay.store import files, layout, nearby
+from pytest_agentreplay.store import files, layout, nearby, roots
 from pytest_agentreplay.store.projects import ini_value
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.renaming import mv
@@ -36,7 +36,7 @@ class Project:
 
     def home(self, test: str) -> Path:
         """Where the snapshot of `test` belongs."""
-        return layout.snapshot_path(self.root, test.partition("::")[0], test, self.directory)
+        return roots.snapshot_path(self.root, test.partition("::")[0], test, self.directory)
 
 
 def move(project: Project, old: str, new: str) -> list[str]:
@@ -54,11 +54,12 @@ def move(project: Project, old: str, new: str) -> list[str]:
     for test, file in sorted(found.items()):
         named = new + test[len(old) :]
         home = project.home(named)
-        moves.append(restated(file, home, named))
+        stated = roots.snapshot_id(project.root, named)
+        moves.append(restated(file, home, stated))
         tops.append(layout.test_folder(file, project.directory))
         waiting = layout.pending_path(project.root, file)
         if files.exists(waiting):
-            moves.append(restated(waiting, layout.pending_path(project.root, home), named))
+            moves.append(restated(waiting, layout.pending_path(project.root, home), stated))
             tops.append(layout.pending_folder(project.root))
         lines.append(f"{shown(home)}: the snapshot of {named}" + (f", was {shown(file)}" if home != file else ""))
     files.move_all(moves)
@@ -97,7 +98,7 @@ def all_stated(project: Project, *names: str) -> Iterator[tuple[Path, str]]:
     folders = (layout.test_folder(project.home(name), project.directory) for name in names)
     near = (file for one in folders for file in nearby.snapshots_in(one / project.directory, project.root))
     for file in dict.fromkeys((*near, *nearby.everywhere(project.root, project.directory))):
-        if (test := nearby.test_of(file)) is not None:
+        if (test := nearby.test_of(file, project.root)) is not None:
             yield file, test
 
 

@@ -71,11 +71,12 @@ class Recording(Scene):
         except SnapshotMissing:
             pass
         now = time.time_ns()
+        stated = store.snapshot_id(place.test)
         self.header = Header(
-            test=place.test,
+            test=stated,
             recorded=datetime.fromtimestamp(now / 1e9, UTC).isoformat(timespec="seconds"),
             clock=now,
-            seed=settings.seed if settings.seed is not None else seed_of(place.test),
+            seed=settings.seed if settings.seed is not None else seed_of(stated),
         )
         self.journal = store.journal_for(place.snapshot, self.header)
         self.recorder = Recorder(self.journal.write)

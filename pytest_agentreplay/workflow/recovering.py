@@ -13,7 +13,7 @@ from pytest_agentreplay.codec import journal
 from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
 from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.errors import SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store import files, layout, reading
+from pytest_agentreplay.store import files, layout, reading, roots
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.workflow.reviewing import Review
@@ -62,7 +62,8 @@ def finish(file: Path, home: Path, environ: Mapping[str, str], policy: Policy) -
     files.write_whole(home, text)
     files.remove(file)
     places = f"; a placeholder stands for {'; '.join(map(str, cut))}" if cut else ""
-    return f"{shown(home)}: written for {run.header.test}{places}\npytest {selecting(run.header.test)}"
+    test = roots.recorded_id(file, home, run.header.test)
+    return f"{shown(home)}: written for {test}{places}\npytest {selecting(test)}"
 
 
 def clean(run: Run, environ: Mapping[str, str], policy: Policy, home: Path) -> str:

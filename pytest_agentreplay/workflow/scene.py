@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pytest_agentreplay.boundaries import child_start, debuggers, exits, lanes, sandbox, seams
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextvars import Token
     from os import PathLike
-    from pathlib import Path
 
     from pytest_agentreplay.boundaries.gateway import Gateway
     from pytest_agentreplay.boundaries.guard import Guard
@@ -280,7 +280,8 @@ class Scene:
     def place_tmp(self, folder: Path) -> None:
         """The test has a temporary directory from now on: it is stored as a mark."""
         if self.settings.places:
-            self.redaction.take_places(todays_places(self.place.root, tmp=folder))
+            root = Path(self.place.marks.get("root", self.place.root))
+            self.redaction.take_places(todays_places(root, tmp=folder))
 
     def enter_body(self) -> None:
         """Stamp the test's own thread, so that what it starts carries the stamp on."""

@@ -97,7 +97,7 @@ def look(collected: Collected, store: Store) -> Plain:
 
 def sort_out(file: Path, told: Plain, ids: Mapping[str, str], seen: Mapping[str, Sequence[str]], root: Path) -> None:
     """Put a file that lies in no test's place where it belongs in `told`, if anywhere."""
-    test = nearby.test_of(file)
+    test = nearby.test_of(file, root)
     if test is None:
         told["unreadable"].append(str(file))
         return
