@@ -146,6 +146,13 @@ def anyio_backend(request):
 async def test_order(agentreplay):
     answer = await agent.aask("Where is A-17?"){CHECKS}
 """,
+    "trio": f"""
+import pytest, agent
+
+@pytest.mark.trio
+async def test_order(agentreplay):
+    answer = await agent.aask("Where is A-17?"){CHECKS}
+""",
     "inline": f"""
 import agent
 from inline_snapshot import snapshot

@@ -63,6 +63,7 @@ PLUGINS = (
         test="auto",
     ),
     Row("anyio on asyncio and on trio", ("anyio", "trio"), "-p anyio.pytest_plugin", "anyio", shown=("anyio", "trio")),
+    plugin("pytest-trio", "-p pytest_trio.plugin", test="trio"),
     Row("unittest.TestCase", test="unittest", shown=("pytest",)),
     Row("subtests", test="subtests", shown=("pytest",)),
     plugin(

@@ -13,17 +13,19 @@ import anthropic, openai
 URL = os.environ["MODEL_URL"]
 
 def ask(client):
-    told = [{"role": "user", "content": "Where is A-17?"}]
-    return client.chat.completions.create(model="m-1", messages=told).choices[0].message.content
+    messages = [{"role": "user", "content": "Where is A-17?"}]
+    return client.chat.completions.create(model="m-1", messages=messages).choices[0].message.content
 
-def both():
-    ask(openai.OpenAI(base_url=URL + "/v1"))
-    claude = anthropic.Anthropic(base_url=URL)
-    claude.messages.create(model="c-1", max_tokens=9, messages=[{"role": "user", "content": "Hi"}])
+def ask_both():
+    with openai.OpenAI(base_url=URL + "/v1") as client:
+        ask(client)
+    with anthropic.Anthropic(base_url=URL) as claude:
+        claude.messages.create(model="c-1", max_tokens=9, messages=[{"role": "user", "content": "Hi"}])
 
-def told_by_body(name):
-    key = {"session_key": os.environ["SESSION_KEY"], "other": os.environ["OPENAI_API_KEY"]}
-    openai.OpenAI(base_url=URL + "/v1").post("/pay", body=key, cast_to=object)
+def send_keys():
+    keys = {"session_key": os.environ["SESSION_KEY"], "other": os.environ["OPENAI_API_KEY"]}
+    with openai.OpenAI(base_url=URL + "/v1") as client:
+        client.post("/pay", body=keys, cast_to=object)
 """
 
 TESTS = """
@@ -36,19 +38,21 @@ BEFORE = {name: os.environ.get(name) for name in NAMES}
 
 @pytest.fixture(scope="session")
 def client():
-    return openai.OpenAI(base_url=agent.URL + "/v1")
+    with openai.OpenAI(base_url=agent.URL + "/v1") as client:
+        yield client
 
 def test_in_the_test(agentreplay):
-    agent.both()
+    agent.ask_both()
 
 def test_in_a_wide_fixture(agentreplay, client):
     agent.ask(client)
 
 def test_in_bodies(agentreplay):
-    agent.told_by_body("SESSION_KEY")
+    agent.send_keys()
 
 def test_that_takes_its_key_away(agentreplay, monkeypatch, request):
-    agent.ask(openai.OpenAI(base_url=agent.URL + "/v1"))
+    with openai.OpenAI(base_url=agent.URL + "/v1") as client:
+        agent.ask(client)
     monkeypatch.delenv("OPENAI_API_KEY")
     request.getfixturevalue("client")
     with pytest.raises(openai.OpenAIError):
