@@ -13,7 +13,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.boundaries import audit, in_process, lanes, sandbox, thread_starts
+from pytest_agentreplay.boundaries import audit, in_process, lanes, library_imports, sandbox, thread_starts
 from pytest_agentreplay.boundaries import crossing as doorstep
 from pytest_agentreplay.boundaries.children import CHILD_EVENTS, environment, is_probe, is_repeat, program, short_name
 from pytest_agentreplay.boundaries.hosts import DeclaredHosts, address, is_loopback, is_model_host
@@ -328,11 +328,21 @@ _bystander: Bystander | None = None
 _closed: weakref.WeakKeyDictionary[doorstep.Crossing, Guard] = weakref.WeakKeyDictionary()
 
 
+def _import_refusal() -> library_imports.Refuse | None:
+    guard = _active or _refusing_imports
+    return None if guard is None else guard._refuse_import
+
+
+library_imports.refuse_by(_import_refusal)
+
+
 def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
     """Find whose event this is. What happens inside an exchange is the boundary's own."""
     strand = lanes.STRAND.get()
     if strand is not None and lanes.is_inside(strand):
         return
+    if (refuse := library_imports.refusal_of_thread()) is not None:
+        refuse(event, args, frame)
     crossing = doorstep.for_tool()
     if crossing is not None and crossing.over():
         if (guard := _closed.get(crossing)) is not None:

@@ -43,6 +43,20 @@ def by_thread():
     thread.join()
     return got[0]
 
+RESUMED, OUTCOMES = threading.Event(), []
+
+def retry():
+    RESUMED.wait(60)
+    try:
+        OUTCOMES.append(by_httpx())
+    except Exception as error:
+        OUTCOMES.append(type(error).__name__)
+
+def by_retry():
+    threading.Thread(target=lambda: nested.start(), daemon=True).start()
+    raise LookupError("asked again later")
+
+nested = threading.Thread(target=retry, daemon=True)
 POOL = ThreadPoolExecutor(1)
 
 def by_pool():
@@ -119,6 +133,25 @@ def test_an_import_is_refused_for_every_test_alike(shop, way):
         done = shop.offline(*words)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "import    pricelib asks for 127.0.0.1" in done.stdout
+
+
+RETRY_BETWEEN_TESTS = """
+def pytest_runtest_logfinish():
+    import pricelib
+    pricelib.RESUMED.set()
+    pricelib.nested.join(60)
+    assert pricelib.OUTCOMES == ["ConnectError"], pricelib.OUTCOMES
+"""
+
+
+def test_a_thread_of_an_import_is_refused_after_the_test_has_ended(shop):
+    shop.environ["WAY"] = "retry"
+    (shop.root / "conftest.py").write_text(RETRY_BETWEEN_TESTS, encoding="utf-8")
+    done = shop.record("-k", "one")
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = shop.replay("-k", "one")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert asked(shop) == ["/v1/chat/completions"], "neither the recording nor a replay asks for prices"
 
 
 def test_hosts_that_are_allowed_are_reached_by_an_import_too(shop):
