@@ -27,12 +27,12 @@ UNMARKED = ["main", "lowest"]
 """Where a module without a mark runs: it needs no more than the plugin."""
 ROOT = Path(__file__).parent
 ONCE = {
-    "boundaries",
     "codec",
     "core",
     "dialects",
     "docs",
     "hostile",
+    "intercept",
     "interchange",
     "law",
     "ordering",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.boundaries.agents import agent
-    from pytest_agentreplay.boundaries.secrets import secret
     from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.codec import Snapshot
@@ -48,6 +46,8 @@ if TYPE_CHECKING:
         TraceIncomplete,
         TraceUnknown,
     )
+    from pytest_agentreplay.intercept.environment.secret_values import secret
+    from pytest_agentreplay.intercept.session.agents import agent
     from pytest_agentreplay.store.reading import load
 
     __version__: str
@@ -100,8 +100,8 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "boundaries.agents": ("agent",),
-    "boundaries.secrets": ("secret",),
+    "intercept.session.agents": ("agent",),
+    "intercept.environment.secret_values": ("secret",),
     "cases.assertions": ("assert_same_run", "first_divergence"),
     "cases.view": ("RunView",),
     "codec": ("Snapshot",),

@@ -19,7 +19,7 @@ def pytest_agentreplay_seams() -> dict[str, str]:  # type: ignore[empty-body]
 
     Called when a test is recorded or replayed, never at start. Your module is imported when its library is, and no
     sooner; it has `meet(library)`, which wraps the seam of the loaded module for good and does nothing the second time.
-    `pytest_agentreplay.boundaries.tool_meeting` has what such a module is made of.
+    `pytest_agentreplay.intercept.tools.framework` has what such a module is made of.
     """
 
 

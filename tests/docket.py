@@ -62,7 +62,7 @@ def run(messages):
         worker.join()
     if TODAY == "stuck":
         import ctypes
-        from pytest_agentreplay.boundaries import deadline
+        from pytest_agentreplay.intercept.ordering import deadline
         deadline.MERCY = 0.5
         if os.name == "nt":
             ctypes.windll.kernel32.Sleep(600_000)

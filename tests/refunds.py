@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_agentreplay.boundaries.places import todays_places
+from pytest_agentreplay.intercept.environment.places import todays_places
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.workflow.begin import begin

@@ -41,8 +41,8 @@ def replay(options: argparse.Namespace) -> int:
         return run_test(options.file[0], "--agentreplay-mode=model", *options.command)
     if options.runner and options.runner_cmd:
         return complain("--runner and --runner-cmd both say what runs the case: give one of them", USAGE)
-    from pytest_agentreplay.boundaries.deadline import let_end
     from pytest_agentreplay.conftests import loaded
+    from pytest_agentreplay.intercept.ordering.deadline import let_end
 
     told: list[dict[str, object]] = []
     files = [cases.file_of(path).absolute() for path in options.file]

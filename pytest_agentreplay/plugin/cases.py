@@ -63,7 +63,7 @@ def court_of(item: pytest.Item) -> Court:
 
 def despaired(config: pytest.Config, text: str) -> None:
     """Tell `text` past pytest's capture, and end the session: a runner holds it that nothing can end."""
-    from pytest_agentreplay.boundaries import deadline
+    from pytest_agentreplay.intercept.ordering import deadline
 
     if (capture := config.pluginmanager.getplugin("capturemanager")) is not None:
         capture.suspend_global_capture(in_=True)
@@ -75,7 +75,7 @@ def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
     from pytest_agentreplay.plugin import hiding
 
     if isinstance(getattr(item, "error", None), RunnerError):
-        from pytest_agentreplay.boundaries.deadline import let_end
+        from pytest_agentreplay.intercept.ordering.deadline import let_end
 
         item.config.add_cleanup(lambda: let_end(int(item.session.exitstatus)))
     hide = redaction_of(item.config)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.boundaries import sandbox
 from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.plugin.keys import BASE, wanted
 
 if TYPE_CHECKING:

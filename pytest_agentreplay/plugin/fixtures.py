@@ -80,7 +80,7 @@ class Fixtures:
         self, fixture: str, scope: str, node: pytest.Collector | pytest.Item, item: pytest.Item
     ) -> Scene | None:
         """The session of a fixture, opened and paused; None where its node is in mode off."""
-        from pytest_agentreplay.boundaries.places import todays_places
+        from pytest_agentreplay.intercept.environment.places import todays_places
         from pytest_agentreplay.plugin import scenes
         from pytest_agentreplay.plugin.adopting import planned
         from pytest_agentreplay.workflow import fixtures
@@ -110,7 +110,7 @@ class Fixtures:
 
     def enter(self, scene: Scene) -> None:
         """Intercept for `scene` from now on, and for nothing else."""
-        from pytest_agentreplay.boundaries.lanes import STRAND
+        from pytest_agentreplay.intercept.session.lanes import STRAND
 
         if (outer := self.current()) is not None:
             outer.pause()
@@ -120,7 +120,7 @@ class Fixtures:
 
     def leave(self, scene: Scene) -> None:
         """Intercept again for what was intercepted before `enter`."""
-        from pytest_agentreplay.boundaries.lanes import STRAND
+        from pytest_agentreplay.intercept.session.lanes import STRAND
 
         scene.pause()
         scene.keys.stop()

@@ -256,10 +256,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
             item.config.option.randomly_reset_seed = True
             del item.config.stash[RESEEDS]
         if (scene := item.stash.get(SCENE, None)) is not None:
-            from pytest_agentreplay.boundaries import between_tests, stragglers
+            from pytest_agentreplay.intercept.session import between_tests
+            from pytest_agentreplay.intercept.tools import deferred_unpatching
 
             between_tests.begin(scene.crossing)
-            item.config.stash[NEXT] = stragglers.next_begins
+            item.config.stash[NEXT] = deferred_unpatching.next_begins
             try:
                 finding = scene.end()
             except AgentReplayError as error:

@@ -87,7 +87,7 @@ def in_which_order(item: pytest.Item) -> Trial | None:
 
 def meet_what_others_bring(config: pytest.Config) -> None:
     """Meet the libraries that other plugins know. Raises SettingsError for what is no table of them."""
-    from pytest_agentreplay.boundaries import seams
+    from pytest_agentreplay.intercept import registry
 
     for rows in config.hook.pytest_agentreplay_seams():
         if not isinstance(rows, dict) or not all(isinstance(word, str) for row in rows.items() for word in row):
@@ -95,7 +95,7 @@ def meet_what_others_bring(config: pytest.Config) -> None:
                 "pytest_agentreplay_seams gives a dict of two import paths: "
                 f'{{"their_framework": "their_package.boundary"}}, not {rows!r}'
             )
-        seams.also(rows)
+        registry.also(rows)
 
 
 def hold_seeds(item: pytest.Item) -> None:
@@ -159,7 +159,7 @@ def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
 
 def place_of(item: pytest.Item, settings: Settings) -> Any:
     """Where the test stands, today's directories included."""
-    from pytest_agentreplay.boundaries.places import todays_places
+    from pytest_agentreplay.intercept.environment.places import todays_places
     from pytest_agentreplay.workflow.scene import Place
 
     tmp = (getattr(item, "funcargs", None) or {}).get("tmp_path")
@@ -190,7 +190,7 @@ def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
     function = getattr(item, "obj", None)
     if not inspect.iscoroutinefunction(function) or hasattr(function, "__agentreplay__"):
         return
-    from pytest_agentreplay.boundaries.lanes import STRAND, runner
+    from pytest_agentreplay.intercept.session.lanes import STRAND, runner
 
     strand = scene.crossing.main()
 
@@ -265,7 +265,7 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
     error.finding = finding  # type: ignore[attr-defined]
     error.agentreplay = True  # type: ignore[attr-defined]
     if failure is not None:
-        from pytest_agentreplay.boundaries.origins import where_it_stopped
+        from pytest_agentreplay.intercept.session.origins import where_it_stopped
 
         error.__traceback__ = where_it_stopped(failure, str(item.config.rootpath))
     return error

@@ -287,13 +287,7 @@ class SessionLines:
         if not self.told and not self.cases and not self.facts and not self.nothing_verified:
             return
         from pytest_agentreplay.report.escape import line, printed
-        from pytest_agentreplay.report.session import (
-            NOTHING_VERIFIED,
-            afterwards,
-            footer,
-            secrets_lines,
-            unheard_lines,
-        )
+        from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer, secrets_lines, unheard_lines
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
         lines += self.shared_causes.lines() if self.shared_causes is not None else ()

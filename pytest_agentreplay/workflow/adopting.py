@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.boundaries.guard import Guard
-from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.adopter import Adopter
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import variables_in
 from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.intercept.network.guard import Guard
+from pytest_agentreplay.intercept.ordering.release import Serving
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.accept import all_wanted, codes_between
 from pytest_agentreplay.workflow.accepted import accepted_rules

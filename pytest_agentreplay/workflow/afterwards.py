@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.boundaries.guard import Bystander
+    from pytest_agentreplay.intercept.network.guard import Bystander
     from pytest_agentreplay.workflow.scene import Scene
 
 Facts = dict[str, Any]
@@ -48,7 +48,7 @@ class Afterwards:
     @contextmanager
     def bystander(self) -> Iterator[None]:
         """Around a test without the plugin: whether it looks for a model."""
-        from pytest_agentreplay.boundaries.guard import Bystander
+        from pytest_agentreplay.intercept.network.guard import Bystander
 
         if self._standing is None:
             self._standing = Bystander()

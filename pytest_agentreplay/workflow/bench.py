@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import settings as knobs
-from pytest_agentreplay.boundaries import sandbox
 from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.report.escape import fenced
 from pytest_agentreplay.report.verdict import FROZEN, Verdict, panel
 from pytest_agentreplay.store.projects import configured, ini_lines, root_above

@@ -13,26 +13,37 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.boundaries import child_start, guard, lanes, seams, tool
-from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries.chance import Chance
-from pytest_agentreplay.boundaries.child_gate import GATEWAY, ChildGuard, ParentEnd, RemoteGate, RemoteScrub, held_by
-from pytest_agentreplay.boundaries.child_link import Invitation, Link
-from pytest_agentreplay.boundaries.clock import Clock
-from pytest_agentreplay.boundaries.holding import Holding
-from pytest_agentreplay.boundaries.hosts import DeclaredHosts
-from pytest_agentreplay.boundaries.locales import Locale
-from pytest_agentreplay.boundaries.steps import Steps
-from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.core.schedule import Schedule
+from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.environment.clock import Clock
+from pytest_agentreplay.intercept.environment.clock_and_seeds import Steps
+from pytest_agentreplay.intercept.environment.locales import Locale
+from pytest_agentreplay.intercept.environment.randomness import Chance
+from pytest_agentreplay.intercept.environment.zone import Zone
+from pytest_agentreplay.intercept.network import guard
+from pytest_agentreplay.intercept.ordering.holding import Holding
+from pytest_agentreplay.intercept.process import child_start
+from pytest_agentreplay.intercept.process.child_backend import (
+    GATEWAY,
+    ChildGuard,
+    ParentEnd,
+    RemoteGate,
+    RemoteScrub,
+    held_by,
+)
+from pytest_agentreplay.intercept.process.child_link import Invitation, Link
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
+from pytest_agentreplay.intercept.tools import tool
 from pytest_agentreplay.workflow.child_tools import freeze
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_agentreplay.boundaries.child_link import Here
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange
+    from pytest_agentreplay.intercept.process.child_link import Here
 
     Told = Mapping[str, Any]
 
@@ -99,8 +110,8 @@ class Session:
         steps.clock.join(told["clock"], told["wall"])
         steps.chance.reseed(told["seed"], told["ids"])
         if not inherited:
-            seams.install()
-            seams.also(told["seams"])
+            registry.install()
+            registry.also(told["seams"])
             self._surroundings.close()
             for surrounding in (Zone(told["zone"], told["wall"]), Locale(told["locale"])):
                 surrounding.start()
@@ -206,7 +217,7 @@ def after_fork() -> None:
     tool._LOCK = threading.RLock()
     if guard._active is not None:
         guard._active._lock = threading.RLock()
-    if (server := sys.modules.get("pytest_agentreplay.boundaries.child_server")) is not None:
+    if (server := sys.modules.get("pytest_agentreplay.intercept.process.child_server")) is not None:
         server.Server.close_copy()
 
 
@@ -244,7 +255,7 @@ def order_of(crossing: doorstep.Crossing, told: Told, recorded: tuple[Exchange, 
     policy, schedule = told["order"], Schedule(recorded)
     if (policy == "free" and not told["waits"]) or (policy == "auto" and not told["waits"] and not schedule.matters):
         return None
-    from pytest_agentreplay.boundaries.serving import Serving
+    from pytest_agentreplay.intercept.ordering.release import Serving
 
     gate = crossing.gate
     assert isinstance(gate, RemoteGate)

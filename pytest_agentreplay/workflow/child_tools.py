@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_agentreplay.boundaries import tool
-from pytest_agentreplay.boundaries.imports import when_imported
-from pytest_agentreplay.boundaries.tool_paths import unwrapped
 from pytest_agentreplay.errors import CannotRedirect
+from pytest_agentreplay.intercept.session.import_hooks import when_imported
+from pytest_agentreplay.intercept.tools import tool
+from pytest_agentreplay.intercept.tools.tool_paths import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

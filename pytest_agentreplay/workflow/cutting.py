@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec.blobs import unwrapped
-from pytest_agentreplay.core.model import (
-    EMPTY,
-    Body,
-    Failure,
-    FramesReply,
-    Header,
-    HttpReply,
-    Run,
-    ToolCall,
-    ToolReply,
-)
+from pytest_agentreplay.core.model import EMPTY, Body, Failure, FramesReply, Header, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction.encodings import as_bytes
 
 if TYPE_CHECKING:

@@ -15,16 +15,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries.guard import ModelsOnly
-from pytest_agentreplay.boundaries.hosts import DeclaredHosts, is_model_host
-from pytest_agentreplay.boundaries.origins import origin
-from pytest_agentreplay.boundaries.stragglers import refuse_for_good
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.matching.address import DEFAULT_PORTS, split
 from pytest_agentreplay.core.turns import is_model
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotWrite
+from pytest_agentreplay.intercept.network.guard import ModelsOnly
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_model_host
+from pytest_agentreplay.intercept.session.origins import origin
+from pytest_agentreplay.intercept.tools.deferred_unpatching import refuse_for_good
 from pytest_agentreplay.report.escape import line, printed
 from pytest_agentreplay.report.session import afterwards as lines_about
 from pytest_agentreplay.store import files
@@ -33,8 +33,8 @@ from pytest_agentreplay.workflow.replaying import Closed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.boundaries.crossing import Scrub
     from pytest_agentreplay.core.model import HttpCall
+    from pytest_agentreplay.intercept.session.interception import Scrub
     from pytest_agentreplay.workflow.afterwards import Afterwards
 
 NOBODY = "after the last test"

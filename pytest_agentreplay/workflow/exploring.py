@@ -9,11 +9,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.boundaries.serving import Serving
 from pytest_agentreplay.core.explain.standing import Standing, line
 from pytest_agentreplay.core.orders import answers, orders, swapped, telling
 from pytest_agentreplay.core.turns import seat
 from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.intercept.ordering.release import Serving
 from pytest_agentreplay.report import races
 from pytest_agentreplay.workflow.replaying import Replay, schedule_of
 

@@ -11,11 +11,11 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.boundaries.guard import ModelsOnly
-from pytest_agentreplay.boundaries.hosts import is_model_host
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Run
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
+from pytest_agentreplay.intercept.network.guard import ModelsOnly
+from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.store import files
 from pytest_agentreplay.workflow.begin import loaded, renamed
 from pytest_agentreplay.workflow.collecting import uncollected
@@ -25,8 +25,8 @@ from pytest_agentreplay.workflow.replaying import Refusing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.boundaries.guard import Guard
     from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.intercept.network.guard import Guard
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store

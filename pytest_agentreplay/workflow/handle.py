@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from os import PathLike
 
-    from pytest_agentreplay.boundaries.agents import Named
-    from pytest_agentreplay.boundaries.gateway import Gateway, NoGateway
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.intercept.gateway.gateway import Gateway, NoGateway
+    from pytest_agentreplay.intercept.session.agents import Named
     from pytest_agentreplay.workflow.scene import Scene
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -68,7 +68,7 @@ class AgentReplay:
     def gateway(self) -> Gateway | NoGateway:
         """Where the model calls of child processes are met: merge `gateway.env` into a child's environment."""
         if self._scene is None:
-            from pytest_agentreplay.boundaries.gateway import NoGateway
+            from pytest_agentreplay.intercept.gateway.gateway import NoGateway
 
             return NoGateway()
         return self._scene.gateway
@@ -137,7 +137,7 @@ class AgentReplay:
         It holds in every mode, and for the tasks and threads that are begun in the block. Reports count the turns of
         each agent and tell them by its name. In code without the fixture: `pytest_agentreplay.agent(name)`.
         """
-        from pytest_agentreplay.boundaries.agents import agent
+        from pytest_agentreplay.intercept.session.agents import agent
 
         return agent(name)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agentreplay.boundaries.deadline import despaired
 from pytest_agentreplay.cases import evidence, judging
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.core.matching import Matching
@@ -12,6 +11,7 @@ from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.errors import CaseError, LiveRefused
+from pytest_agentreplay.intercept.ordering.deadline import despaired
 from pytest_agentreplay.workflow import cases
 from pytest_agentreplay.workflow.accepted import accepted_rules
 from pytest_agentreplay.workflow.casting import gate_of, serving_of

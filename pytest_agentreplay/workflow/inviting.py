@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.boundaries import child_start, seams
+from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.process import child_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.boundaries.child_link import Invitation
-    from pytest_agentreplay.boundaries.crossing import Crossing
-    from pytest_agentreplay.boundaries.tool import Tool
     from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.intercept.process.child_link import Invitation
+    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.tools.tool import Tool
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.workflow.child_tools import Found
 
@@ -33,7 +34,7 @@ def greeting(
         "tools": [*places(tools)],
         "codecs": [codec for codec in crossing.codecs if can_travel(codec)],
         "read_tools": settings.read_tools,
-        "seams": dict(seams.ALSO),
+        "seams": dict(registry.ALSO),
         "allow_hosts": settings.allow_hosts,
         "allow_subprocess": settings.allow_subprocess,
     }

@@ -15,13 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.boundaries.chance import GENERATORS
-from pytest_agentreplay.boundaries.courses import Courses
-from pytest_agentreplay.boundaries.guard import Guard
-from pytest_agentreplay.boundaries.holding import Holding
-from pytest_agentreplay.boundaries.locales import locale_here
-from pytest_agentreplay.boundaries.pacing import Pacing
-from pytest_agentreplay.boundaries.zone import zone_here
 from pytest_agentreplay.codec.v1 import bodies_of
 from pytest_agentreplay.core.freeze.fitting import BY_CONTENT
 from pytest_agentreplay.core.model import Header, Run
@@ -34,6 +27,13 @@ from pytest_agentreplay.core.schedule import Schedule
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotMissing
+from pytest_agentreplay.intercept.environment.locales import locale_here
+from pytest_agentreplay.intercept.environment.randomness import GENERATORS
+from pytest_agentreplay.intercept.environment.zone import zone_here
+from pytest_agentreplay.intercept.network.guard import Guard
+from pytest_agentreplay.intercept.ordering.holding import Holding
+from pytest_agentreplay.intercept.ordering.pacing import Pacing
+from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.shown import shown

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.boundaries.secrets import named
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.encodings import as_bytes
 from pytest_agentreplay.core.redaction.fields import is_stand_in
@@ -14,6 +13,7 @@ from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
 from pytest_agentreplay.core.redaction.redactors import shapes_of
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment, worth_knowing
+from pytest_agentreplay.intercept.environment.secret_values import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -7,12 +7,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.boundaries import in_process, sandbox
-from pytest_agentreplay.boundaries.crossing import describe
-from pytest_agentreplay.boundaries.guard import Guard
-from pytest_agentreplay.boundaries.pausing import Pausing
-from pytest_agentreplay.boundaries.serving import Serving
-from pytest_agentreplay.boundaries.stall_watch import StallWatch
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.gate import Moment, Refuse
@@ -27,6 +21,12 @@ from pytest_agentreplay.core.started import Started
 from pytest_agentreplay.core.turns import function_of, label, turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.intercept.network import in_process, sandbox
+from pytest_agentreplay.intercept.network.guard import Guard
+from pytest_agentreplay.intercept.ordering.pausing import Pausing
+from pytest_agentreplay.intercept.ordering.release import Serving
+from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
+from pytest_agentreplay.intercept.session.interception import describe
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow.accepted import accepted_rules
 from pytest_agentreplay.workflow.scene import Ended, Scene
@@ -95,7 +95,7 @@ class Replay(Scene):
             return None
         loose = settings.order in {"loose", "free"}
         if virtual:
-            from pytest_agentreplay.boundaries.discrete import Discrete
+            from pytest_agentreplay.intercept.ordering.discrete_time import Discrete
 
             clock = run.header.kit.get("clock")
             exact = isinstance(clock, dict) and clock.get("mode") == "virtual"
@@ -208,7 +208,7 @@ class Replay(Scene):
         """What there is to tell of a virtual clock: why it was none, how many answers came close to a timer."""
         if self.settings.clock != "virtual":
             return {}
-        from pytest_agentreplay.boundaries.discrete import Discrete
+        from pytest_agentreplay.intercept.ordering.discrete_time import Discrete
 
         if isinstance(self.order, Discrete):
             return {"why": self.order.why, "tight": len(self.order.tight)}

@@ -11,21 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from pytest_agentreplay.boundaries import child_start, debuggers, exits, lanes, sandbox, seams
-from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries.chance import Chance
-from pytest_agentreplay.boundaries.child_server import Children, is_of_process
-from pytest_agentreplay.boundaries.children import short_name
-from pytest_agentreplay.boundaries.clock import Clock
-from pytest_agentreplay.boundaries.hosts import DeclaredHosts
-from pytest_agentreplay.boundaries.locales import Locale
-from pytest_agentreplay.boundaries.missing_keys import MissingKeys
-from pytest_agentreplay.boundaries.overtime import Overtime
-from pytest_agentreplay.boundaries.places import todays_places
-from pytest_agentreplay.boundaries.steps import Steps
-from pytest_agentreplay.boundaries.stragglers import refusing, release
-from pytest_agentreplay.boundaries.tool_again import Redirections
-from pytest_agentreplay.boundaries.zone import Zone
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.effects import has_effects
 from pytest_agentreplay.core.model import ToolCall
@@ -34,6 +19,25 @@ from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_envi
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.environment import debuggers
+from pytest_agentreplay.intercept.environment.clock import Clock
+from pytest_agentreplay.intercept.environment.clock_and_seeds import Steps
+from pytest_agentreplay.intercept.environment.locales import Locale
+from pytest_agentreplay.intercept.environment.missing_keys import MissingKeys
+from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.intercept.environment.randomness import Chance
+from pytest_agentreplay.intercept.environment.zone import Zone
+from pytest_agentreplay.intercept.network import sandbox
+from pytest_agentreplay.intercept.network.child_events import short_name
+from pytest_agentreplay.intercept.ordering.overtime import Overtime
+from pytest_agentreplay.intercept.process import child_start
+from pytest_agentreplay.intercept.process.child_server import Children, is_of_process
+from pytest_agentreplay.intercept.session import exits, lanes
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
+from pytest_agentreplay.intercept.tools.call_again import Redirections
+from pytest_agentreplay.intercept.tools.deferred_unpatching import refusing, release
 from pytest_agentreplay.store import declared
 from pytest_agentreplay.store.shown import shown
 from pytest_agentreplay.workflow import inviting
@@ -46,15 +50,15 @@ if TYPE_CHECKING:
     from contextvars import Token
     from os import PathLike
 
-    from pytest_agentreplay.boundaries.gateway import Gateway
-    from pytest_agentreplay.boundaries.guard import Guard
-    from pytest_agentreplay.boundaries.tool import Redirection, Tool
-    from pytest_agentreplay.boundaries.virtual import Hands, Timed
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.core.gate import Gate
     from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.intercept.gateway.gateway import Gateway
+    from pytest_agentreplay.intercept.network.guard import Guard
+    from pytest_agentreplay.intercept.ordering.virtual_time import Hands, Timed
+    from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
 
@@ -204,7 +208,7 @@ class Scene:
     def open(self) -> None:
         """Redirect the tools, and intercept from now on. Raises CannotRedirect, and then nothing has changed."""
         with ExitStack() as stack:
-            seams.install()
+            registry.install()
             exits.install(doorstep.current, refusing)
             debuggers.install()
             stack.callback(release, self.crossing, self._met)
@@ -252,14 +256,14 @@ class Scene:
             stack.callback(doorstep.open_for, None)
             stack.enter_context(child_start.joining(self.children, inviting.TAKING))
             if self.settings.children:
-                from pytest_agentreplay.boundaries.gateway_children import declared
+                from pytest_agentreplay.intercept.gateway.children import declared
 
                 stack.enter_context(declared(self.settings.children, lambda: self.gateway))
             self._intercepting = stack.pop_all()
 
     def keep_time(self, order: Timed, now: Callable[[], int], passes: Callable[[], int], *, clocks: bool) -> None:
         """Show the test virtual time: `now` for what is written down, `passes` for who waits on the wall clock."""
-        from pytest_agentreplay.boundaries.virtual import Hands
+        from pytest_agentreplay.intercept.ordering.virtual_time import Hands
 
         self.crossing.now, self.clock.passes = now, passes
         self._hands = Hands(self.crossing, order, clocks=clocks)
@@ -342,7 +346,7 @@ class Scene:
         if self._gateway is None:
             if sandbox.closed():
                 raise SettingsError(NO_LOOPBACK)
-            from pytest_agentreplay.boundaries.gateway import Gateway
+            from pytest_agentreplay.intercept.gateway.gateway import Gateway
 
             self._gateway = Gateway(
                 self.crossing,
@@ -402,8 +406,8 @@ class Scene:
         return RunView(self.run, READER)
 
     def meet(self, function: F, name: Any, **said: Any) -> F:
-        """Freeze `function` for the rest of the test, as `boundaries.tool.Tool` takes what is `said`; gives it back."""
-        from pytest_agentreplay.boundaries.tool import Tool
+        """Freeze `function` for the rest of the test, with the options of `tools.tool.Tool`; return it."""
+        from pytest_agentreplay.intercept.tools.tool import Tool
 
         short = getattr(function, "__name__", type(function).__name__)
         tool = Tool(name or short, function, **said)
@@ -414,7 +418,7 @@ class Scene:
         return function
 
     def _redirect(self, tool: Tool, path: str = "") -> Redirection:
-        from pytest_agentreplay.boundaries.tool import redirect
+        from pytest_agentreplay.intercept.tools.tool import redirect
 
         redirection = redirect(tool, codecs=self.crossing.codecs)
         self._met.add(redirection, path)
@@ -458,7 +462,7 @@ def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
 
     Raises CannotRedirect for a path that leads to nothing.
     """
-    from pytest_agentreplay.boundaries.tool import Tool, find
+    from pytest_agentreplay.intercept.tools.tool import Tool, find
 
     found = {path: (function, effects) for line, effects in lines for path, function in find(line)}
     names = shown_names(found)
@@ -470,7 +474,7 @@ def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
 
 def named_models(settings: Settings) -> Iterator[tuple[str, Tool]]:
     """The models and retrievals of the settings with their paths. Raises CannotRedirect for one that leads nowhere."""
-    from pytest_agentreplay.boundaries.tool import Tool, find
+    from pytest_agentreplay.intercept.tools.tool import Tool, find
 
     models = {path: (function, model) for line, model in settings.models for path, function in find(line)}
     names = shown_names(models)

@@ -6,9 +6,6 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.boundaries.crossing import Crossing
-from pytest_agentreplay.boundaries.gateway import Gateway
-from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import HttpCall, Run
 from pytest_agentreplay.core.redaction.personal import PERSONAL
@@ -16,6 +13,9 @@ from pytest_agentreplay.core.redaction.placeholders import tags_in, variables_in
 from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.intercept.gateway.gateway import Gateway
+from pytest_agentreplay.intercept.session.interception import Crossing
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.workflow.accepted import accepted_rules
 from pytest_agentreplay.workflow.policies import in_force

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from types import FunctionType
 
-    from pytest_agentreplay.boundaries.tool import Redirection
     from pytest_agentreplay.core.model import Exchange
+    from pytest_agentreplay.intercept.tools.tool import Redirection
 
 
 class ToolNames:

@@ -33,7 +33,7 @@ FRAMEWORKS = {
     "mcp": "MCP",
     "fastmcp": "MCP",
 }
-"""Package -> framework whose tools are intercepted where it runs them: those that `boundaries.seams` names."""
+"""Package -> framework whose tools are intercepted where it runs them: those that `intercept.registry` names."""
 DECORATORS = {"tool", "tool_plain", "function_tool", "beta_tool", "beta_async_tool", "kernel_function", "ai_tool"}
 MAKERS = {"Tool", "StructuredTool", "FunctionTool", "function_tool", "from_function", "from_defaults", "tool"}
 """What makes a tool of a framework from a function."""

@@ -16,9 +16,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.boundaries import lanes
-from pytest_agentreplay.boundaries.deadline import Deadline, despaired
-from pytest_agentreplay.boundaries.places import todays_places
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.cases.evidence import Evidence, frozen, meets_tools
 from pytest_agentreplay.codec import Snapshot
@@ -26,6 +23,9 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.intercept.ordering.deadline import Deadline, despaired
+from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.settings.words import order_of
 from pytest_agentreplay.workflow import kit
 from pytest_agentreplay.workflow.casting import gate_of, serving_of
@@ -36,14 +36,14 @@ from pytest_agentreplay.workflow.scene import Place
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_agentreplay.boundaries.deadline import Despair
-    from pytest_agentreplay.boundaries.serving import Serving as Order
     from pytest_agentreplay.cases.case import Case, Half, Serving
     from pytest_agentreplay.cases.fixtures import Fixtures
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.core.replayer import Replayer
+    from pytest_agentreplay.intercept.ordering.deadline import Despair
+    from pytest_agentreplay.intercept.ordering.release import Serving as Order
     from pytest_agentreplay.settings import Settings
 
 Runner: TypeAlias = Callable[..., Any]

@@ -17,8 +17,8 @@ from itertools import pairwise
 import ours
 from measuring import Row, cpu, middle, say
 
-from pytest_agentreplay.boundaries import holding, idle, serving, work
 from pytest_agentreplay.core import schedule
+from pytest_agentreplay.intercept.ordering import holding, idle, release, work
 
 US = 1e-3  # nanoseconds to microseconds
 BOUND_US = 70
@@ -168,7 +168,7 @@ def lines(rows):
         )
 
 
-ROOM = frozenset(module.__file__ for module in (holding, idle, schedule, serving, work))
+ROOM = frozenset(module.__file__ for module in (holding, idle, schedule, release, work))
 
 
 def counted(run):

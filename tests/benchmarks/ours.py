@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_agentreplay.boundaries.places import todays_places
+from pytest_agentreplay.intercept.environment.places import todays_places
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.workflow.begin import begin

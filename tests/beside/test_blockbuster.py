@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from pytest_agentreplay.boundaries import idle
+from pytest_agentreplay.intercept.ordering import idle
 
 pytestmark = pytest.mark.env("main")
 

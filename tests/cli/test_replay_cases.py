@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from pytest_agentreplay.boundaries.sandbox import MACHINES
 from pytest_agentreplay.demo.script import Ask
+from pytest_agentreplay.intercept.network.sandbox import MACHINES
 from tests.conftest import refunds
 from tests.docket import STRICT, opened
 

@@ -8,17 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_agentreplay.core.model import (
-    Body,
-    Exchange,
-    Header,
-    HttpCall,
-    HttpReply,
-    Run,
-    Timing,
-    ToolCall,
-    ToolReply,
-)
+from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, Timing, ToolCall, ToolReply
 
 WORDS = """order customer refund warehouse parcel carrier delay invoice broken shipped delivered pending support agent
 policy window amount total currency address pickup courier status return label voucher stock shelf batch review""".split()  # noqa: SIM905  reads better

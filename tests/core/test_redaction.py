@@ -20,17 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core import content_codecs, content_coding
-from pytest_agentreplay.core.model import (
-    Body,
-    Exchange,
-    Failure,
-    Header,
-    HttpCall,
-    HttpReply,
-    Run,
-    ToolCall,
-    ToolReply,
-)
+from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.encodings import secret_guises
 from pytest_agentreplay.core.redaction.places import Places

@@ -25,9 +25,9 @@ from sqlalchemy.orm import (
 from sqlalchemy.orm.exc import DetachedInstanceError
 from sqlalchemy.pool import StaticPool
 
-from pytest_agentreplay.boundaries.library_values import known
 from pytest_agentreplay.core.freeze import freeze, freeze_call, thaw
 from pytest_agentreplay.errors import CannotFreeze
+from pytest_agentreplay.intercept.session.library_values import known
 
 
 class Base(DeclarativeBase):

@@ -7,16 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core import schedule as module
-from pytest_agentreplay.core.model import (
-    Body,
-    Exchange,
-    Failure,
-    FrameCall,
-    HttpReply,
-    Timing,
-    ToolCall,
-    ToolReply,
-)
+from pytest_agentreplay.core.model import Body, Exchange, Failure, FrameCall, HttpReply, Timing, ToolCall, ToolReply
 from pytest_agentreplay.core.schedule import BEGUN, COLLISION, END, Event, Schedule
 
 CANCELLED = Failure("asyncio.exceptions.CancelledError")

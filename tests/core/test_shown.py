@@ -4,9 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay.boundaries.crossing import Crossing
-from pytest_agentreplay.boundaries.gateway_routes import Routes
-from pytest_agentreplay.boundaries.http_stdlib import Under
 from pytest_agentreplay.core.model import (
     Body,
     Closed,
@@ -29,6 +26,9 @@ from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.redactors import shapes_of
 from pytest_agentreplay.core.redaction.remembering import Seen
 from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.gateway.routes import Routes
+from pytest_agentreplay.intercept.http.stdlib import Under
+from pytest_agentreplay.intercept.session.interception import Crossing
 from pytest_agentreplay.workflow.scene import Place
 
 SECRET = "s3cret-of-a-test-0815-4711"

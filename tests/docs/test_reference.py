@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest_agentreplay
 from pytest_agentreplay import settings
-from pytest_agentreplay.boundaries.seams import SEAMS
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cli import build_parser
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 from pytest_agentreplay.dialects import DIALECTS
 from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.intercept.registry import SEAMS
 from pytest_agentreplay.workflow.handle import AgentReplay
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"

@@ -15,13 +15,13 @@ CALLS = {"eval", "exec", "compile", "__import__", "execfile"}
 LOADERS = {"load", "load_all", "full_load", "full_load_all", "unsafe_load", "unsafe_load_all"}
 """Names of PyYAML's that make objects of tags, unless a loader is given; ours are made by `yaml.safe_load`, or another way."""
 
-ALLOWED = {("boundaries/trampoline.py", "compile"): "its own text around a function that code has named"}
+ALLOWED = {("intercept/session/trampoline.py", "compile"): "its own text around a function that code has named"}
 """Where such a call stands, and of what."""
 
 IMPORTERS = {
     "__init__.py": "from its own table of lazy names",
-    "boundaries/seams.py": "from its own table of boundaries",
-    "boundaries/tool_paths.py": "from ini, marker or code",
+    "intercept/registry.py": "from its own table of boundaries",
+    "intercept/tools/tool_paths.py": "from ini, marker or code",
     "workflow/runners.py": "from ini alone; a case names a key of it",
 }
 """Who may import by a name that is not written out, and where that name comes from."""

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "pytest_agentreplay"
 NAME = "pytest_agentreplay"
 
 PURE = ("core", "dialects", "codec", "errors")
-WINGS_OF_THE_HALL = ("boundaries", "store", "interchange", "cases", "report")
+WINGS_OF_THE_HALL = ("intercept", "store", "interchange", "cases", "report")
 LAYERS: dict[str, tuple[str, ...]] = {
     "errors": (),
     "clocks": (),
@@ -23,7 +23,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "dialects": ("core", "errors"),
     "codec": ("core", "errors"),
     "policies": PURE,
-    "boundaries": (*PURE, "clocks"),
+    "intercept": (*PURE, "clocks"),
     "store": (*PURE, "clocks"),
     "interchange": PURE,
     "cases": PURE,
@@ -38,7 +38,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "plugin": (*PURE, "workflow", *WINGS_OF_THE_HALL, "collect", "conftests", "hookspec", "settings", "transcript"),
     "cli": (*PURE, "policies", "workflow", *WINGS_OF_THE_HALL, "conftests", "demo", "settings"),
     "__main__": ("cli",),
-    "__init__": (*PURE, "boundaries", "cases", "store"),
+    "__init__": (*PURE, "intercept", "cases", "store"),
 }
 """Room -> the other rooms it may import. A room may always import itself. `__init__` is the face: its row is its table of names."""
 
@@ -212,7 +212,7 @@ def test_a_third_party_library_is_imported_where_it_is_used():
         library = third_party(found)
         if library is None or found.local or found.typing or found.by.startswith(EXAMPLE):
             continue
-        own_file = room(found.by) == "boundaries" and library.rstrip("0123456789") in found.by.replace("_", ".").split(
+        own_file = room(found.by) == "intercept" and library.rstrip("0123456789") in found.by.replace("_", ".").split(
             "."
         )
         at_door = room(found.by) in PYTEST_ROOMS and library in HOST_LIBRARIES

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import httpx2
 
-from pytest_agentreplay.boundaries.places import todays_places
+from pytest_agentreplay.intercept.environment.places import todays_places
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.workflow.begin import begin

@@ -9,7 +9,7 @@ import anyio
 import pytest
 import trio
 
-from pytest_agentreplay.boundaries import idle
+from pytest_agentreplay.intercept.ordering import idle
 from tests.ordering import programs
 from tests.ordering.driving import agent, difference, structured
 from tests.ordering.programs import SENSITIVE, Agent, Memory, Node, program

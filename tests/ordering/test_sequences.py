@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from pytest_agentreplay.boundaries.courses import Courses
+from pytest_agentreplay.intercept.session.courses import Courses
 from tests.ordering.driving import Stage
 
 

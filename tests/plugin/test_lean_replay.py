@@ -24,9 +24,9 @@ def pytest_unconfigure(config):
 """
 
 WAITING = (
-    "boundaries.discrete",
-    "boundaries.gateway",
-    "boundaries.tool",
+    "intercept.ordering.discrete_time",
+    "intercept.gateway.gateway",
+    "intercept.tools.tool",
     "cases",
     "codec.journal",
     "core.adopter",

@@ -62,7 +62,7 @@ HOLES = {
         """
         call = tool_replaying.Replaying.call
         def holed(self, *, awaitable):
-            for body in vault._BODIES.values():
+            for body in originals._BODIES.values():
                 if body.__name__ == "refund":
                     body("hole")
             return call(self, awaitable=awaitable)
@@ -72,7 +72,7 @@ HOLES = {
     ),
     "children are not heard and do not join": (
         """
-        from pytest_agentreplay.boundaries import child_start
+        from pytest_agentreplay.intercept.process import child_start
         Guard.hear = lambda *_: None
         child_start.with_invitation = lambda environ, _: dict(environ)
         """,
@@ -89,8 +89,8 @@ def test_a_hole_in_the_gate_is_seen(hole):
 import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
 import refunds
-from pytest_agentreplay.boundaries import tool_replaying, vault
-from pytest_agentreplay.boundaries.guard import Guard
+from pytest_agentreplay.intercept.tools import originals, tool_replaying
+from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.core.gate import Forward, Refuse
 from pytest_agentreplay.core.replayer import Replayer
 Replayer.settle = Replayer.part = lambda *_, **__: None

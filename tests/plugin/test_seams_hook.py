@@ -23,16 +23,16 @@ class Tool:
 '''
 
 BOUNDARY = """
-from pytest_agentreplay.boundaries import tool_meeting
+from pytest_agentreplay.intercept.tools import framework
 
 def meet(library):
-    tool_meeting.wrap(library.Tool, "invoke", invoke)
-    tool_meeting.wrap(library.Tool, "ainvoke", invoke)
+    framework.wrap(library.Tool, "invoke", invoke)
+    framework.wrap(library.Tool, "ainvoke", invoke)
 
 def invoke(crossing, original, tool, arguments, context):
-    told = tool_meeting.Tool(tool.name, tool.function)
-    met = tool_meeting.met(crossing, told, tool.function)
-    return original(tool_meeting.twin(tool, function=met), arguments, context)
+    told = framework.Tool(tool.name, tool.function)
+    met = framework.met(crossing, told, tool.function)
+    return original(framework.twin(tool, function=met), arguments, context)
 """
 
 PLUGIN = """

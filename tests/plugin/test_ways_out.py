@@ -227,7 +227,7 @@ def test_a_failure_while_recording_tells_none(made, words):
 def test_a_recording_in_which_something_goes_wrong_tells_none(made, way):
     done = made.record(*made.words, "-vv", "-l", "--tb=long", WAY=way)
     assert (done.returncode == 1) == (way != "socket"), done.stdout
-    assert "pytest_agentreplay/boundaries/" not in done.stdout, "no frame of ours, whose locals are what was sent"
+    assert "pytest_agentreplay/intercept/" not in done.stdout, "no frame of ours, whose locals are what was sent"
     searched(made, done, but=() if way == "socket" else (LATE,))  # it ends before that is named
     if way == "socket":
         assert "not recorded: 1 look-up of [[redacted:key:" in done.stdout

@@ -31,11 +31,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from pytest_agentreplay.boundaries import crossing as doorstep
-from pytest_agentreplay.boundaries import lanes, sandbox, seams
-from pytest_agentreplay.boundaries.crossing import Crossing
-from pytest_agentreplay.boundaries.guard import Guard
 from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.network import sandbox
+from pytest_agentreplay.intercept.network.guard import Guard
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.interception import Crossing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -527,7 +529,7 @@ def tried(name: str, level: str, place: Place) -> dict[str, str]:
                 return {"main": "refused: a socket is open already"}
             assert sandbox.close() == ""
         if level != "open":
-            seams.install()
+            registry.install()
             crossing = Crossing(Latching(), Plain(), root=str(Path(__file__).parent))
             watch.start(crossing)
             stack.callback(watch.stop)

@@ -221,8 +221,8 @@ def test_the_store_alone_walks_folders():
         if walk in file.read_text(encoding="utf-8") and file.parent.name not in {"demo", "shop"}
     }
     assert found == {
-        "boundaries/in_process.py: os.listdir(",
-        "boundaries/sandbox.py: .iterdir(",
+        "intercept/network/in_process.py: os.listdir(",
+        "intercept/network/sandbox.py: .iterdir(",
         "store/locks.py: os.walk(",
         "workflow/linting.py: os.walk(",
         "workflow/project_modules.py: os.walk(",

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from pytest_agentreplay.boundaries import seams
 from pytest_agentreplay.core import matching
 from pytest_agentreplay.core.model import Body, HttpCall
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.workflow import kit, redacting
 
 ENVIRON = {"SHOP_API_KEY": "looked-through-once-4711", "LANG": "C.UTF-8"}
@@ -50,14 +50,14 @@ def test_a_password_among_the_parameters_of_a_test_is_known(looked):
 
 
 def test_libraries_are_met_once_and_again_where_the_finder_was_taken_away(monkeypatch):
-    seams.install()
+    registry.install()
     asked = []
-    monkeypatch.setattr(seams, "when_imported", lambda library, act: asked.append(library))
-    seams.install()
+    monkeypatch.setattr(registry, "when_imported", lambda library, act: asked.append(library))
+    registry.install()
     assert not asked
     monkeypatch.setattr(sys, "meta_path", [])
-    seams.install()
-    assert asked == [*seams.SEAMS]
+    registry.install()
+    assert asked == [*registry.SEAMS]
 
 
 def test_the_rules_of_a_project_are_sorted_once(monkeypatch):

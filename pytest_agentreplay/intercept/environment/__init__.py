@@ -1,0 +1,1 @@
+"""What a run reads of its machine: the clock, random numbers, time zone, locale, paths, keys."""

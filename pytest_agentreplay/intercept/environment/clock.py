@@ -1,0 +1,162 @@
+"""The wall clock of one run: it stands still between crossings, so that a prompt with a time in it comes back the same.
+
+Agent code sees the wall time of the last settled crossing, in recordings too; monotonic clocks run on, and our own
+timings use them. A loop that waits on wall time still ends: a clock that was not stepped for a second runs on when it
+is read. It needs no thread for that, since a second thread would make every fork of the agent a warning. What somebody
+thinks at a debugger's prompt is not waiting: the clock stands still meanwhile, and goes on where it stood.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import BuiltinFunctionType
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.intercept.environment import debuggers
+from pytest_agentreplay.intercept.session import lanes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE = 1_000_000_000
+"""Nanoseconds without a crossing after which the clock runs on."""
+
+
+class Clock:
+    """The wall time that agent code sees: `wall_ns` at the start, then `wall_ns` + `at` of the last settled crossing.
+
+    Whole microseconds, whatever the arguments, so that every way to ask (`time`, `time_ns`, `now`) gives one instant.
+    Mode "real" leaves time alone, and so does a clock that meets another traveller at its start (time-machine,
+    freezegun, or a function of the test's own in the place of `time.time`, by a fixture or marker of the test). Who
+    travels inside the test wins until they come back.
+    `live_inside` gives what runs inside an exchange the real time: it talks to the world of today. `passes` reads the
+    nanoseconds that are waited for a crossing: real ones, or the virtual ones of `intercept.ordering.virtual_time`.
+    """
+
+    __slots__ = (
+        "_mode",
+        "_paused",
+        "_stand",
+        "_told",
+        "_travel",
+        "_traveller",
+        "_wall",
+        "live_inside",
+        "passes",
+        "ran_on",
+    )
+
+    def __init__(self, mode: Literal["stepped", "real", "virtual"], wall_ns: int) -> None:
+        """Take `wall_ns`, nanoseconds since the epoch; nothing moves until `start`."""
+        self.ran_on = False
+        self.live_inside = False
+        self.passes: Callable[[], int] = _awake
+        self._mode = mode
+        self._wall = wall_ns
+        self._stand = (0, 0)
+        self._paused: tuple[int, int] | None = None  # what it showed at `stop`, and for how long it had
+        self._travel: Any = None
+        self._traveller: Any = None
+        self._told = CTIME, ASCTIME
+
+    @property
+    def stepping(self) -> bool:
+        """Whether agent code sees this clock: started, not "real", and nobody travelled before."""
+        return self._travel is not None
+
+    def start(self) -> None:
+        """Stop the wall clock at `wall_ns`; a second time, where `stop` has left it."""
+        if self._mode == "real":
+            return
+        import time_machine
+
+        if time_machine.escape_hatch.is_travelling() or _freezegun_travels() or _is_replaced():
+            return
+        travel = time_machine.travel(0, tick=False)
+        if self._paused is None:
+            self.step(0)
+        else:
+            shown, elapsed = self._paused
+            self._stand = (shown, self.passes() - elapsed)
+        self._traveller = travel.start()
+        # The library asks its innermost traveller for the time; ours answers by itself, to the nanosecond and in one
+        # assignment a step, where `move_to` would take a float of seconds.
+        self._traveller.time_ns = self._read
+        self._travel = travel
+        self._told = time.ctime, time.asctime
+        time.ctime, time.asctime = _ctime, _asctime
+
+    def step(self, at_ns: int) -> None:
+        """A crossing was settled `at_ns` nanoseconds after the run began: that is the time now."""
+        shown = self._wall + at_ns
+        self._stand = (shown - shown % 1000, self.passes())
+
+    def join(self, mode: Literal["stepped", "real"], wall_ns: int) -> None:
+        """Show the time of the run that this process, a child, has joined: it began at `wall_ns`."""
+        self._mode, self._wall, self.passes = mode, wall_ns, _awake
+
+    def step_to(self, at_ns: int) -> None:
+        """As `step`, for a call of another process: several report in any order, and time never goes back."""
+        if self._wall + at_ns > self._stand[0]:
+            self.step(at_ns)
+
+    def stop(self) -> None:
+        """Give the wall clock back. Safe to call twice, and while someone who travelled inside has not come back."""
+        travel, traveller = self._travel, self._traveller
+        self._travel = self._traveller = None
+        if travel is None:
+            return
+        shown, since = self._stand
+        self._paused = (shown, self.passes() - since)
+        time.ctime, time.asctime = self._told
+        from time_machine import traveller_stack as stack
+
+        if stack and stack[-1] is traveller:
+            travel.stop()
+        elif traveller in stack:
+            # Not the innermost: `travel.stop` would end the other's journey and leave ours.
+            stack.remove(traveller)
+
+    def _read(self) -> int:
+        if self.live_inside and (strand := lanes.STRAND.get()) is not None and strand.inside is not None:
+            return int(sys.modules["time_machine"].escape_hatch.time.time_ns())
+        shown, since = self._stand
+        over = self.passes() - since - PATIENCE
+        if over <= 0:
+            return shown
+        strand = lanes.STRAND.get()
+        if strand is None or strand.inside is None:
+            # Inside an exchange nobody will ask again: the reading is part of what is recorded.
+            self.ran_on = True
+        return shown + over
+
+
+ASKED = ("time", "time_ns", "gmtime", "localtime", "strftime", "clock_gettime", "clock_gettime_ns")
+"""The functions of `time` that time-machine makes its own."""
+
+CTIME, ASCTIME = time.ctime, time.asctime
+"""The two ways to ask for the time that time-machine leaves alone."""
+
+
+def _ctime(seconds: Any = None, /) -> str:
+    return CTIME(time.time() if seconds is None else seconds)
+
+
+def _asctime(parts: Any = None, /) -> str:
+    return ASCTIME(time.localtime() if parts is None else parts)
+
+
+def _awake() -> int:
+    return clocks.monotonic_ns() - debuggers.waited()
+
+
+def _is_replaced() -> bool:
+    """Whether a function of `time` is a test's own now: the library would write into its memory."""
+    return any(not isinstance(getattr(time, name, len), BuiltinFunctionType) for name in ASKED)
+
+
+def _freezegun_travels() -> bool:
+    datetime = sys.modules.get("datetime")
+    return datetime is not None and datetime.datetime.__name__ == "FakeDatetime"

@@ -1,0 +1,128 @@
+"""Debuggers at work in a run: how long somebody thought at a prompt, and which frames nobody means to step through.
+
+Met in the classes that every debugger of Python shares: `pdb.Pdb` (`breakpoint()`, pytest's `--pdb` and `--trace`,
+ipdb) and pydevd's `PyDB` (debugpy, VS Code, PyCharm). Only what is loaded is met.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.intercept.session import originals
+from pytest_agentreplay.intercept.session.interception import current
+from pytest_agentreplay.intercept.session.trampoline import is_trampoline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, ModuleType
+
+_TOOLS = __name__.replace("environment.debuggers", "tools.")
+
+
+class Prompt:
+    """How long the process has waited for somebody to type. A command that runs is not waiting."""
+
+    __slots__ = ("_since", "_waited")
+
+    def __init__(self) -> None:
+        """Nobody has waited yet."""
+        self._waited = 0
+        self._since: int | None = None
+
+    def waited(self) -> int:
+        """Nanoseconds up to now."""
+        since = self._since
+        return self._waited + (clocks.monotonic_ns() - since if since is not None else 0)
+
+    def during(self, work: Callable[..., Any], *, waits: bool) -> Callable[..., Any]:
+        """`work`, a method of a debugger, which waits for somebody, or runs what they have typed."""
+
+        @functools.wraps(work)
+        def told(*args: Any, **kwargs: Any) -> Any:
+            before = self._since is not None
+            self._turn(waits=waits)
+            try:
+                return work(*args, **kwargs)
+            finally:
+                self._turn(waits=before)
+
+        told.__agentreplay__ = True  # type: ignore[attr-defined]
+        return told
+
+    def _turn(self, *, waits: bool) -> None:
+        self._waited, self._since = self.waited(), clocks.monotonic_ns() if waits else None
+
+
+PROMPT = Prompt()
+
+
+def waited() -> int:
+    """Nanoseconds that the process has waited at prompts of debuggers."""
+    return PROMPT.waited()
+
+
+def attached() -> bool:
+    """Whether somebody debugs this process: has stood at a prompt of it, or has an editor attached."""
+    pydevd = sys.modules.get("pydevd")
+    return PROMPT.waited() > 0 or (pydevd is not None and pydevd.get_global_debugger() is not None)
+
+
+def install() -> None:
+    """Meet the debuggers that are loaded, once and for good. A run without one pays for two look-ups."""
+    pdb, pydevd = sys.modules.get("pdb"), sys.modules.get("pydevd")
+    if pdb is not None:
+        _exchange(pdb, "Pdb", "interaction", functools.partial(PROMPT.during, waits=True))
+        _exchange(pdb, "Pdb", "onecmd", functools.partial(PROMPT.during, waits=False))
+        _exchange(pdb, "Pdb", "stop_here", past_us)
+        _exchange(pdb, "Pdb", "break_here", in_the_body)
+    if pydevd is not None:
+        _exchange(pydevd, "PyDB", "do_wait_suspend", functools.partial(PROMPT.during, waits=True))
+
+
+def _exchange(module: ModuleType, kind: str, name: str, wrap: Callable[..., Any]) -> None:
+    owner = getattr(module, kind, None)
+    method = getattr(owner, name, None)
+    if method is not None and not hasattr(method, "__agentreplay__"):
+        setattr(owner, name, wrap(method))
+
+
+def past_us(stop_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
+    """`Bdb.stop_here`, which steps from the line that calls a tool to the tool's first line, and back at its end."""
+
+    @functools.wraps(stop_here)
+    def stops(self: Any, frame: FrameType) -> bool:
+        return stop_here(self, frame) and not is_ours(frame)
+
+    stops.__agentreplay__ = True  # type: ignore[attr-defined]
+    return stops
+
+
+def in_the_body(break_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
+    """`Bdb.break_here`: "b shop.refund" stops in a tool's body where that runs, else at its `def`."""
+
+    @functools.wraps(break_here)
+    def breaks(self: Any, frame: FrameType) -> bool:
+        return not (is_trampoline(frame.f_code) and runs_tools()) and break_here(self, frame)
+
+    breaks.__agentreplay__ = True  # type: ignore[attr-defined]
+    return breaks
+
+
+def runs_tools() -> bool:
+    """Whether the test that runs here is recorded: then the body of a tool follows its stub."""
+    crossing = current()
+    return crossing is None or isinstance(crossing.gate, Recorder)
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether `frame` is on the way to a tool or back: a stub, our code, or what that calls; never the tool's body."""
+    at: FrameType | None = frame
+    while at is not None and not originals.holds(at.f_code):
+        if is_trampoline(at.f_code) or str(at.f_globals.get("__name__")).startswith(_TOOLS):
+            return True
+        at = at.f_back
+    return False

@@ -1,0 +1,245 @@
+"""The random numbers and ids of one run: drawn from its seed, the same in the recording and in every replay.
+
+`random`, and each library's global generator that has joined it, is seeded anew after each crossing, from the seed, the
+lane and the crossing's number in its lane: what a tool body or an SDK inside a call draws moves nothing, and neither
+does a stub that draws nothing. Ids are drawn per lane. Inside an exchange, and outside any run, ids are as random as
+ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+import time
+import uuid
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_agentreplay.intercept.session import interception, lanes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType
+
+ELSEWHERE = "elsewhere"
+"""The stream of threads that no test started: they have no lane, and taking one would renumber the test's own."""
+
+
+class Generator(Protocol):
+    """A generator that a whole process shares; the module `random` is one."""
+
+    def getstate(self) -> Any:
+        """Where it stands."""
+
+    def setstate(self, state: Any) -> None:
+        """Stand there again."""
+
+    def seed(self, number: int) -> None:
+        """Begin anew."""
+
+
+GENERATORS: dict[str, Generator] = {"random": random}
+"""Whose states a run holds, by the names that their seeds are drawn under."""
+
+
+class Chance:
+    """`random` (the module's generator), `uuid4`, `uuid1` and, where there are, `uuid6` and `uuid7` of one run.
+
+    With them the generators that have joined (numpy's). `uuid8` draws from `random`. Own `random.Random()` objects,
+    `secrets` and `os.urandom` stay what they are.
+    """
+
+    __slots__ = ("_before", "_codes", "_draws", "_entropy", "_left", "_seed", "_stamps", "_stands", "_states", "ids")
+
+    def __init__(self, seed: int) -> None:
+        """Take the run's seed; nothing changes until `start`. `ids` is what ids are drawn from, the seed at first."""
+        self._seed = self.ids = seed
+        self._draws: dict[str, tuple[int, Iterator[int]]] = {}
+        self._entropy: dict[tuple[str, int], Iterator[int]] = {}
+        self._stands = ("main", 0)
+        self._states: dict[str, tuple[Generator, Any]] = {}
+        self._left: dict[str, Any] = {}  # by generator, the state in which `stop` found it
+        self._codes: dict[FunctionType, CodeType] = {}
+        self._stamps: dict[str, Any] = {}
+        self._before: Chance | None = None
+
+    def start(self) -> None:
+        """Seed all generators, and draw ids from here on, also for those who hold `uuid4` itself.
+
+        A second time they stand where `stop` has left them.
+        """
+        global _active
+        self._states = {name: (generator, generator.getstate()) for name, generator in GENERATORS.items()}
+        self._stamps = {name: value for name, value in vars(uuid).items() if name.startswith("_last_timestamp")}
+        vars(uuid).update(dict.fromkeys(self._stamps))
+        self._before, _active = _active, self
+        for name, replacement in REPLACEMENTS.items():
+            function = getattr(uuid, name, None)
+            if name in ORIGINALS and isinstance(function, FunctionType) and not function.__code__.co_freevars:
+                self._codes[function] = function.__code__
+                function.__code__ = replacement.__code__
+        self._seed_all(*self._stands)
+        for name, state in self._left.items():
+            GENERATORS[name].setstate(state)
+
+    def take(self, name: str, generator: Generator) -> None:
+        """Hold `generator` too; it stands where it would, had it been held since the start."""
+        if name not in self._states:
+            self._states[name] = generator, generator.getstate()
+            generator.seed(_number(self._seed, name, *self._stands))
+
+    def reseed(self, seed: int, ids: int) -> None:
+        """Draw for the run of `seed` and `ids`: a worker of a pool may come to work for another test."""
+        self._seed, self.ids = seed, ids
+        self._entropy.clear()
+
+    def step(self, lane: str, count: int) -> None:
+        """The `count`-th outermost crossing of `lane` was done: what comes next is drawn from there."""
+        self._draws[lane] = (count, itertools.count())
+        self._stands = lane, count
+        self._seed_all(lane, count)
+
+    def _seed_all(self, lane: str, count: int) -> None:
+        for name, (generator, _) in tuple(self._states.items()):
+            generator.seed(_number(self._seed, name, lane, count))
+
+    def stop(self) -> None:
+        """Leave all generators and `uuid` exactly as `start` found them. A second call does nothing."""
+        global _active
+        if not self._states:
+            return
+        for function, code in self._codes.items():
+            function.__code__ = code
+        self._codes.clear()
+        _active, self._before = self._before, None
+        vars(uuid).update(self._stamps)
+        self._left = {name: generator.getstate() for name, (generator, _) in self._states.items()}
+        for generator, state in self._states.values():
+            generator.setstate(state)
+        self._states.clear()
+
+    def uuid4(self, lane: str) -> uuid.UUID:
+        """A random id."""
+        return uuid.UUID(int=_number(self.ids, "id", lane, *self._next(lane)), version=4)
+
+    def uuid7(self, lane: str) -> uuid.UUID:
+        """An id that sorts by time, and by order of drawing where time stands still."""
+        count, number = self._next(lane)
+        counter = (_number(self.ids, "counter", lane, count) >> 87) + number
+        tail = _number(self.ids, "id", lane, count, number) >> 96
+        milliseconds = time.time_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF
+        high = milliseconds << 16 | 7 << 12 | counter >> 30 & 0xFFF
+        low = 0b10 << 62 | (counter & 0x3FFF_FFFF) << 32 | tail
+        return uuid.UUID(int=high << 64 | low)
+
+    def timed(self, name: str, lane: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
+        """uuid1 or uuid6: the clock's time, and a node that is the run's instead of the machine's."""
+        if clock_seq is None:
+            clock_seq = _number(self.ids, "id", lane, *self._next(lane)) & 0x3FFF
+        made: uuid.UUID = ORIGINALS[name](self._node() if node is None else node, clock_seq)
+        return made
+
+    def entropy(self, lane: str) -> int:
+        """What a generator that is made without a seed begins with, instead of the operating system's entropy."""
+        count, _ = self._draws.get(lane, (0, None))
+        numbers = self._entropy.setdefault((lane, count), itertools.count())
+        return _number(self.ids, "entropy", lane, count, next(numbers))
+
+    def _node(self) -> int:
+        """The run's network card: a multicast address, which is nobody's."""
+        return _number(self.ids, "node") & 0xFFFF_FFFF_FFFF | 1 << 40
+
+    def _next(self, lane: str) -> tuple[int, int]:
+        """How many crossings `lane` has done, and how many ids it has drawn since."""
+        count, numbers = self._draws.get(lane) or self._draws.setdefault(lane, (0, itertools.count()))
+        return count, next(numbers)
+
+
+_active: Chance | None = None
+
+
+def join(name: str, generator: Generator) -> None:
+    """Hold `generator` in each run from now on, and in those that are under way."""
+    GENERATORS[name] = generator
+    running = _active
+    while running is not None:
+        running.take(name, generator)
+        running = running._before
+
+
+def drawing() -> tuple[Chance, str] | None:
+    """Who draws for the code that runs here, and for which lane; None inside an exchange and outside any run."""
+    if _active is None:
+        return None
+    strand = lanes.STRAND.get()
+    if strand is None:
+        running = interception.current()
+        return None if running is not None and running.over() else (_active, ELSEWHERE)
+    if lanes.is_inside(strand) or strand.crossing.over():
+        return None
+    if strand.inside is not None:
+        # Apart from the client's own, which a server that does not run in a replay must not move. One for each lane:
+        # which of several tools draws first is chance.
+        return _active, f"{lanes.SERVER} {strand.path}"
+    return _active, lanes.own(strand).path
+
+
+def draw_uuid4() -> uuid.UUID:
+    """What `uuid.uuid4()` gives here."""
+    found = drawing()
+    return found[0].uuid4(found[1]) if found else ORIGINALS["uuid4"]()
+
+
+def draw_uuid7() -> uuid.UUID:
+    """What `uuid.uuid7()` gives here."""
+    found = drawing()
+    return found[0].uuid7(found[1]) if found else ORIGINALS["uuid7"]()
+
+
+def draw_timed(name: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
+    """What `uuid.uuid1(...)` or `uuid.uuid6(...)` gives here."""
+    found = drawing()
+    return found[0].timed(name, found[1], node, clock_seq) if found else ORIGINALS[name](node, clock_seq)
+
+
+# The bodies that the functions of `uuid` get. They run among the globals of `uuid`, so each imports what it names.
+
+
+def _uuid4() -> uuid.UUID:
+    from pytest_agentreplay.intercept.environment import randomness  # noqa: PLW0406  see above
+
+    return randomness.draw_uuid4()
+
+
+def _uuid7() -> uuid.UUID:
+    from pytest_agentreplay.intercept.environment import randomness  # noqa: PLW0406  see above
+
+    return randomness.draw_uuid7()
+
+
+def _uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
+    from pytest_agentreplay.intercept.environment import randomness  # noqa: PLW0406  see above
+
+    return randomness.draw_timed("uuid1", node, clock_seq)
+
+
+def _uuid6(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
+    from pytest_agentreplay.intercept.environment import randomness  # noqa: PLW0406  see above
+
+    return randomness.draw_timed("uuid6", node, clock_seq)
+
+
+REPLACEMENTS: dict[str, FunctionType] = {"uuid4": _uuid4, "uuid1": _uuid1, "uuid6": _uuid6, "uuid7": _uuid7}  # type: ignore[dict-item]
+ORIGINALS: dict[str, FunctionType] = {
+    name: FunctionType(function.__code__, vars(uuid), name, function.__defaults__)
+    for name in REPLACEMENTS
+    if isinstance(function := getattr(uuid, name, None), FunctionType)
+}
+"""The functions of `uuid` as they were when this module was loaded, under objects of their own."""
+
+
+def _number(*parts: object) -> int:
+    """128 bits from `parts`, the same on every Python and platform."""
+    text = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=16).digest())

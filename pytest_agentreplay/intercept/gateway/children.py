@@ -1,0 +1,55 @@
+"""Children that get the gateway's variables without being told in the test: those named in `agentreplay_children`.
+
+`child_start` asks for them at `subprocess.Popen`, which asyncio and anyio start their children by too.
+`os.posix_spawn`, `os.exec`, `os.system` and loops in C (uvloop) go other ways: the guard refuses what they start.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.intercept.network.child_events import short_name
+from pytest_agentreplay.intercept.session import interception as doorstep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pytest_agentreplay.intercept.gateway.gateway import Gateway
+
+_declared: tuple[Sequence[str], Callable[[], Gateway]] | None = None
+
+
+@contextmanager
+def declared(patterns: Sequence[str], gateway: Callable[[], Gateway]) -> Iterator[None]:
+    """A block in which each child whose command line is one of `patterns` is told of `gateway()`."""
+    global _declared  # noqa: PLW0603  Popen has no self of ours to find it by
+    before, _declared = _declared, (patterns, gateway)
+    try:
+        yield
+    finally:
+        _declared = before
+
+
+def variables(asked: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """The environment for a child that Popen was `asked` for; None where it stays as it is."""
+    crossing = doorstep.current()
+    if _declared is None or crossing is None or crossing.over():
+        return None
+    patterns, gateway = _declared
+    if not any(fnmatchcase(line, pattern) for line in lines(asked["args"]) for pattern in patterns):
+        return None
+    environ = {os.fsdecode(name): os.fsdecode(value) for name, value in (asked.get("env") or os.environ).items()}
+    return None if gateway().serves(environ) else environ | gateway().env_for(environ)
+
+
+def lines(command: Any) -> tuple[str, str]:
+    """A command as people write it: the program without its folder, then every word without one."""
+    if isinstance(command, str | bytes | os.PathLike):
+        words = os.fsdecode(command).split(" ")
+    else:
+        words = [os.fsdecode(word) for word in command]
+    program, *rest = words or [""]
+    return (" ".join([short_name(program), *rest]), " ".join(short_name(word) for word in words))

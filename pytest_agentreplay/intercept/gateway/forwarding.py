@@ -1,0 +1,216 @@
+"""A child's request sent on to its upstream while recording, and the answer passed back as it comes.
+
+By the standard library's own client: what is installed in the test's environment is none of the child's business.
+"""
+
+from __future__ import annotations
+
+import _thread
+import base64
+import http.client
+import selectors
+import socket
+import ssl
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
+from pytest_agentreplay.intercept.gateway.wire import HOP_BY_HOP
+from pytest_agentreplay.intercept.http.failures import frozen
+from pytest_agentreplay.intercept.session.other_plugins import closed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from pytest_agentreplay.core.model import Headers, HttpCall
+    from pytest_agentreplay.intercept.gateway.wire import Wire
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+
+PIECE = 65_536
+LEFT = Failure("builtins.GeneratorExit")
+"""The child gave up waiting: no answer, and none is served for it."""
+
+
+class Take:
+    """A reply as far as it has come; settled once, by whichever end comes first."""
+
+    def __init__(self, passage: Passage, response: http.client.HTTPResponse) -> None:
+        """`response` has its head already."""
+        version = {10: "HTTP/1.0", 11: "HTTP/1.1"}.get(response.version, "HTTP/1.1")
+        self.head = (response.status, response.reason, version, tuple(response.msg.raw_items()))
+        self._passage = passage
+        self._chunks: list[bytes] = []
+        passage.partial = self._partial
+
+    def add(self, chunk: bytes) -> None:
+        """Note a chunk that is about to pass on."""
+        if not self._chunks:
+            self._passage.first_byte()
+        self._chunks.append(chunk)
+
+    def end(self, failure: Failure | None = None, *, closed: bool = False) -> None:
+        """It ended: whole, broken off by `failure`, or `closed` by the child."""
+        self._passage.settle(self._reply(failure, closed=closed))
+        self._passage.partial = None
+
+    def _partial(self) -> HttpReply:
+        return self._reply(None, closed=True)
+
+    def _reply(self, failure: Failure | None, *, closed: bool) -> HttpReply:
+        body = b"".join(self._chunks)
+        cuts = tuple(map(len, self._chunks))
+        return HttpReply(*self.head, Body(body) if body else EMPTY, cuts, failure, closed)
+
+
+@dataclass(slots=True)
+class Forwarding:
+    """One request under way. It is settled before the last byte of its answer goes out: what comes next comes later."""
+
+    crossing: Crossing
+    passage: Passage
+    call: HttpCall
+    wire: Wire
+
+    def run(self) -> None:
+        """Send it, and pass the answer on as it comes. What fails upstream breaks the child's connection off."""
+        upstream, passage = upstream_of(self.call), self.passage
+        with Watch(self.wire, upstream) as watch:
+            try:
+                with passage.inside():
+                    send(upstream, self.call)
+                    response = upstream.getresponse()
+            except Exception as error:
+                self.crossing.cannot_keep(closed(error))
+                self._broken(passage.settle, LEFT if watch.left else frozen(error))
+            else:
+                self._pass_on(response, Take(passage, response), watch)
+            finally:
+                upstream.close()
+
+    def _pass_on(self, response: http.client.HTTPResponse, take: Take, watch: Watch) -> None:
+        status, reason, _, headers = take.head
+        try:
+            self.wire.head(status, reason, headers, response.length)
+            while True:
+                try:
+                    with self.passage.inside():
+                        chunk = response.read1(PIECE)
+                    if not chunk and response.length:
+                        raise http.client.IncompleteRead(b"", response.length)  # noqa: TRY301  the library reads over it
+                except Exception as error:
+                    if watch.left:
+                        take.end(closed=True)
+                    else:
+                        self._broken(take.end, frozen(error))
+                    return
+                if chunk:
+                    take.add(chunk)
+                if not chunk or response.length == 0:
+                    break
+                self.wire.body(chunk)
+        except OSError:  # the child has left
+            take.end(closed=True)
+            raise
+        if watch.left:
+            take.end(closed=True)
+        else:
+            take.end()
+            self.wire.body(chunk)
+            self.wire.end()
+
+    def _broken(self, settle: Callable[[Failure], None], failure: Failure) -> None:
+        settle(failure)
+        self.wire.reset()
+
+
+def upstream_of(call: HttpCall) -> http.client.HTTPConnection:
+    """A connection to the host of `call`, through the proxy that the environment names for it."""
+    from urllib.request import getproxies, proxy_bypass  # loads a good deal, so only while recording
+
+    url = urlsplit(call.url)
+    host, port, secure = url.hostname or "", url.port, url.scheme == "https"
+    proxy = urlsplit(getproxies().get(url.scheme, ""))
+    if not proxy.hostname or proxy_bypass(host):
+        if not secure:
+            return http.client.HTTPConnection(host, port)
+        return http.client.HTTPSConnection(host, port, context=trusted())
+    words = unquote(f"{proxy.username or ''}:{proxy.password or ''}").encode()
+    known = {"Proxy-Authorization": f"Basic {base64.b64encode(words).decode()}"} if proxy.username else {}
+    there = proxy.hostname, proxy.port or 8080
+    through: http.client.HTTPConnection = http.client.HTTPConnection(*there)
+    if secure:
+        through = http.client.HTTPSConnection(*there, context=trusted())
+    through.set_tunnel(host, port, known)
+    return through
+
+
+def trusted() -> ssl.SSLContext:
+    """What certificates are checked by: the system's authorities, else those that the HTTP clients bring along."""
+    context = ssl.create_default_context()
+    paths = ssl.get_default_verify_paths()
+    if not context.cert_store_stats()["x509_ca"] and paths.cafile is None and paths.capath is None:
+        try:
+            import certifi  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            return context
+        context.load_verify_locations(certifi.where())
+    return context
+
+
+def send(upstream: http.client.HTTPConnection, call: HttpCall) -> None:
+    """Write the request as the child made it, with the upstream's name for the gateway's."""
+    url = urlsplit(call.url)
+    target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    upstream.putrequest(call.method, target, skip_host=True, skip_accept_encoding=True)
+    upstream.putheader("Host", url.netloc.rpartition("@")[2])
+    for name, value in end_to_end(call.headers):
+        upstream.putheader(name, value.encode("latin-1"))
+    body = call.body.data
+    if body or call.method in {"POST", "PUT", "PATCH"}:
+        upstream.putheader("Content-Length", str(len(body)))
+    upstream.endheaders(body or None)
+
+
+def end_to_end(headers: Headers) -> Headers:
+    """The headers that go on to the upstream; host and length are said anew."""
+    return tuple(pair for pair in headers if pair[0].lower() not in HOP_BY_HOP | {"host", "content-length", "expect"})
+
+
+class Watch:
+    """Notices while the upstream is waited for that the child has left; then ends the wait. `left` says so."""
+
+    def __init__(self, wire: Wire, upstream: http.client.HTTPConnection) -> None:
+        """Begin with `with`."""
+        self._wire = wire
+        self._upstream = upstream
+        self._done, self._wake = socket.socketpair()
+        self._over = threading.Lock()
+        self.left = False
+
+    def __enter__(self) -> Self:
+        self._over.acquire()
+        # Not threading.Thread: the gateway is the world, so it must not be taken for a thread of the test.
+        _thread.start_new_thread(self._look, ())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wake.close()
+        with self._over, self._done:
+            pass
+
+    def _look(self) -> None:
+        with selectors.DefaultSelector() as looking:
+            looking.register(self._done, selectors.EVENT_READ)
+            looking.register(self._wire.connection, selectors.EVENT_READ)
+            readable = [key.fileobj for key, _ in looking.select()]
+        if self._done not in readable and self._wire.gone():
+            self.left = True
+            try:
+                # Not SSLSocket.shutdown: it would take the connection away from under the thread that reads it.
+                socket.socket.shutdown(self._upstream.sock, socket.SHUT_RDWR)
+            except (AttributeError, TypeError, OSError):
+                pass  # not connected yet, or not any more
+        self._over.release()

@@ -1,0 +1,174 @@
+"""The HTTP boundary of aiohttp: google-genai's async client, LiteLLM's and openai's aiohttp transports, agents' tools.
+
+Met at `BaseConnector.connect`, which every wire call passes with its whole request: each redirect is one, and so is
+each use of a connection that is kept alive. Parsing, decoding and cookies stay aiohttp's own in both modes: while
+recording the connection's protocol is listened to, while replaying a real protocol stands over a played transport.
+
+A body that comes from an async generator or a file is read whole before it is sent: no call is known before. A request
+for an upgrade (a WebSocket) is none of HTTP's, and passes by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.core.schedule import BEGUN
+from pytest_agentreplay.intercept.http.bodies import Watch
+from pytest_agentreplay.intercept.http.failures import frozen, thawed
+from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever
+from pytest_agentreplay.intercept.http.transports import HEARD, Heard, PlayedTransport, of_the_wire
+from pytest_agentreplay.intercept.network.in_process import stays
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session.loaded import loaded_exception
+from pytest_agentreplay.intercept.session.other_plugins import closed
+from pytest_agentreplay.intercept.session.wrapping import wrap
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pytest_agentreplay.core.model import Headers
+    from pytest_agentreplay.intercept.session.wrapping import Seam
+
+
+def meet(library: ModuleType) -> None:
+    """Wrap the connectors' way out and what the protocol hears (`aiohttp.connector`). Twice does nothing."""
+    wrap(library.BaseConnector, "connect", functools.partial(connecting, library))
+    for name in ("data_received", "connection_lost", "set_exception", "close"):
+        wrap(library.ResponseHandler, name, functools.partial(hearing, name))
+
+
+COMES = frozenset({"data_received", "connection_lost"})
+"""What a protocol is told by the wire; the rest is the agent's doing, or aiohttp's."""
+
+
+def hearing(name: str, original: Seam) -> Seam:
+    """A method of the protocol; who listens to its wire call is told first. What comes over the wire has its moment."""
+
+    def heard(protocol: Any, *args: Any, **more: Any) -> Any:
+        listener = protocol.__dict__.get(HEARD)
+        if listener is None:
+            return original(protocol, *args, **more)
+
+        def now() -> Any:
+            if protocol.__dict__.get(HEARD) is listener:
+                getattr(listener, name)(*args)
+            return original(protocol, *args, **more)
+
+        return None if name in COMES and listener.puts_off(now) else now()
+
+    return heard
+
+
+def connecting(library: ModuleType, original: Seam) -> Seam:
+    """`BaseConnector.connect`, which asks at the doorstep first."""
+    asked = doorstep.for_http
+
+    async def connect(connector: Any, request: Any, *args: Any, **more: Any) -> Any:
+        crossing = asked()
+        if crossing is None or "websocket" in request.headers.get("Upgrade", "").lower():
+            return await original(connector, request, *args, **more)
+        call = call_of(request, await whole(request))
+        if stays(crossing, call):
+            return await original(connector, request, *args, **more)
+        passage = crossing.enter(call, attempt=attempt_of(call.headers))
+        wire = Wire(crossing, passage, call, functools.partial(native, request))
+        if not passage.forward:
+            return await replayed(wire, library, connector, request)
+        watch = Watch()
+        try:
+            with passage.inside():
+                connection = await watch.over(original(connector, request, *args, **more))
+        except BaseException as error:
+            # Perhaps a cancellation: nothing may be awaited here.
+            crossing.cannot_keep(closed(error))
+            passage.settle(as_value(error), suspended=watch.suspended)
+            raise
+        setattr(connection.protocol, HEARD, Heard(passage, request, connection.protocol))
+        return connection
+
+    return connect
+
+
+async def replayed(wire: Wire, library: ModuleType, connector: Any, request: Any) -> Any:
+    """A connection over a played transport; what was raised before there was one is raised."""
+    passage = wire.passage
+    if passage.unfinished:
+        await forever(wire)
+    await passage.come(BEGUN)
+    outcome = passage.outcome
+    if isinstance(outcome, Failure) and not of_the_wire(outcome):
+        passage.finish()
+        raise wire.revive(outcome)
+    assert isinstance(outcome, HttpReply | Failure)
+    loop = asyncio.get_running_loop()
+    protocol = library.ResponseHandler(loop=loop)
+    protocol.connection_made(PlayedTransport(wire, outcome, protocol, expects="Expect" in request.headers))
+    protocol.force_close()  # never kept for another call
+    key = request.connection_key
+    connector._acquired.add(protocol)
+    if connector._limit_per_host:
+        connector._acquired_per_host[key].add(protocol)
+    return library.Connection(connector, key, protocol, loop)
+
+
+def call_of(request: Any, body: bytes) -> HttpCall:
+    """The native request as a call; a body that will be compressed on its way is kept as it is."""
+    url = str(request.url).partition("#")[0]
+    return HttpCall(request.method, url, headers_of(request), Body(body) if body else EMPTY)
+
+
+def headers_of(request: Any) -> Headers:
+    """The headers, as they will be sent."""
+    left_out = {"content-encoding"} if request.compress else set()
+    return tuple([(name, value) for name, value in request.headers.items() if name.lower() not in left_out])
+
+
+async def whole(request: Any) -> bytes:
+    """The bytes of the request's body; one that can be read once is replaced by what was read."""
+    body = request.body
+    if not body or isinstance(body, bytes | bytearray):
+        return bytes(body or b"")
+    try:
+        data: bytes = await body.as_bytes()
+        read_once = body.consumed
+    except (AttributeError, TypeError):  # before aiohttp 3.12, and parts of a multipart that is passed on
+        pieces = Pieces()
+        await body.write(pieces)
+        data, read_once = b"".join(pieces.taken), True
+    if read_once:
+        from aiohttp.payload import BytesPayload
+
+        vars(request)["_body" if hasattr(type(request), "_body") else "body"] = BytesPayload(data)
+    return data
+
+
+class Pieces:
+    """A writer that keeps what a payload writes."""
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+
+    async def write(self, chunk: Any) -> None:
+        """Keep a piece."""
+        self.taken.append(bytes(chunk))
+
+
+def as_value(error: BaseException) -> Failure:
+    """`error` as a value; one of connecting keeps what the system said."""
+    failure, said = frozen(error), getattr(error, "os_error", None)
+    return replace(failure, args=(said.errno, said.strerror)) if isinstance(said, OSError) else failure
+
+
+def native(request: Any, failure: Failure) -> BaseException:
+    """The recorded failure as an exception of aiohttp, told of the connection that it belongs to."""
+    import aiohttp
+
+    kind: Any = loaded_exception(failure.type)
+    if kind is not None and issubclass(kind, aiohttp.ClientConnectorError):
+        error: BaseException = kind(request.connection_key, OSError(*(failure.args or (failure.message,))))
+        return error
+    return thawed(failure, aiohttp)

@@ -1,0 +1,279 @@
+"""Bodies on their way: teed chunk by chunk while recording, played chunk by chunk while replaying.
+
+Written once for every HTTP library; its own boundary file makes them streams of the library at hand. A body is never
+read ahead of the agent. Once an exception is under way, which may be a cancellation, nothing is awaited but the end of
+what gave the chunks, and the turn of a failure.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
+from pytest_agentreplay.core.schedule import END
+from pytest_agentreplay.intercept.http.failures import frozen
+from pytest_agentreplay.intercept.http.http_wire import forever, never, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
+
+    from pytest_agentreplay.core.model import Headers
+    from pytest_agentreplay.intercept.http.http_wire import Wire
+    from pytest_agentreplay.intercept.session.interception import Passage
+
+
+def texts(raw: list[tuple[bytes, bytes]]) -> Headers:
+    """Header bytes as text, byte for character."""
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
+
+
+class Take:
+    """A reply as far as it has come after its `head`; settled once, by whichever end comes first."""
+
+    __slots__ = ("_chunks", "_head", "_passage", "_watch", "reading")
+
+    def __init__(self, passage: Passage, head: HttpReply, watch: Watch | None = None) -> None:
+        self._passage = passage
+        self._head = head
+        self._chunks: list[bytes] = []
+        self._watch = watch or Watch()
+        self.reading = False
+        passage.partial = self.partial
+
+    def over(self, awaitable: Awaitable[bytes]) -> Awaitable[bytes]:
+        """`awaitable`, watched until it is known that the call gives way to others."""
+        return awaitable if self._watch.suspended else self._watch.over(awaitable)
+
+    def add(self, chunk: bytes) -> None:
+        """Note a chunk that is about to pass on."""
+        if not self._chunks:
+            self._passage.first_byte()
+        self._chunks.append(bytes(chunk))
+
+    def note(self, chunk: bytes) -> None:
+        """As `add`, where nobody can be made to wait: the answer has come so far."""
+        self.add(chunk)
+        self._passage.come_now(len(self._chunks))
+
+    async def hold(self, *, end: bool = False) -> None:
+        """Wait for the moment of the last chunk that was added, or of the end."""
+        chunks = END if end else len(self._chunks)
+        if self._watch.suspended:
+            await self._passage.come(chunks)
+        else:
+            self._passage.come_now(chunks, at_once=True)
+
+    def hold_now(self) -> None:
+        """Wait, in a thread, for the moment of the end."""
+        self._passage.hold_now()
+
+    def add_all(self, chunks: list[bytes]) -> None:
+        """Note several, leaving out empty ones."""
+        for chunk in chunks:
+            if chunk:
+                self.note(chunk)
+
+    def end(self, failure: Failure | None = None, *, closed: bool = False) -> None:
+        """It ended: whole, broken off by `failure`, or `closed` by the agent. Later ends do nothing."""
+        passage = self._passage
+        if passage.forward:
+            if not closed:
+                passage.hold_now()
+            passage.settle(self._reply(failure, closed=closed), suspended=self._watch.suspended)
+            # The two hold each other, and the chunks with them.
+            passage.partial = None
+
+    def partial(self) -> HttpReply:
+        """What has come when the run ends: left by the agent, or still being waited for."""
+        waiting = Failure("builtins.GeneratorExit") if self.reading else None
+        return self._reply(waiting, closed=waiting is None)
+
+    def _reply(self, failure: Failure | None, *, closed: bool) -> HttpReply:
+        body = b"".join(self._chunks)
+        length = next((value for name, value in self._head.headers if name.lower() == "content-length"), "")
+        closed = closed and length != str(len(body))
+        cuts = tuple(map(len, self._chunks))
+        return replace(self._head, body=Body(body) if body else EMPTY, cuts=cuts, failure=failure, closed=closed)
+
+
+class Tee:
+    """A sync body while recording: each chunk passes on at once."""
+
+    def __init__(self, stream: Any, take: Take) -> None:
+        self._stream = stream
+        self._take = take
+
+    def __iter__(self) -> Iterator[bytes]:
+        take = self._take
+        take.reading = True
+        try:
+            for chunk in self._stream:
+                take.reading = False
+                take.note(chunk)
+                yield chunk
+                take.reading = True
+        except GeneratorExit:
+            take.end(closed=True)
+            raise
+        except BaseException as error:
+            take.end(frozen(error))
+            raise
+        take.end()
+
+    def close(self) -> None:
+        """The agent wants no more."""
+        self._take.end(closed=True)
+        self._stream.close()
+
+
+class AsyncTee:
+    """An async body while recording: each chunk passes on when the event loop is idle.
+
+    At its end the stream is closed first. Libraries do that next, and what of it gives way to others belongs to the
+    call, so that its end is the moment when the agent goes on.
+    """
+
+    def __init__(self, stream: Any, take: Take) -> None:
+        self._stream = stream
+        self._take = take
+        self._closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        take = self._take
+        chunks = self._stream.__aiter__()
+        while True:
+            take.reading = True
+            try:
+                try:
+                    chunk = await take.over(chunks.__anext__())
+                except StopAsyncIteration:
+                    raise
+                except Exception:
+                    await take.hold(end=True)
+                    raise
+                take.add(chunk)
+                await take.hold()
+            except StopAsyncIteration:
+                await self._end()
+                return
+            except BaseException as error:
+                take.end(frozen(error))
+                if not isinstance(error, Exception):
+                    await _leave(chunks)  # given up while a chunk waited for its turn
+                raise
+            take.reading = False
+            try:
+                yield chunk
+            except GeneratorExit:
+                take.end(closed=True)
+                await _leave(chunks)
+                raise
+
+    async def _end(self) -> None:
+        try:
+            await self._close()
+            await self._take.hold(end=True)
+        except BaseException as error:
+            self._take.end(frozen(error))
+            raise
+        self._take.end()
+
+    async def aclose(self) -> None:
+        """The agent wants no more."""
+        self._take.end(closed=True)
+        await self._close()
+
+    async def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._stream.aclose()
+
+
+async def _leave(chunks: Any) -> None:
+    if isinstance(chunks, types.AsyncGeneratorType):
+        await chunks.aclose()
+
+
+class Watch:
+    """Notes whether an awaited call ever gave way to others, in any event loop."""
+
+    __slots__ = ("suspended",)
+
+    def __init__(self) -> None:
+        self.suspended = False
+
+    @types.coroutine
+    def over(self, awaitable: Awaitable[Any]) -> Generator[Any, Any, Any]:
+        """Await `awaitable`; what the event loop sends and throws goes through as it is."""
+        steps: Any = awaitable.__await__()
+        resume, value = steps.send, None
+        while True:
+            try:
+                wanted = resume(value)
+            except StopIteration as done:
+                return done.value
+            self.suspended = True
+            try:
+                resume, value = steps.send, (yield wanted)
+            except BaseException as error:
+                resume, value = steps.throw, error
+
+
+class Played:
+    """A recorded body, sync and async: the chunks as they were, then the end, the failure, or the silence."""
+
+    def __init__(self, wire: Wire, reply: HttpReply) -> None:
+        self._wire = wire
+        self._reply = reply
+        self._open = True
+
+    def __iter__(self) -> Iterator[bytes]:
+        passage = self._wire.passage
+        for number, chunk in enumerate(self._reply.chunks(), 1):
+            passage.come_now(number)
+            yield chunk
+        failure = self._reply.failure
+        if failure is not None and failure.cancelled:
+            self._open = False
+            never(self._wire)
+        passage.come_now(self._last())
+        self._end()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        passage = self._wire.passage
+        for number, chunk in enumerate(self._reply.chunks(), 1):
+            await passage.come(number)
+            yield chunk
+        failure = self._reply.failure
+        if failure is not None and failure.cancelled:
+            self._open = False
+            await forever(self._wire)
+        await passage.come(self._last())
+        self._end()
+
+    def _last(self) -> int:
+        """How far the answer came: to its end, or as far as the agent read."""
+        return len(self._reply.cuts) if self._reply.closed else END
+
+    def close(self) -> None:
+        """The agent wants no more, or has had all."""
+        if self._open:
+            self._open = False
+            self._wire.passage.finish()
+
+    async def aclose(self) -> None:
+        """The agent wants no more, or has had all."""
+        self.close()
+
+    def _end(self) -> None:
+        """All chunks are out: what comes next is what came next."""
+        reply = self._reply
+        if reply.failure is not None:
+            self.close()
+            raise self._wire.revive(reply.failure)
+        if reply.closed and not reply.body.data.rstrip().endswith(b"data: [DONE]"):
+            count = f"{len(reply.cuts)} chunk{'' if len(reply.cuts) == 1 else 's'}"
+            refuse(self._wire, f"the agent reads on where it stopped reading when recorded, after {count}")
+        self.close()

@@ -1,0 +1,233 @@
+"""The HTTP boundary of httpx and httpx2, sync and async: one exchange per call that leaves the process.
+
+Intercepted at the network transports, `HTTPTransport` and `AsyncHTTPTransport`, by their code: below it stand
+connections and proxies, above it redirects, auth flows, decoding and the transports of others. So a transport that
+wraps a network transport (retries, a cache) runs, and what it sends is recorded; one that calls an application or a
+mock in the process runs as well, and what the application sends is recorded.
+
+A transport that brings a network client of its own (curl_cffi, a connection pool of httpcore, sockets) is intercepted
+as a whole, at `Client._transport_for_url`. That is private: where a future version lacks it, the network guard reports
+such a transport.
+
+Rules of this file: while recording the agent gets the native response, whose stream is teed as it flows, never read
+ahead. While replaying no network transport is entered.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.core.schedule import BEGUN
+from pytest_agentreplay.intercept.http.bodies import AsyncTee, Played, Take, Tee, Watch, texts
+from pytest_agentreplay.intercept.http.failures import frozen, thawed
+from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never
+from pytest_agentreplay.intercept.network.in_process import is_mocked, is_recorder, pass_through, reaches_out, stays
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.other_plugins import closed
+from pytest_agentreplay.intercept.session.wrapping import wrap, wrap_code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.wrapping import Seam
+
+
+SYNC, ASYNC = "handle_request", "handle_async_request"
+
+
+def meet(library: ModuleType) -> None:
+    """Intercept the network transports of `library`, and where its clients choose one. Twice does nothing."""
+    streams = _Streams(library)
+    for transport, method in ((library.HTTPTransport, SYNC), (library.AsyncHTTPTransport, ASYNC)):
+        wrap_code(vars(transport)[method], functools.partial(streams.sending, method))
+    for client in (library.Client, library.AsyncClient):
+        wrap(client, "_transport_for_url", streams.choosing)
+
+
+class _Transport:
+    """One call over the network. `_real` sends a request; it is called when the gate said forward, and only then."""
+
+    __slots__ = ("_crossing", "_real", "_streams")
+
+    def __init__(self, crossing: Crossing, streams: _Streams, real: Callable[[Any], Any]) -> None:
+        self._crossing = crossing
+        self._streams = streams
+        self._real = real
+
+    def handle_request(self, request: Any) -> Any:
+        call = call_of(request, request.read())
+        if stays(self._crossing, call):
+            return self._real(request)
+        wire = self._enter(request, call)
+        passage = wire.passage
+        if not passage.forward:
+            if passage.unfinished:
+                never(wire)
+            passage.come_now(BEGUN)
+            return self._streams.replayed(wire)
+        try:
+            with passage.inside():
+                response = self._real(request)
+            passage.come_now(BEGUN)
+        except BaseException as error:
+            self._crossing.cannot_keep(closed(error))
+            passage.settle(frozen(error))
+            raise
+        return self._streams.recorded(response, passage, self._streams.tee, Watch())
+
+    async def handle_async_request(self, request: Any) -> Any:
+        call = call_of(request, await request.aread())
+        if stays(self._crossing, call):
+            return await self._real(request)
+        wire = self._enter(request, call)
+        passage = wire.passage
+        if not passage.forward:
+            if passage.unfinished:
+                await forever(wire)
+            await passage.come(BEGUN)
+            return self._streams.replayed(wire)
+        watch, response = Watch(), None
+        try:
+            try:
+                with passage.inside():
+                    response = await watch.over(self._real(request))
+            except Exception:
+                if watch.suspended:
+                    await passage.come()
+                raise
+            if watch.suspended:
+                await passage.come(BEGUN)
+            else:
+                passage.come_now(BEGUN, at_once=True)
+        except BaseException as error:
+            if response is not None:
+                left_behind(response)
+            # Perhaps a cancellation: nothing may be awaited here.
+            self._crossing.cannot_keep(closed(error))
+            passage.settle(frozen(error), suspended=watch.suspended)
+            raise
+        return self._streams.recorded(response, passage, self._streams.async_tee, watch)
+
+    def _enter(self, request: Any, call: HttpCall) -> Wire:
+        passage = self._crossing.enter(call, attempt=attempt_of(call.headers))
+        return Wire(self._crossing, passage, call, functools.partial(native, request, self._streams.library))
+
+
+def left_behind(response: Any) -> None:
+    """Close a response that came as its caller gave up, beside it: nothing may be awaited in a task that is cancelled.
+
+    trio closes what nobody holds by itself.
+    """
+    loop = lanes.running_loop()
+    if loop is not None:
+        loop.create_task(response.aclose())
+
+
+def call_of(request: Any, body: bytes) -> HttpCall:
+    """The native request as a call, with all its headers."""
+    # The part after "#" never goes on the wire.
+    url = str(request.url).partition("#")[0]
+    return HttpCall(request.method, url, texts(request.headers.raw), Body(body) if body else EMPTY)
+
+
+def native(request: Any, library: ModuleType, failure: Failure) -> BaseException:
+    """The recorded failure as an exception of the library, told of the request that it belongs to."""
+    error: Any = thawed(failure, library)
+    if isinstance(error, library.HTTPError):
+        error.request = request
+    raised: BaseException = error
+    return raised
+
+
+def head_of(response: Any) -> HttpReply:
+    """What came before the body; taken at once, as the agent may change the response that it is given."""
+    extensions = response.extensions
+    reason = extensions.get("reason_phrase")
+    return HttpReply(
+        response.status_code,
+        response.reason_phrase if reason is None else reason.decode("latin-1"),
+        extensions.get("http_version", b"HTTP/1.1").decode("latin-1"),
+        texts(response.headers.raw),
+    )
+
+
+class _Streams:
+    """The response and stream classes of one library, which checks that a stream is of its own kind."""
+
+    def __init__(self, library: ModuleType) -> None:
+        self.library = library
+        self.tee = type("Tee", (Tee, library.SyncByteStream), {})
+        self.async_tee = type("AsyncTee", (AsyncTee, library.AsyncByteStream), {})
+        self.played = type("Played", (Played, library.SyncByteStream, library.AsyncByteStream), {})
+
+    def sending(self, method: str, original: Seam) -> Seam:
+        """The method of a network transport, which asks at the crossing first."""
+        asked = doorstep.for_http
+
+        def send(transport: Any, request: Any) -> Any:
+            crossing = asked()
+            if crossing is None or is_mocked(getattr(transport, "_pool", None), method):
+                return original(transport, request)
+            real = functools.partial(original, transport)
+            return getattr(_Transport(crossing, self, real), method)(request)
+
+        return send
+
+    def choosing(self, original: Seam) -> Seam:
+        """The client's choice of a transport; one that brings its own network client is intercepted as a whole."""
+        asked = doorstep.for_http
+        network = (self.library.HTTPTransport, self.library.AsyncHTTPTransport)
+
+        def _transport_for_url(client: Any, url: Any) -> Any:
+            transport = original(client, url)
+            if (crossing := asked()) is None:
+                return transport
+            method = ASYNC if isinstance(client, self.library.AsyncClient) else SYNC
+            own = not isinstance(transport, network) and reaches_out(transport, (SYNC, ASYNC))
+            if own or is_recorder(transport, method):
+                return _Transport(crossing, self, getattr(transport, method))
+            if type(transport) not in network:
+                pass_through(crossing, str(url))
+            return transport
+
+        return _transport_for_url
+
+    def recorded(self, response: Any, passage: Passage, tee: type, watch: Watch) -> Any:
+        """The native response itself, its stream teed."""
+        head = head_of(response)
+        if not response.is_stream_consumed:
+            response.stream = tee(response.stream, Take(passage, head, watch))
+            return response
+        # A mock, or a transport that has read ahead: nothing will flow.
+        if isinstance(response.stream, self.library.ByteStream):
+            body = b"".join(response.stream)
+        else:
+            plain = tuple([pair for pair in head.headers if pair[0].lower() != "content-encoding"])
+            head, body = replace(head, headers=plain), getattr(response, "_content", b"")
+        take = Take(passage, head, watch)
+        take.add(body)
+        take.end()
+        return response
+
+    def replayed(self, wire: Wire) -> Any:
+        """The recorded response as a native one; a recorded failure is raised."""
+        reply = wire.passage.outcome
+        if isinstance(reply, HttpReply):
+            return self.library.Response(
+                reply.status,
+                headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers],
+                stream=self.played(wire, reply),
+                extensions={
+                    "http_version": reply.version.encode("latin-1"),
+                    "reason_phrase": reply.reason.encode("latin-1"),
+                },
+            )
+        assert isinstance(reply, Failure)
+        wire.passage.finish()
+        raise wire.revive(reply)

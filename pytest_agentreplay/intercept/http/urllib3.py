@@ -1,0 +1,176 @@
+"""The HTTP boundary of urllib3, and so of requests, botocore and google-auth: one exchange per wire call.
+
+Met below `HTTPConnectionPool.urlopen`, at the one wire call that each round of it makes: retries and redirects go
+round once more, so urllib3's own rules for them run in both modes. `http.client` below steps aside; bodies are teed and
+played at its files, so that urllib3 decodes, cuts and pools as ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import ssl
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.model import EMPTY, Body, HttpCall, HttpReply
+from pytest_agentreplay.intercept.http.failures import frozen, thawed
+from pytest_agentreplay.intercept.http.files import Playing, listening
+from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of
+from pytest_agentreplay.intercept.http.stdlib import origin, raise_recorded
+from pytest_agentreplay.intercept.network.in_process import stays
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session.other_plugins import closed
+from pytest_agentreplay.intercept.session.wrapping import wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    from pytest_agentreplay.core.model import Failure, Headers
+    from pytest_agentreplay.intercept.session.wrapping import Seam
+
+_TUNNEL = "_agentreplay_tunnel"
+
+
+def meet(library: ModuleType) -> None:
+    """Wrap the wire call of the pools, and their way through a proxy. Doing it twice does nothing."""
+    wrap(library.HTTPConnectionPool, "_make_request", make_request)
+    wrap(library.HTTPSConnectionPool, "_prepare_proxy", prepare_proxy)
+
+
+def make_request(original: Seam) -> Seam:
+    """The wire call, which asks at the doorstep first."""
+    asked = doorstep.for_http
+
+    def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **more: Any) -> Any:
+        crossing = asked()
+        if crossing is None:
+            return original(pool, connection, method, url, *args, **more)
+        sent, more["body"] = whole(more.get("body"))
+        call = HttpCall(method, url_of(pool, url), pairs(more.get("headers") or {}), Body(sent) if sent else EMPTY)
+        if stays(crossing, call):
+            return original(pool, connection, method, url, *args, **more)
+        passage = crossing.enter(call, attempt=attempt_of(call.headers))
+        wire = Wire(crossing, passage, call, functools.partial(native, {"pool": pool, "conn": connection, "url": url}))
+        ask = functools.partial(original, pool, connection, method, url, *args, **more)
+        return recorded(wire, pool, connection, ask) if passage.forward else replayed(wire, connection, ask)
+
+    return _make_request
+
+
+def prepare_proxy(original: Seam) -> Seam:
+    """The tunnel through a proxy: it is dug when the wire call is made for real, and only then."""
+
+    def _prepare_proxy(pool: Any, connection: Any) -> None:
+        crossing = doorstep.for_http()
+        if crossing is None or crossing.takes is not None:  # which calls it takes only shows at the wire call
+            original(pool, connection)
+        else:
+            setattr(connection, _TUNNEL, functools.partial(original, pool, connection))
+
+    return _prepare_proxy
+
+
+def recorded(wire: Wire, pool: Any, connection: Any, ask: Callable[..., Any]) -> Any:
+    """The real call; its response is teed where it begins."""
+    passage = wire.passage
+    try:
+        with listening(passage):
+            dig(pool, connection)
+            response = ask()
+    except BaseException as error:
+        wire.crossing.cannot_keep(closed(error))
+        passage.settle(frozen(error))
+        raise
+    return response
+
+
+def dig(pool: Any, connection: Any) -> None:
+    """Make the tunnel that was put off; its errors are told as urllib3 tells them."""
+    tunnel = vars(connection).pop(_TUNNEL, None)
+    if tunnel is None:
+        return
+    try:
+        tunnel()
+    except OSError as error:
+        pool._raise_timeout(err=error, url=pool.proxy.url, timeout_value=connection.timeout)
+        raise
+
+
+def replayed(wire: Wire, connection: Any, ask: functools.partial[Any]) -> Any:
+    """The recorded response: urllib3's own, over a played socket. A recorded failure is raised."""
+    vars(connection).pop(_TUNNEL, None)
+    raise_recorded(wire)
+    reply = wire.passage.outcome
+    assert isinstance(reply, HttpReply)
+    with over_played_socket(connection, Playing(wire, reply)):
+        return ask(headers=unexpecting(ask.keywords.get("headers")))
+
+
+@contextmanager
+def over_played_socket(connection: Any, socket: Playing) -> Iterator[None]:
+    """A block in which the connection sends to nobody and hears the recorded reply; its real socket rests."""
+    real, connection.sock = connection.sock, socket
+    if hasattr(connection, "cert_reqs"):
+        # As it would be had it connected: urllib3 warns of a connection that nobody has verified.
+        unverified = connection.cert_reqs in {ssl.CERT_NONE, "CERT_NONE", "NONE"}
+        connection.is_verified = not unverified or bool(connection.assert_fingerprint)
+    try:
+        yield
+    finally:
+        connection.sock = real
+
+
+def native(known: dict[str, Any], failure: Failure) -> BaseException:
+    """The recorded failure as an exception of urllib3, told of the pool that it belongs to."""
+    urllib3 = sys.modules["urllib3"]
+    error = thawed(failure, urllib3)
+    if isinstance(error, urllib3.exceptions.HTTPError):
+        vars(error).update(known)
+    return error
+
+
+def url_of(pool: Any, url: str) -> str:
+    """The absolute URL; a pool that leads to a proxy is given one."""
+    return (url if "://" in url.partition("?")[0] else origin(pool.scheme, pool.host, pool.port) + url).partition("#")[
+        0
+    ]
+
+
+def pairs(headers: Any) -> Headers:
+    """The headers that the caller gave, as text; urllib3 adds no other that could match."""
+    return tuple([(text(name), text(value)) for name, value in headers.items() if text(value) != "@@@SKIP_HEADER@@@"])
+
+
+def text(value: Any) -> str:
+    """A header's name or value, byte for character."""
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def unexpecting(headers: Any) -> Any:
+    """The headers without "Expect": nobody is there who would say to go on."""
+    names = [name for name in headers or () if text(name).lower() == "expect"]
+    if names:
+        headers = headers.copy()
+        for name in names:
+            del headers[name]
+    return headers
+
+
+def whole(body: Any) -> tuple[bytes, Any]:
+    """The bytes of a request's body, and the body to send in its stead: what can be read once was read."""
+    if body is None:
+        return b"", None
+    if isinstance(body, str):
+        return body.encode(), body
+    if hasattr(body, "read"):
+        data = body.read()
+        data = data.encode() if isinstance(data, str) else bytes(data)
+        return data, io.BytesIO(data)
+    try:
+        return bytes(memoryview(body)), body
+    except TypeError:
+        parts = [part.encode() if isinstance(part, str) else bytes(part) for part in body]
+        return b"".join(parts), parts

@@ -1,0 +1,198 @@
+"""MCP, of the SDK 1.x and 2.x: every message between a session and a server, whatever carries it.
+
+Met at the transports (`stdio_client`, `sse_client`, `streamable_http_client` and their like): context managers that
+give a stream to read and one to write messages. Frameworks import them early, so the code of the functions is
+exchanged and not their names. While recording the real transport runs, and all that its tasks do is inside: no HTTP
+seam and no guard sees it a second time. While replaying it is not entered: nothing is started, no socket opened.
+
+A session writes in the task of whoever asks, so a message belongs to the lane, and to the tool, that it is sent from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.failure import failure_of, raise_able
+from pytest_agentreplay.core.model import Closed, Failure, FrameCall
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.mcp.mcp_verifying import Live
+from pytest_agentreplay.intercept.mcp.messages import Correspondence, Messages
+from pytest_agentreplay.intercept.mcp.streams import Given, Heard, Said, Sent
+from pytest_agentreplay.intercept.network.child_events import short_name
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import lanes, originals
+from pytest_agentreplay.intercept.session.loaded import loaded_exception
+from pytest_agentreplay.intercept.session.trampoline import lead, parameters
+from pytest_agentreplay.intercept.streams.dialogue import Giving, Taking
+from pytest_agentreplay.intercept.tools.arguments import Arguments
+from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractAsyncContextManager
+    from types import FunctionType, ModuleType
+
+    from pytest_agentreplay.core.model import Headers
+    from pytest_agentreplay.intercept.mcp.mcp_verifying import Open
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+
+TRANSPORTS = ("stdio_client", "sse_client", "streamable_http_client", "streamablehttp_client", "websocket_client")
+SESSION_ID = "mcp-session-id"
+
+_KEYS = itertools.count(1)
+
+
+def meet(library: ModuleType) -> None:
+    """Lead the transports that `library` defines. Doing it twice does nothing."""
+    for name in TRANSPORTS:
+        function: Any = inspect.unwrap(getattr(library, name, meet))
+        if not inspect.isasyncgenfunction(function) or function.__module__ != library.__name__:
+            continue  # imported from elsewhere, or of a shape that we do not know: the guard speaks
+        current, code = getattr(function, "__agentreplay__", (None, function.__code__))
+        # A second copy of this module (test tools that restore sys.modules) takes over from the first.
+        if current is not doorstep.current:
+            function.__code__ = code
+            Transport(function, library)
+            function.__agentreplay__ = (doorstep.current, code)
+
+
+class Transport:
+    """One function that opens connections, met from now on."""
+
+    def __init__(self, function: FunctionType, library: ModuleType) -> None:
+        """Exchange its code."""
+        code = function.__code__
+        self._key = f"mcp {next(_KEYS)}"
+        self._library = library
+        self._arguments = Arguments(function, bound=False)
+        self._only = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        originals.keep(self._key, function, code)
+        lead(function, self.connect)
+
+    def connect(
+        self, values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
+    ) -> AsyncGenerator[Any, None]:
+        """The body of the context manager: the real one, or one that asks at the doorstep first."""
+        given, keywords = (*values, *star), dict(zip(self._only, only, strict=True)) | stars
+        crossing = doorstep.current()
+        if crossing is None:
+            return originals.outside(self._key)(*given, **keywords)  # type: ignore[no-any-return]
+        return self._meet(crossing, given, keywords)
+
+    async def _meet(
+        self, crossing: Crossing, given: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> AsyncGenerator[Any, None]:
+        if (around := _around(crossing)) is not None:
+            async with contextlib.asynccontextmanager(originals.lend(self._key, around))(*given, **keywords) as streams:
+                yield streams
+            return
+        call = FrameCall(address(self._arguments.named(given, keywords)), boundary="mcp")
+        passage = crossing.enter(call)
+        messages = Messages(self._library)
+
+        def real(opened: Passage) -> AbstractAsyncContextManager[Any]:
+            return contextlib.asynccontextmanager(originals.lend(self._key, opened))(*given, **keywords)
+
+        if passage.forward:
+            async with Recorded(crossing, passage, call, messages, real(passage)) as streams:
+                yield streams
+        else:
+            ids = hasattr(self._library, "GetSessionIdCallback")
+            async with replayed(crossing, passage, call, messages, ids=ids, real=real) as streams:
+                yield streams
+
+
+def _around(crossing: Crossing) -> Passage | None:
+    """The opening that is under way around us: one transport may be made of another."""
+    strand = lanes.STRAND.get()
+    if strand is None or strand.inside is None or strand.inside[1] != "mcp":
+        return None
+    return next((one for one in crossing.passages if one.ticket == strand.inside[0]), None)
+
+
+def address(arguments: dict[str, Any]) -> str:
+    """Whom a transport connects to: the URL, or the command line of the server; never a header or a variable."""
+    if "url" in arguments:
+        return str(arguments["url"])
+    server = arguments["server"]
+    return "stdio:" + escaped(shlex.join([short_name(server.command), *server.args]))
+
+
+def escaped(name: str) -> str:
+    """A name as the path of a URL: what would end that is part of the name here."""
+    return name.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+
+
+class Recorded:
+    """A real connection, listened to. An async context manager that gives what the transport gives."""
+
+    def __init__(
+        self,
+        crossing: Crossing,
+        passage: Passage,
+        call: FrameCall,
+        messages: Messages,
+        real: Any,
+        *,
+        around: Callable[[Passage], Any] | None = None,
+    ) -> None:
+        """`real` is the transport's own context manager; `around` is put around what carries a message."""
+        self._around = around
+        self._taking = Taking(crossing, passage, call)
+        self._passage = passage
+        self._messages = messages
+        self._real = real
+
+    async def __aenter__(self) -> tuple[Any, ...]:
+        try:
+            streams = await stepped(self._passage, self._real.__aenter__(), Watch())
+        except ReplayDiverged:
+            raise
+        except BaseException as error:
+            self._passage.partial = None
+            self._passage.settle(failure_of(error), suspended=True)
+            raise
+        read, write, *more = streams
+        if more and callable(more[0]):
+            self._taking.headers = lambda: _session(more[0]())
+        return Heard(read, self._taking, self._messages), Said(write, self._taking, self._messages, self._around), *more
+
+    async def __aexit__(self, *error: object) -> bool | None:
+        self._taking.end(Closed(by_agent=True))
+        swallowed: bool | None = await stepped(self._passage, self._real.__aexit__(*error), Watch())
+        return swallowed
+
+
+def _session(identity: str | None) -> Headers:
+    return ((SESSION_ID, identity),) if identity else ()
+
+
+@contextlib.asynccontextmanager
+async def replayed(
+    crossing: Crossing, passage: Passage, call: FrameCall, messages: Messages, *, ids: bool, real: Open | None = None
+) -> AsyncGenerator[tuple[Any, ...], None]:
+    """A connection to nobody, that says what the recorded one said. `ids` says that a session id is asked for.
+
+    `real` gives the real connection, to verify what read tools give.
+    """
+    if isinstance(passage.outcome, Failure):
+        passage.finish()
+        raise raise_able(passage.outcome, loaded_exception)
+    giving = Giving(crossing, passage, call, Correspondence())
+    read, write = Given(giving, messages, sys.modules["anyio"]), Sent(giving, messages, sys.modules["anyio"])
+    if real is not None and passage.exchange is not None:
+        write.live = Live(crossing, passage.exchange.start, messages, real)
+    more = (lambda: dict(giving.headers).get(SESSION_ID),) if ids else ()
+    await sys.modules["anyio"].lowlevel.checkpoint()
+    try:
+        yield (read, write, *more)
+    finally:
+        read.close()
+        write.close()
+        if write.live is not None:
+            await write.live.close()

@@ -1,0 +1,195 @@
+"""The real server beside a replayed MCP connection: read tools are asked what they give now, and nothing else is.
+
+It is connected to at the first such call, in a thread and a loop of its own, with the handshake that the agent has made
+today. What it answers is compared with what was recorded, and goes nowhere else; but where a framework's tool runs for
+real around the call, that tool takes the answer, and is compared itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import queue
+import sys
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.model import ToolReply
+from pytest_agentreplay.dialects import json_rpc
+from pytest_agentreplay.dialects.loose import obj, string
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.intercept.mcp.messages import Messages
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+
+    Open = Callable[[Passage], AbstractAsyncContextManager[Any]]
+
+CALL = "tools/call"
+HANDSHAKE = frozenset({"initialize", "notifications/initialized"})
+PATIENCE = 30.0
+"""Seconds that the server has for its start and the handshake, and for each answer."""
+
+_GIVEN = ("content", "structuredContent", "isError")
+_BEAT = 0.01
+
+
+class Live:
+    """The real server of one replayed connection, once it is needed."""
+
+    def __init__(self, crossing: Crossing, opening: int, messages: Messages, open_: Open) -> None:
+        """`opening` is the recorded start of the connection; `open_` gives its transport for an open passage."""
+        self._crossing = crossing
+        self._opening = opening
+        self._messages = messages
+        self._open = open_
+        self._handshake: list[Any] = []
+        self._asked: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
+        self._broken = ""
+        self._thread: threading.Thread | None = None
+
+    def reads(self, data: bytes) -> bool:
+        """Whether a message calls a tool that somebody has declared to change nothing."""
+        if not self._crossing.read_tools:
+            return False
+        asked = json_rpc.message(data)
+        return asked.get("method") == CALL and self._crossing.reads(string(obj(asked.get("params")).get("name")))
+
+    async def beside(self, passage: Passage, message: Any, data: bytes) -> bytes | None:
+        """Do what is to be done beside a message that the agent has said; gives an answer that it is to be given."""
+        if passage.forward:
+            asked = await self._ask(passage, message)
+            passage.settle(asked.outcome())
+            return json.dumps(asked.told(json_rpc.message(data)["id"]), ensure_ascii=False).encode()
+        if passage.compare is not None and passage.exchange is not None:
+            recorded = self._recorded.get(passage.exchange.start)
+            if recorded is not None:  # else the agent gave up before the answer came
+                passage.compared((await self._ask(passage, message)).outcome(), _outcome(recorded))
+        elif passage.exchange is not None and passage.exchange.parent is not None:
+            # Within a tool that is verified: frozen, and answered at once, because nothing tells the order in there.
+            recorded = self._recorded.get(passage.exchange.start)
+            if recorded is not None:
+                told = self._crossing.scrub.reveal(ToolReply(recorded | {"id": json_rpc.message(data)["id"]}))
+                return json.dumps(told.value if isinstance(told, ToolReply) else None, ensure_ascii=False).encode()
+        elif string(json_rpc.message(data).get("method")) in HANDSHAKE:
+            self._handshake.append(message)
+        return None
+
+    async def close(self) -> None:
+        """End the real connection, if there is one."""
+        anyio: Any = sys.modules["anyio"]
+        self._asked.put(None)
+        with anyio.CancelScope(shield=True), anyio.move_on_after(PATIENCE):
+            while self._thread is not None and self._thread.is_alive():
+                await anyio.sleep(_BEAT)
+
+    @cached_property
+    def _recorded(self) -> dict[int, JsonObject]:
+        return json_rpc.answers(self._crossing.gate.connection(self._opening))
+
+    async def _ask(self, passage: Passage, message: Any) -> _Question:
+        """Ask the real server; returns when it has answered, or cannot any more."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._main, args=(passage,), daemon=True)
+            self._thread.start()
+        asked = _Question(message)
+        self._asked.put(asked)
+        while asked.answer is None and not self._broken:
+            await sys.modules["anyio"].sleep(_BEAT)
+        if asked.answer is None:
+            asked.failure = self._broken
+        return asked
+
+    def _main(self, passage: Passage) -> None:
+        with passage.inside():
+            try:
+                asyncio.run(self._live(passage))
+            except BaseException as error:
+                self._break(error)
+
+    def _break(self, error: BaseException) -> None:
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        self._broken = self._broken or f"{type(error).__name__}: {error}"
+
+    async def _live(self, passage: Passage) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    read, write, *_ = await stack.enter_async_context(self._open(passage))
+                    # A session closes them, and then the transport ends.
+                    await stack.enter_async_context(read)
+                    await stack.enter_async_context(write)
+                    for message in self._handshake:
+                        await self._tell(read, write, _Question(message))
+                while (asked := await self._next()) is not None:
+                    async with asyncio.timeout(PATIENCE):
+                        await self._tell(read, write, asked)
+            except TimeoutError:
+                self._break(TimeoutError(f"the server has not answered within {PATIENCE:.0f} seconds"))
+            except BaseException as error:
+                # Told before the transport is left: that may take its time.
+                ended = type(error).__name__ in {"EndOfStream", "ClosedResourceError", "BrokenResourceError"}
+                self._break(ConnectionError("the server has gone") if ended else error)
+                raise
+
+    async def _next(self) -> _Question | None:
+        while self._asked.empty():  # noqa: ASYNC110  who asks runs in another loop
+            await asyncio.sleep(_BEAT)
+        return self._asked.get()
+
+    async def _tell(self, read: Any, write: Any, asked: _Question) -> None:
+        """Send one message of the agent, and wait for the answer if it is a question."""
+        question = json_rpc.message(self._messages.said(asked.message))
+        await write.send(asked.message)
+        while json_rpc.is_request(question):
+            came = await read.receive()
+            if isinstance(came, Exception):
+                raise came
+            said = json_rpc.message(self._messages.heard(came))
+            if json_rpc.is_request(said):
+                await write.send(self._messages.native(asked.refused(said)))
+            elif "method" not in said and json_rpc.plain(said.get("id")) == json_rpc.plain(question["id"]):
+                asked.answer = said
+                return
+
+
+class _Question:
+    """One message for the real server, and what came of it: an answer, or why that is not to be had."""
+
+    def __init__(self, message: Any) -> None:
+        self.message = message
+        self.answer: JsonObject | None = None
+        self.failure = ""
+
+    def refused(self, said: JsonObject) -> bytes:
+        """What the server is told that asks back; there is nobody to answer, but for a ping."""
+        answer: JsonObject = {"jsonrpc": "2.0", "id": said["id"]}
+        if said["method"] == "ping":
+            return json.dumps(answer | {"result": {}}).encode()
+        why = f"the server asks back ({said['method']}), and nobody is there to answer"
+        self.failure = why
+        return json.dumps(answer | {"error": {"code": -32601, "message": why}}).encode()
+
+    def outcome(self) -> ToolReply:
+        """What is compared."""
+        return ToolReply(f"no answer: {self.failure}") if self.failure else _outcome(self.answer or {})
+
+    def told(self, number: Json) -> JsonObject:
+        """What a tool is told that runs for real around the call."""
+        if self.answer is not None and not self.failure:
+            return self.answer
+        return {"jsonrpc": "2.0", "id": number, "error": {"code": -32603, "message": self.failure}}
+
+
+def _outcome(answer: JsonObject) -> ToolReply:
+    """What a tool gave, as far as it is compared."""
+    if "error" in answer:
+        return ToolReply({"error": answer["error"]})
+    result = obj(answer.get("result"))
+    return ToolReply({"isError": False} | {name: result[name] for name in _GIVEN if name in result})

@@ -1,0 +1,186 @@
+"""MCP servers in the process of the test: a server object given to a client, with no transport between them.
+
+Met where the two are tied together: the memory streams of the SDK 1.x and 2.x, which fastmcp uses too, and the pair of
+dispatchers that call each other, of 2.x. What the client says and hears is recorded as over any transport. While
+recording, all that the server does is inside: of its life, or of the message that it answers. In a replay the server
+is there and is never entered, so none of its tools runs, nor its lifespan where the server runs that itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.model import FrameCall
+from pytest_agentreplay.dialects import json_rpc
+from pytest_agentreplay.intercept.mcp.client import Recorded, escaped, replayed
+from pytest_agentreplay.intercept.mcp.direct import Answered, Listened
+from pytest_agentreplay.intercept.mcp.messages import Correspondence, Messages
+from pytest_agentreplay.intercept.mcp.servers import running
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session.trampoline import is_trampoline
+from pytest_agentreplay.intercept.session.wrapping import wrap_code
+from pytest_agentreplay.intercept.streams.dialogue import Giving, Serving, Taking
+from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Hashable
+    from types import FrameType, ModuleType
+
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+
+STREAMS = "create_client_server_memory_streams"
+PAIR = "create_direct_dispatcher_pair"
+SERVERS = ("Server", "LowLevelServer")
+HANDLER = "_handle_message"
+"""What answers each message in a task of its own, in the SDK 1.x: the streams of 2.x carry the sender's context there.
+
+https://github.com/modelcontextprotocol/python-sdk/blob/v1.21.2/src/mcp/server/lowlevel/server.py
+"""
+
+BRIDGES = ("claude_agent_sdk",)
+"""Who ties a server to something that is recorded itself: its tools are met where it calls them."""
+
+
+class _Connection:
+    """A connection that stands: its passage, and by request of the agent what stands for the passage of that."""
+
+    def __init__(self, passage: Passage) -> None:
+        self.passage = passage
+        self.requests: dict[Hashable, Serving] = {}
+
+    def serving(self, passage: Passage) -> Serving:
+        """Return what stands for `passage`, that of a message, around what the server does for it."""
+        assert isinstance(passage.call, FrameCall)
+        serving = Serving(passage)
+        self.requests[json_rpc.subject(passage.call.body.data, by_agent=True)] = serving
+        return serving
+
+
+_served: dict[int, _Connection] = {}
+"""The connections that stand, by the id of the stream that the server reads."""
+
+
+def meet(library: ModuleType) -> None:
+    """Lead what `library` ties client and server together with. Doing it twice does nothing."""
+    if inspect.isasyncgenfunction(function := inspect.unwrap(getattr(library, STREAMS, meet))):
+        _exchange(function, library, _streams)
+    if inspect.isfunction(function := getattr(library, PAIR, None)):
+        _exchange(function, library, _pair)
+    for name in SERVERS:
+        members = vars(getattr(library, name, object))
+        if inspect.iscoroutinefunction(function := members.get("run")):
+            _exchange(function, library, _run)
+        if inspect.iscoroutinefunction(function := members.get(HANDLER)):
+            _exchange(function, library, _handle)
+
+
+def _exchange(function: Any, library: ModuleType, meeting: Callable[..., Any]) -> None:
+    """Have `meeting(library, real, given, keywords)` called in the function's stead."""
+    if function.__module__ == library.__name__:
+        wrap_code(function, lambda real: lambda *given, **keywords: meeting(library, real, given, keywords))
+
+
+async def _streams(
+    library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]
+) -> AsyncGenerator[Any, None]:
+    """The body of the context manager that gives the streams of a client and those of a server."""
+    asker = _asker()
+    crossing = _crossing(asker)
+    async with contextlib.asynccontextmanager(real)(*given, **keywords) as (client, server):
+        if crossing is None:
+            yield client, server
+            return
+        call = FrameCall(address(asker), boundary="mcp")
+        passage = crossing.enter(call)
+        messages = Messages(library)
+        connection = _served[id(server[0])] = _Connection(passage)
+        try:
+            if passage.forward:
+                at_hand = _at_hand(*client)
+                async with Recorded(crossing, passage, call, messages, at_hand, around=connection.serving) as (
+                    read,
+                    write,
+                ):
+                    yield (read, write), server
+            elif passage.connects_to_server:
+                giving = Giving(crossing, passage, call, Correspondence())
+                async with running(giving, messages, client, around=connection.serving) as streams:
+                    yield streams, server
+            else:
+                async with replayed(crossing, passage, call, messages, ids=False) as (read, write):
+                    write.beside = client[1]
+                    yield (read, write), server
+        finally:
+            del _served[id(server[0])]
+
+
+@contextlib.asynccontextmanager
+async def _at_hand(*streams: Any) -> AsyncGenerator[tuple[Any, ...], None]:
+    yield streams
+
+
+async def _run(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """The life of a server on two streams. In a replay it waits for the end of what nobody says."""
+    del library
+    read = given[1]
+    connection = _served.get(id(read))
+    if connection is None:
+        await real(*given, **keywords)
+        return
+    passage = connection.passage
+    if passage.exchange is None or passage.connects_to_server:
+        await stepped(Serving(passage), real(*given, **keywords), Watch())  # type: ignore[arg-type]
+    else:
+        async for _ in read:
+            pass
+
+
+async def _handle(
+    library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    """What a server of the SDK 1.x does for one message: its calls belong to that message."""
+    del library
+    message, session = given[1:3]
+    connection = _served.get(id(getattr(session, "_read_stream", None)))
+    request = "agent", json_rpc.plain(getattr(message, "request_id", None))
+    serving = connection.requests.get(request) if connection is not None else None
+    work = real(*given, **keywords)
+    await (work if serving is None else stepped(serving, work, Watch()))  # type: ignore[arg-type]
+
+
+def _pair(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The dispatchers of a client and of a server."""
+    client, server = real(*given, **keywords)
+    asker = _asker()
+    crossing = _crossing(asker)
+    if crossing is None:
+        return client, server
+    call = FrameCall(address(asker), boundary="mcp")
+    passage = crossing.enter(call)
+    if passage.forward:
+        return Listened(Taking(crossing, passage, call), client), server
+    return Answered(crossing, passage, call, library, client if passage.connects_to_server else None), server
+
+
+def _asker() -> FrameType | None:
+    """The frame of whoever ties a client and a server together."""
+    frame: FrameType | None = sys._getframe(1)
+    between = {__name__, wrap_code.__module__, "contextlib"}
+    while frame is not None and (frame.f_globals.get("__name__") in between or is_trampoline(frame.f_code)):
+        frame = frame.f_back
+    return frame
+
+
+def _crossing(asker: FrameType | None) -> Crossing | None:
+    asking = "" if asker is None else str(asker.f_globals.get("__name__"))
+    return None if asking.partition(".")[0] in BRIDGES else doorstep.current()
+
+
+def address(asker: FrameType | None) -> str:
+    """Whom a client is tied to: the name of the server that the asker holds."""
+    kind: Any = getattr(sys.modules.get("mcp.server.lowlevel.server"), "Server", None)
+    held = asker.f_locals.values() if asker is not None and kind is not None else ()
+    return "memory:" + escaped(next((str(one.name) for one in held if isinstance(one, kind)), ""))

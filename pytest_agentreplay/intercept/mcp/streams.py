@@ -1,0 +1,209 @@
+"""The two streams of an MCP session: real ones listened to, or ones that lead nowhere and say what was recorded.
+
+They have what sessions use of anyio's memory streams; whatever else somebody asks of a real one is the real one's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from pytest_agentreplay.core.failure import failure_of, raise_able
+from pytest_agentreplay.core.model import Closed, Failure
+from pytest_agentreplay.dialects import json_rpc
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.loaded import loaded_exception
+from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context, Token
+    from types import ModuleType
+
+    from pytest_agentreplay.intercept.mcp.mcp_verifying import Live
+    from pytest_agentreplay.intercept.mcp.messages import Messages
+    from pytest_agentreplay.intercept.session.interception import Passage
+    from pytest_agentreplay.intercept.streams.dialogue import Giving, Taking
+
+
+class _Stream:
+    """What every stream has: it is closed by a context, and read by a loop."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
+
+
+class _Reading(_Stream):
+    ended: type[Exception]
+
+    async def receive(self) -> Any:
+        raise NotImplementedError
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except Exception as error:
+            if type(error).__name__ == "EndOfStream":
+                raise StopAsyncIteration from None
+            raise
+
+
+class Heard(_Reading):
+    """The server's side of a recorded connection: each message is noted when the session takes it."""
+
+    def __init__(self, real: Any, taking: Taking, messages: Messages) -> None:
+        self._real = real
+        self._taking = taking
+        self._messages = messages
+        self._token: Token[lanes.Strand | None] | None = None
+
+    async def receive(self) -> Any:
+        """The next message."""
+        if self._token is not None:
+            lanes.STRAND.reset(self._token)
+            self._token = None
+        try:
+            message = await self._real.receive()
+        except Exception as error:
+            if type(error).__name__ == "EndOfStream":
+                self._taking.end(Closed())
+            raise
+        data = self._messages.heard(message)
+        self._taking.hear(data)
+        strand = lanes.STRAND.get()
+        if strand is not None and self._taking.inside is not None and json_rpc.is_request(json_rpc.message(data)):
+            # The server asks back in the middle of a frozen tool: what answers it here is part of that tool.
+            self._token = lanes.STRAND.set(replace(strand, inside=self._taking.inside))
+        return message
+
+    @property
+    def last_context(self) -> Context | None:
+        """The context that whatever answers this message is to run in; None: the session's own."""
+        return self._taking.context if self._messages.contexts else None
+
+    async def aclose(self) -> None:
+        """The session wants no more."""
+        await self._real.aclose()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class Said(_Stream):
+    """The agent's side of a recorded connection."""
+
+    def __init__(
+        self, real: Any, taking: Taking, messages: Messages, around: Callable[[Passage], Any] | None = None
+    ) -> None:
+        self._real = real
+        self._taking = taking
+        self._messages = messages
+        self._around = around
+
+    async def send(self, message: Any) -> None:
+        """Send a message, noted first."""
+        passage = self._taking.say(self._messages.said(message))
+        # A transport may go on in the context of whoever sends: what it does is inside this message.
+        around = passage if self._around is None else self._around(passage)
+        try:
+            await stepped(around, self._real.send(message), Watch())
+        except Exception as error:
+            self._taking.unsaid(failure_of(error))
+            raise
+
+    async def aclose(self) -> None:
+        """The session says no more."""
+        await self._real.aclose()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class Given(_Reading):
+    """The server's side of a replayed connection."""
+
+    def __init__(self, giving: Giving, messages: Messages, anyio: ModuleType) -> None:
+        self._giving = giving
+        self._messages = messages
+        self._anyio = anyio
+        self._closed = False
+        self._event = anyio.Event()
+        giving.wake = self._awake
+
+    def _awake(self) -> None:
+        self._event.set()
+
+    async def receive(self) -> Any:
+        """The next message, when its time has come."""
+        await self._anyio.lowlevel.checkpoint()
+        while True:
+            if self._closed:
+                raise self._anyio.ClosedResourceError
+            if self._giving.due:
+                return self._messages.native(self._giving.due.popleft())
+            if self._giving.over:
+                raise self._anyio.EndOfStream
+            self._event = self._anyio.Event()
+            await self._event.wait()
+
+    @property
+    def last_context(self) -> Context | None:
+        """As that of a recorded connection."""
+        return self._giving.context if self._messages.contexts else None
+
+    def close(self) -> None:
+        """The session wants no more."""
+        self._closed = True
+        self._event.set()
+
+    async def aclose(self) -> None:
+        """The session wants no more."""
+        self.close()
+        await self._anyio.lowlevel.checkpoint()
+
+
+class Sent(_Stream):
+    """The agent's side of a replayed connection: nothing leaves. `beside` is what is closed with it, if anything.
+
+    `live` has the real server, for read tools that are verified.
+    """
+
+    def __init__(self, giving: Giving, messages: Messages, anyio: ModuleType) -> None:
+        self._giving = giving
+        self._messages = messages
+        self._anyio = anyio
+        self._closed = False
+        self.beside: Any = None
+        self.live: Live | None = None
+
+    async def send(self, message: Any) -> None:
+        """Say a message; what was recorded after it becomes due."""
+        if self._closed:
+            raise self._anyio.ClosedResourceError
+        data, live = self._messages.said(message), self.live
+        passage = self._giving.say(data, reads=live is not None and live.reads(data))
+        await self._anyio.lowlevel.checkpoint()
+        if live is not None and (answer := await live.beside(passage, message, data)) is not None:
+            self._giving.hand(answer)
+        if isinstance(passage.outcome, Failure):
+            raise raise_able(passage.outcome, loaded_exception)
+
+    def close(self) -> None:
+        """The session says no more."""
+        self._closed = True
+        if self.beside is not None:
+            self.beside.close()
+
+    async def aclose(self) -> None:
+        """The session says no more."""
+        self.close()
+        await self._anyio.lowlevel.checkpoint()

@@ -1,0 +1,1 @@
+"""The network guard: sockets, child processes and libraries in C that no patch intercepts."""

@@ -1,0 +1,363 @@
+"""The guard of one test: it hears of every socket and child process of Python, and refuses them in a replay.
+
+What happens inside an exchange is the boundary's own and passes. C code that opens sockets itself is heard where
+`unmet` and `loops` know it (libcurl, uvloop, drivers in C), else not, nor is a child of a program that was let
+through: a net for mistakes, not a sandbox.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.network import audit, in_process, sandbox
+from pytest_agentreplay.intercept.network.child_events import (
+    CHILD_EVENTS,
+    environment,
+    is_probe,
+    is_repeat,
+    program,
+    short_name,
+)
+from pytest_agentreplay.intercept.network.ledger import WORDS, Entry, advice, allowing
+from pytest_agentreplay.intercept.network.peers import (
+    LIBRARY,
+    LOADED,
+    MADE,
+    SOCKET_EVENTS,
+    Peer,
+    is_of_multiprocessing,
+    is_socketpair,
+    made,
+    peer,
+)
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import lanes, library_imports, thread_starts
+from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, address, is_loopback, is_model_host
+from pytest_agentreplay.intercept.session.library_imports import library_importing, refuse_connection
+from pytest_agentreplay.intercept.session.origins import is_agents, origin
+from pytest_agentreplay.intercept.session.other_plugins import sends_traces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import FrameType
+
+EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY, LOADED, MADE}
+REACHES = SOCKET_EVENTS.keys() | {MADE}
+
+
+class Guard:
+    """Listens ("listen", while recording) or refuses ("deny", in a replay); keeps a ledger either way.
+
+    Heard is what runs in a task or thread of the guarded test, or in one that no test started. What a straggler of an
+    earlier replay tries is refused too, and told on its own test.
+    """
+
+    def __init__(
+        self,
+        mode: Literal["listen", "deny"],
+        *,
+        allow_hosts: Iterable[str] = (),
+        allow_subprocess: Iterable[str] = (),
+        root: str = "",
+    ) -> None:
+        """`allow_hosts` are read by `HostRule.parse`; `allow_subprocess` are names of programs, or paths.
+
+        `root` is the directory whose files count as the agent's. Raises SettingsError for an entry that is no host.
+        """
+        self.mode = mode
+        self._hosts = DeclaredHosts(tuple(allow_hosts))
+        self._programs = frozenset(allow_subprocess)
+        self.joins: Callable[[str, tuple[Any, ...], FrameType | None], str | None] | None = None
+        """Whether a child joins the run (""), why it cannot, or None for one that is not asked to."""
+        self.served: Callable[[Mapping[str, str], str], str | None] | None = None
+        """Whether the model calls of a child come to the gateway (""), why not, or None for one that knows of none."""
+        self._root = root
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self.loaded: dict[str, str] = {}  # library in C -> the line of the agent that loaded it
+        self.imports: dict[str, str] = {}  # library -> what its import asked for, and was refused
+        self._asked: dict[int, set[str]] = {}
+        self._reached: set[str] = set()
+        self._before: Guard | None = None
+        self._on = False
+        # The garbage collector may run code that opens sockets while we count: the lock must let it in.
+        self._lock = threading.RLock()
+
+    def start(self, crossing: doorstep.Crossing | None = None) -> None:
+        """Hear from now on. With the test's `crossing`, its stragglers stay refused after `stop`."""
+        global _active
+        audit.listen(EVENTS, _meet)
+        if self.mode == "deny" and crossing is not None:
+            _closed[crossing] = self
+        self._before, _active, self._on = _active, self, True
+
+    @contextlib.contextmanager
+    def refusing_imports(self) -> Iterator[None]:
+        """Refuse what libraries ask for while they are imported, and hear nothing else."""
+        global _refusing_imports  # noqa: PLW0603  as in start
+        audit.listen(EVENTS, _meet)
+        thread_starts.stamp_threads()
+        before, _refusing_imports = _refusing_imports, self
+        try:
+            yield
+        finally:
+            _refusing_imports = before
+
+    def stop(self) -> None:
+        """Hear nothing more. The ledger stays; a second call does nothing."""
+        global _active
+        if self._on:
+            _active, self._before, self._on = self._before, None, False
+
+    @property
+    def counted(self) -> dict[tuple[str, str, str], int]:
+        """How often each (kind, target, line) was heard."""
+        with self._lock:
+            return dict(self._counts)
+
+    def count(self, what: tuple[str, str, str], times: int = 1) -> None:
+        """Note that (kind, target, line) was heard."""
+        with self._lock:
+            self._counts[what] = self._counts.get(what, 0) + times
+
+    @property
+    def ledger(self) -> list[Entry]:
+        """What was heard, in order; each target once per line. A look-up that led to a connect is left out."""
+        with self._lock:
+            return [
+                Entry(*what, count)
+                for what, count in self._counts.items()
+                if not (what[0] == "lookup" and what[1] in self._reached)
+            ]
+
+    def hear(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
+        """An audit event of this test, raised in `frame`. Raises ReplayDiverged when it is refused."""
+        self._refuse_import(event, args, frame)
+        if (found := self._crosses(event, args, frame)) is not None:
+            kind, target = found
+            if sends_traces(frame):  # it is let through with the world, refused with it, and counted with neither
+                if self.mode == "deny":
+                    _close(kind, args)
+                    raise ReplayDiverged(_not_sent(target))
+                return
+            line = origin(self._root)
+            self.count((kind, target, line))
+            if self.mode == "deny":
+                _close(kind, args)
+                _refuse(kind, target, line)
+
+    def refuse_late(self, event: str, args: tuple[Any, ...], frame: FrameType | None, late: list[str]) -> None:
+        """An audit event of a straggler, after its test's end. Raises ReplayDiverged; `late` takes a line about it."""
+        self._refuse_import(event, args, frame)
+        if (found := self._crosses(event, args, frame)) is not None:
+            what = f"{WORDS[found[0]][0]} {found[1]}"
+            if sends_traces(frame):
+                _close(found[0], args)
+                raise ReplayDiverged(_not_sent(found[1]))
+            late.append(doorstep.called_from(what, origin(self._root)))
+            _close(found[0], args)
+            msg = f"refused: {what} after its test had ended"
+            raise ReplayDiverged(msg)
+
+    def _refuse_import(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
+        """Raise an OSError where the import of a library looks up a host or connects, in a recording too."""
+        if event not in REACHES or not (library := library_importing(frame)):
+            return
+        if event == MADE:
+            kind, target = "socket", made(args, frame) if self.mode == "deny" and sandbox.closed() else ""
+        else:
+            there = peer(event, args)
+            passes = there is None or self._passes(there) or is_socketpair(frame)
+            kind, target = ("", "") if there is None or passes else (there.act, str(there))
+        if target:
+            self.imports.setdefault(library, target)
+            _close(kind, args)
+            refuse_connection(kind, library, target)
+
+    def _crosses(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> tuple[str, str] | None:
+        """What the event reaches out to, as (kind, target); None for what passes."""
+        if event == LIBRARY:
+            return None if self._hosts.look_up(args[0]) else ("library", args[0])
+        if event == LOADED:
+            self._note(args[0], frame)
+            return None
+        if event == MADE:
+            family = made(args, frame) if self.mode == "deny" and sandbox.closed() else ""
+            return ("socket", family) if family else None
+        if event in CHILD_EVENTS:
+            hindrance = None if self.joins is None else self.joins(event, args, frame)
+            if hindrance == "":
+                return None
+            path = program(event, args)
+            name = short_name(path)
+            if hindrance is None and self.served is not None and (environ := environment(event, args)):
+                hindrance = self.served(environ, name)
+            if hindrance == "":
+                return None
+            passes = not {path, name}.isdisjoint(self._programs) or is_repeat(event, frame) or is_probe(path, frame)
+            return None if passes else ("child", f"{name} {hindrance or ''}".strip())
+        there = peer(event, args)
+        if there is None or self._passes(there) or (there.act == "connect" and is_socketpair(frame)):
+            return None
+        return there.act, self._named(there)
+
+    def _note(self, library: object, frame: FrameType | None) -> None:
+        """A library in C was loaded, by a line of the agent's own or by another library, which nobody minds."""
+        while frame is not None and frame.f_globals.get("__name__") == "ctypes":
+            frame = frame.f_back
+        if frame is not None and is_agents(frame.f_code):
+            self.loaded.setdefault(str(library or "the C library"), origin(self._root))
+
+    def _passes(self, there: Peer) -> bool:
+        if there.device:
+            return False
+        if there.path:
+            return there.act == "bind" or self._hosts.open_file(there.path) or is_of_multiprocessing(there.path)
+        if there.act == "lookup":
+            known = address(there.host) is not None and not there.reverse
+            return (
+                known
+                or is_loopback(there.host)
+                or there.host == socket.gethostname()
+                or self._hosts.look_up(there.host)
+            )
+        if is_loopback(there.host) and (there.act == "bind" or in_process.is_test_server(there.port or 0)):
+            return True
+        return self._hosts.reach(there.host, there.port or 0)
+
+    def _named(self, there: Peer) -> str:
+        """The target as people know it: by the name that was looked up for its port, where that is one name."""
+        if there.port is None or self.mode == "deny":
+            return str(there)
+        with self._lock:
+            if there.act == "lookup":
+                self._asked.setdefault(there.port, set()).add(str(there))
+            elif address(there.host) is not None and len(names := self._asked.get(there.port, set())) == 1:
+                self._reached |= names
+                return next(iter(names))
+        return str(there)
+
+
+class ModelsOnly(Guard):
+    """Hears of connections to known model hosts alone."""
+
+    def refuse_from_now_on(self, crossing: doorstep.Crossing) -> None:
+        """Refuse what comes to `crossing`, which has ended."""
+        self.start(crossing)
+        self.stop()
+
+    def _crosses(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> tuple[str, str] | None:
+        there = peer(event, args) if event in SOCKET_EVENTS else None
+        if there is None or not is_model_host(there.host) or self._hosts.look_up(there.host):
+            return None
+        return super()._crosses(event, args, frame)
+
+
+@contextlib.contextmanager
+def deaf() -> Iterator[None]:
+    """A block of our own in which nothing is heard: a child process connects to that of its test."""
+    global _active  # noqa: PLW0603  as in start
+    before, _active = _active, None
+    try:
+        yield
+    finally:
+        _active = before
+
+
+def _not_sent(target: str) -> str:
+    """What a thread that sends traces is told."""
+    return f"traces of a replay are not sent to {target}"
+
+
+def _close(kind: str, args: tuple[Any, ...]) -> None:
+    """Close a socket that may not connect: libraries do so for Exceptions only, and it would warn in a later test."""
+    if kind == "connect":
+        with contextlib.suppress(Exception):
+            args[0].close()
+
+
+def _refuse(kind: str, target: str, origin: str) -> NoReturn:
+    """Latch the divergence where there is a gate to latch it, and brake."""
+    divergence = Divergence(
+        Kind.NETWORK,
+        f"{WORDS[kind][0]} {target} refused: {advice(kind, target) or 'a replay reaches nothing'}",
+        origin=origin,
+        hints=(allowing(kind, target),),
+    )
+    crossing = doorstep.current()
+    if crossing is not None:
+        divergence = crossing.latch(divergence, origin)
+    raise ReplayDiverged(doorstep.refusal(divergence), divergence)
+
+
+class Bystander:
+    """Counts the tests that look for a known model host where nothing is recorded: `start` and `stop` around each.
+
+    `tests` is how many did, `hosts` in how many tests each host. A connection left open by an earlier test is not seen.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is counted yet."""
+        self.tests = 0
+        self.hosts: dict[str, int] = {}
+        self._met: set[str] = set()
+
+    def start(self) -> None:
+        """A test begins."""
+        global _bystander  # noqa: PLW0603  the hook has no self to find it by
+        audit.listen(EVENTS, _meet)
+        self._met.clear()
+        _bystander = self
+
+    def stop(self) -> None:
+        """It is over."""
+        global _bystander  # noqa: PLW0603  as in start
+        _bystander = None
+        self.tests += bool(self._met)
+        for host in self._met:
+            self.hosts[host] = self.hosts.get(host, 0) + 1
+        self._met.clear()
+
+    def hear(self, event: str, args: tuple[Any, ...]) -> None:
+        """An audit event while nothing is guarded."""
+        there = peer(event, args) if event in SOCKET_EVENTS else None
+        if there is not None and is_model_host(there.host):
+            self._met.add(there.host)
+
+
+_active: Guard | None = None
+_refusing_imports: Guard | None = None
+_bystander: Bystander | None = None
+_closed: weakref.WeakKeyDictionary[doorstep.Crossing, Guard] = weakref.WeakKeyDictionary()
+
+
+def _import_refusal() -> library_imports.Refuse | None:
+    guard = _active or _refusing_imports
+    return None if guard is None else guard._refuse_import
+
+
+library_imports.refuse_by(_import_refusal)
+
+
+def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
+    """Find whose event this is. What happens inside an exchange is the boundary's own."""
+    strand = lanes.STRAND.get()
+    if strand is not None and lanes.is_inside(strand):
+        return
+    if (refuse := library_imports.refusal_of_thread()) is not None:
+        refuse(event, args, frame)
+    crossing = doorstep.for_tool()
+    if crossing is not None and crossing.over():
+        if (guard := _closed.get(crossing)) is not None:
+            guard.refuse_late(event, args, frame, crossing.late)
+    elif _active is not None:
+        _active.hear(event, args, frame)
+    elif _refusing_imports is not None:
+        _refusing_imports._refuse_import(event, args, frame)
+    elif _bystander is not None:
+        _bystander.hear(event, args)

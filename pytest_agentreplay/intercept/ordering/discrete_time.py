@@ -1,0 +1,299 @@
+"""A replay in virtual time: answers, timers and sleeps are one row of events, and time goes from each to the next.
+
+Nobody sleeps. When all is quiet, what is due first comes: the next recorded answer, at the time at which it came when
+recorded, or the next timer of a loop, or the end of somebody's sleep. Work that nobody here can see the end of (a
+thread or a job at work, an open socket or pipe) is waited for in real time, and as long as it goes on virtual time
+passes no faster than real time. The stall rule is that of every replay, told in virtual time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.intercept.environment import debuggers
+from pytest_agentreplay.intercept.ordering import idle as idling
+from pytest_agentreplay.intercept.ordering.release import GRACE, Serving
+from pytest_agentreplay.intercept.ordering.virtual_time import SECOND, StillIdle, can_stand_still
+from pytest_agentreplay.intercept.ordering.work import LOOK, PATIENCE, at_work
+from pytest_agentreplay.intercept.session import lanes
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable, Sequence
+
+    from pytest_agentreplay.core.schedule import Event, Schedule
+    from pytest_agentreplay.intercept.ordering.idle import Idle
+    from pytest_agentreplay.intercept.ordering.release import Explain, Waiter
+    from pytest_agentreplay.intercept.session.interception import Crossing
+
+TIGHT = 5_000_000
+"""Nanoseconds within which it is chance whether a timer or an answer came first, where loops ran in real time."""
+
+BUSY = SECOND
+"""Nanoseconds of real time for which time may stand still, until somebody who reads a clock sees it go on."""
+
+
+class Sleeper:
+    """A thread that sleeps until `due`."""
+
+    __slots__ = ("due", "over", "thread", "wake")
+
+    def __init__(self, due: int) -> None:
+        """Made where it sleeps."""
+        self.due = due
+        self.over = False
+        self.thread = threading.get_ident()
+        self.wake: Callable[[], object] = int
+
+
+class Timer(NamedTuple):
+    """What is due next, and whose it is."""
+
+    due: int
+    owner: StillIdle | Sleeper
+
+
+class Discrete(Serving):
+    """The order of one replay in virtual time: `ns` nanoseconds since the run began.
+
+    `exact` says that the recording kept virtual time as well: what came first is then told by its times. `why` says why
+    this replay has gone on in real time, "" while it has not.
+    """
+
+    def __init__(
+        self, schedule: Schedule, crossing: Crossing, explain: Explain, *, loose: bool = False, exact: bool = False
+    ) -> None:
+        """The run begins."""
+        super().__init__(schedule, crossing, explain, loose=loose)
+        self.ns = 0
+        self.why = ""
+        self.tight: set[tuple[int, int]] = set()
+        schedule.events[:] = _none_late(schedule.events)
+        self._exact = exact
+        self._sleepers: list[Sleeper] = []
+        self._waking: set[Sleeper] = set()
+        self._changed_at = self._shown = 0
+        self._looked: int | None = None
+        self._to(0)
+
+    # What the test sees of it.
+
+    def watch(self, loop: AbstractEventLoop) -> None:
+        """The loop is about to run for the test."""
+        with self._lock:
+            self._known(loop)
+
+    def seconds(self) -> float:
+        """What the clocks show."""
+        loop = lanes.running_loop()
+        if loop is not None and loop not in self._loops:
+            self.watch(loop)
+        return self.now_ns() / SECOND
+
+    def now_ns(self) -> int:
+        """The time as it is shown: who does nothing but look at it sees it go on after a second of real time."""
+        stood = _awake() - self._changed_at
+        self._shown = max(self._shown, self.ns + (stood if self.why else max(0, stood - BUSY)))
+        return self._shown
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much virtual time pass. Whoever sleeps in the thread of an event loop holds up that loop."""
+        with self._lock:
+            if not self.why:
+                due = self.ns + round(seconds * SECOND)
+                if lanes.in_loop():
+                    self._to(due)
+                else:
+                    self._sleep(Sleeper(due))
+                return
+        clocks.sleep(seconds)
+
+    def _sleep(self, sleeper: Sleeper) -> None:
+        changed = threading.Condition(self._lock)
+        sleeper.wake = changed.notify
+        self._sleepers.append(sleeper)
+        self._parked.add(sleeper.thread)
+        self._settling.pop(sleeper.thread, None)
+        self._note_move()
+        self._look()
+        try:
+            while not sleeper.over and not self._crossing.ended.is_set():
+                wait = self._look_around(None)
+                if not sleeper.over:
+                    changed.wait(20 * LOOK if wait is None else wait)
+        finally:
+            self._parked.discard(sleeper.thread)
+            self._sleepers = [one for one in self._sleepers if one is not sleeper]
+            self._waking.discard(sleeper)
+            self._settling[sleeper.thread] = self.now() + idling.SETTLE
+            self._look()
+
+    def ask(self, start: int) -> None:
+        """The call that is recorded as `start` was made: at least as late as when recorded, but for the next timer."""
+        super().ask(start)
+        if not self.schedule.holds(start):
+            return
+        with self._lock:
+            at, timer = self.schedule.exchanges[start].timing.start, self._timer()
+            self._to(at if timer is None else min(at, timer.due - 2))
+
+    # What comes next.
+
+    def _known(self, runs: object) -> Idle | None:
+        """The loop under watch. One whose time cannot be held ends virtual time for the rest of the test."""
+        idle = self._loops.get(runs)
+        if idle is not None or self._crossing.ended.is_set():
+            return idle
+        loop = lanes.running_loop() if runs is None else runs
+        if not self.why and hasattr(loop, "call_soon_threadsafe") and can_stand_still(loop):  # type: ignore[arg-type]
+            self._loops[runs] = StillIdle(loop, self._idle, lambda: self.ns)  # type: ignore[arg-type]
+            return self._loops[runs]
+        self._in_real_time(f"{type(loop).__module__.partition('.')[0]} keeps a time of its own")
+        return None
+
+    def _watched(self, runs: object) -> Idle:
+        return self._known(runs) or super()._watched(runs)
+
+    def _in_real_time(self, why: str) -> None:
+        if self.why:
+            return
+        self._to(self.now_ns())
+        self.why = why
+        for loop, still in [(loop, idle) for loop, idle in self._loops.items() if isinstance(idle, StillIdle)]:
+            still.stop()
+            idle = self._loops[loop] = idling.SelectorIdle(loop, self._idle)  # type: ignore[arg-type]
+            idle.thread = still.thread
+            for waiter in self._waiting.values():
+                if waiter.idle is still:
+                    waiter.idle = idle
+        for sleeper in self._sleepers:
+            sleeper.over = True
+            sleeper.wake()
+
+    def _consider(self, here: Idle | None) -> float | None:
+        if self.why:
+            return super()._consider(here)
+        while True:
+            if self._unquiet(here):
+                return LOOK
+            event = self.schedule.next() if self._waiting else None
+            if self._waiting and event is None:
+                return super()._consider(here)  # all has come
+            timer = self._timer()
+            waiter = None if event is None else self._waiting.get(event.start)
+            awaited = None if event is None else self._awaited(event, waiter)
+            if event is not None and waiter is not None and awaited is None:
+                self._note(event, timer)
+                if timer is None or event.at < timer.due:
+                    if (wait := self._real_time(event.at)) > 0:
+                        return wait
+                    if self._answered(event, waiter):
+                        return 0 if waiter.idle is here else LOOK
+                    continue
+            elif event is not None and awaited is not None and (timer is None or timer.due > self._limit(awaited)):
+                if (hope := self._hope(awaited)) is not None:
+                    return hope
+                if waiter is None:
+                    self._stall(event)
+                    return 0
+                self.schedule.expect_no_more(awaited.start)
+                continue
+            if timer is None:
+                return self._give_up(here) if self._endless else None
+            return self._real_time(timer.due) or self._fire(timer, here)
+
+    def _unquiet(self, here: Idle | None) -> bool:
+        if self._waking and self._time.looked - self._moved < PATIENCE:
+            return True
+        return super()._unquiet(here)
+
+    def _answered(self, event: Event, waiter: Waiter) -> bool:
+        """Hand it over, or end the test where nobody could have waited for it yet; gives whether somebody goes on."""
+        self._to(event.at)
+        if (early := self._too_early(event, waiter)) is not None:
+            self._part(early, self.schedule.exchanges[event.start])
+            return True
+        self._hand_over(event, waiter)
+        if waiter.over and isinstance(waiter.idle, StillIdle) and waiter.thread != threading.get_ident():
+            waiter.idle.rouse()
+            waiter.idle.slept = False
+        return waiter.over
+
+    def _fire(self, timer: Timer, here: Idle | None) -> float:
+        self._to(timer.due)
+        self._note_move()
+        owner = timer.owner
+        if isinstance(owner, Sleeper):
+            owner.over = True
+            self._sleepers.remove(owner)
+            self._waking.add(owner)
+            owner.wake()
+            return LOOK
+        if owner is here:
+            owner.slept = True
+            return 0
+        with contextlib.suppress(RuntimeError):  # it was closed just now
+            owner.rouse()
+        return LOOK
+
+    def _timer(self) -> Timer | None:
+        loops = [idle for idle in self._loops.values() if isinstance(idle, StillIdle) and idle.runs]
+        timers = [Timer(due, idle) for idle in loops if (due := idle.due) is not None]
+        timers += [Timer(sleeper.due, sleeper) for sleeper in self._sleepers]
+        return min(timers, key=lambda timer: timer.due, default=None)
+
+    def _limit(self, awaited: Event) -> int:
+        """Until when timers may still bring what is awaited."""
+        last = self.schedule.last
+        gap = max(0, awaited.at - (last.at if last is not None else 0))
+        return awaited.at + gap + round(GRACE * SECOND)
+
+    def _timer_left(self, idle: Idle, gap: float) -> float | None:
+        """Nothing: timers are events, and come when they are due."""
+        del idle, gap
+        return None
+
+    def _note(self, event: Event, timer: Timer | None) -> None:
+        if not self._exact and timer is not None and abs(event.at - timer.due) < TIGHT and timer.due > self.ns:
+            self.tight.add((event.start, event.chunks))
+
+    # Time.
+
+    def _to(self, ns: int) -> None:
+        self.ns = max(self.ns, ns)
+        self._changed_at, self._looked = _awake(), None
+
+    def _real_time(self, until: int) -> float:
+        """Seconds until time may go on to `until`: 0, unless something is at work that takes real time."""
+        if not self._works_for_real():
+            self._looked = None
+            return 0
+        now = _awake()
+        if self._looked is not None:
+            self.ns = max(self.ns, min(until, self.ns + now - self._looked))
+            self._changed_at = now
+        self._looked = now
+        return min(LOOK, max(0, until - self.ns) / SECOND)
+
+    def _works_for_real(self) -> bool:
+        if self._divergence is not None:
+            return True
+        loops = [idle for idle in self._loops.values() if isinstance(idle, StillIdle) and idle.runs]
+        if any(idle.listens for idle in loops):
+            return True
+        return at_work(self._crossing, self._held_threads())[0]
+
+
+def _none_late(events: Sequence[Event]) -> list[Event]:
+    """The events, none later than one that came after it: when a chunk came is only about known."""
+    found: list[Event] = []
+    for event in reversed(events):
+        found.append(event if not found else event._replace(at=min(event.at, found[-1].at)))
+    return found[::-1]
+
+
+def _awake() -> int:
+    return clocks.monotonic_ns() - debuggers.waited()

@@ -1,0 +1,196 @@
+"""Answers while a test is recorded: tasks get them one at a time, each when the event loop is idle.
+
+A replay can hand over answers in no other way that is the same each time. So a recording does it too: an answer that
+comes while the loop is at work waits, some microseconds mostly, until all that the one before it set off has run.
+What the recording says of the order is then exact, and two answers that came in one go do not blur it. Threads get
+them one at a time too, each when the others wait or are out in the world, as far as that can be seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.core.schedule import COLLISION, END
+from pytest_agentreplay.intercept.ordering import idle as idling
+from pytest_agentreplay.intercept.ordering.work import LOOK, PATIENCE, Threads
+from pytest_agentreplay.intercept.session import lanes
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable
+
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.gate import Gate
+    from pytest_agentreplay.intercept.ordering.idle import Idle
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+
+
+class Holding:
+    """The queues of answers that wait, one for each event loop of the test."""
+
+    now = staticmethod(clocks.monotonic)
+
+    def __init__(self, gate: Gate, crossing: Crossing) -> None:
+        """`gate` is told how far each answer has come."""
+        self._gate = gate
+        self._crossing = crossing
+        self._threads = Threads(crossing)
+        self._turn = threading.RLock()
+        self._moved = self.now()
+        self.collisions = 0
+        """How many answers to threads came within a millisecond of another thread's: which was first is chance."""
+        self._arrival: tuple[int, frozenset[Passage]] = 0, frozenset()
+        self._stopped = False
+        self._queues: dict[object, tuple[Idle, deque[Callable[[], bool]]]] = {}
+
+    async def come(self, passage: Passage, chunks: int) -> None:
+        """Wait until the loop is idle; then the answer has come as far as `chunks`."""
+        loop = lanes.running_loop()
+        if self._stopped:
+            return
+        if loop is None:
+            await self._wait(self._queue(lanes.trio_run()))
+        elif not self._idle(loop):
+            await self._wait(self._queue(loop))
+        self.come_now(passage, chunks)
+
+    def ask(self, start: int) -> None:
+        """Nothing: a recording has no order to keep."""
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Whether the loop is not idle; `then` is called when it is."""
+        loop = lanes.running_loop()
+        if self._stopped or loop is None or self._idle(loop):
+            return False
+        watched, waiting = self._queue(loop)
+        waiting.append(lambda: loop.call_soon(then) is not None)
+        watched.poke()
+        return True
+
+    def hold_now(self, passage: Passage) -> None:
+        """Wait, in a thread, until no other one is at work; then this one is."""
+        if passage.at_home or lanes.in_loop() or self._crossing.ended.is_set():
+            return
+        self._arrived(passage)
+        with self._turn:
+            self._moved = self.now()
+            while self._at_work():
+                clocks.sleep(LOOK / 4)
+            passage.at_home = True
+
+    def _arrived(self, passage: Passage) -> None:
+        """Count an answer that came within a millisecond of one before it, while both were waited for."""
+        at = self._crossing.now()
+        before, others = self._arrival
+        self.collisions += at - before < COLLISION and passage in others
+        self._arrival = at, frozenset(self._crossing.passages)
+
+    async def never(self, passage: Passage) -> None:
+        """Never called: nothing is played."""
+
+    def never_now(self, passage: Passage) -> None:
+        """Never called: nothing is played."""
+
+    def has_come(self, passage: Passage, chunks: int) -> bool:
+        """Never asked: nothing is played."""
+        del passage, chunks
+        return True
+
+    def disturb(self) -> None:
+        """Never called: nothing is played."""
+
+    def drop(self, start: int) -> None:
+        """Nothing: what is dropped settles itself."""
+
+    def refuse(self, divergence: Divergence) -> None:
+        """Never called: a recording refuses nothing."""
+
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+        """The answer has come as far as `chunks`."""
+        if chunks != END:
+            self._gate.part(passage.ticket, chunks, at_once=at_once)
+
+    def stop(self) -> None:
+        """Leave all loops as they were, and let everybody in who still waits in one that runs on."""
+        self._stopped = True
+        for watched, waiting in self._queues.values():
+            watched.stop()
+            with contextlib.suppress(RuntimeError):  # the loop is closed, or the run of trio over
+                while waiting:
+                    waiting.popleft()()
+        self._queues.clear()
+
+    def _idle(self, loop: AbstractEventLoop) -> bool:
+        """Whether what has come may go on at once."""
+        queue = self._queues.get(loop)
+        self._moved = self.now()
+        return not (queue is not None and queue[1]) and idling.is_idle(loop) and not self._at_work()
+
+    def _queue(self, runs: object) -> tuple[Idle, deque[Callable[[], bool]]]:
+        queue = self._queues.get(runs)
+        if queue is None:
+            waiting: deque[Callable[[], bool]] = deque()
+            queue = self._queues[runs] = self._watched(runs, waiting), waiting
+        return queue
+
+    def _watched(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
+        """The loop that runs here, which lets one in when it is idle."""
+        del runs
+        return idling.watched(lambda _: self._let_one_in(waiting))
+
+    async def _wait(self, queue: tuple[Idle, deque[Callable[[], bool]]]) -> None:
+        watched, waiting = queue
+        moment: Any
+        if lanes.running_loop() is not None:
+            moment = lanes.running_loop().create_future()  # type: ignore[union-attr]
+            waiting.append(lambda: not moment.done() and moment.set_result(None) is None)
+        else:
+            moment = _TrioMoment()
+            waiting.append(moment.set)
+        watched.poke()
+        await moment
+
+    def _let_one_in(self, waiting: deque[Callable[[], bool]]) -> float | None:
+        if waiting and self._at_work():
+            return LOOK
+        while waiting:
+            if waiting.popleft()():
+                self._moved = self.now()
+                return 0
+        return None
+
+    def _at_work(self) -> bool:
+        """Whether another thread is at work, as far as it is worth waiting for: one out in the world is not."""
+        now = self.now()
+        if now - self._moved > PATIENCE:
+            return False
+        crossing = self._crossing
+        abroad: set[object] = set()
+        if crossing.working or crossing.main().thread != threading.get_ident():  # else there is no other thread to ask
+            abroad = {passage.thread for passage in list(crossing.passages) if not passage.at_home}
+        return self._threads.at_work({thread for thread in abroad if isinstance(thread, int)}, now)
+
+
+class _TrioMoment:
+    """A future of trio."""
+
+    def __init__(self) -> None:
+        import trio
+
+        self._event = trio.Event()
+        self._gone = False
+
+    def set(self) -> bool:
+        """Whether somebody was still waiting."""
+        self._event.set()
+        return not self._gone
+
+    def __await__(self) -> Any:
+        try:
+            yield from self._event.wait().__await__()
+        finally:
+            self._gone = True

@@ -1,0 +1,321 @@
+"""When an event loop has nothing left to do: then, and only then, the next answer is handed over.
+
+A loop of asyncio asks its selector how long it may sleep. That is the moment: whatever the last answer has set off has
+run to its end. The question is heard by standing in for the `select` of the loop's own selector, which costs one call
+each time the loop goes round. A loop that has none (uvloop), or whose insides have changed, is guessed: it goes round
+some thirty times, and a millisecond passes. trio says by itself when all its tasks are blocked.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.intercept.session import lanes
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable
+
+ROUNDS = 30
+"""How often a loop goes round until it is taken to be idle, where it cannot be asked."""
+
+SETTLE = 0.001
+"""Seconds that pass besides; threads that cannot be asked get them too."""
+
+PROBE = 5.0
+"""Seconds that the test of the hooks may take."""
+
+SPINNING = 256
+"""Rounds without rest after which a loop that never sleeps (a task that spins, a socket that pours) counts as idle."""
+
+
+class Idle(Protocol):
+    """One event loop under watch."""
+
+    thread: int
+    """The ident of the thread that runs it."""
+
+    slept: bool
+    """Whether it has waited for the world since somebody said it had not: for a timer, a socket, another thread."""
+
+    timeout: float | None
+    """Seconds until its next timer, at the moment when it became idle; None: there is none, or it cannot be told."""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it has nothing to do right now."""
+
+    def poke(self) -> None:
+        """Somebody waits in it: look out for the moment. From the loop's own thread."""
+
+    def stop(self) -> None:
+        """Leave the loop as it was. From any thread; twice does nothing."""
+
+
+Then: TypeAlias = "Callable[[Idle], float | None]"
+"""What to do when a loop is idle: gives how many seconds it may sleep at most, 0 when it has something to do again."""
+
+
+def watched(then: Then) -> Idle:
+    """The event loop that runs here, watched from now on."""
+    loop = lanes.running_loop()
+    if loop is None:
+        return TrioIdle(then)
+    return SelectorIdle(loop, then) if has_selector(loop) and hooks_work() else RoundsIdle(loop, then)
+
+
+def is_idle(loop: AbstractEventLoop) -> bool:
+    """Whether nothing but the running task has anything to do right now; False where that cannot be told."""
+    ready = getattr(loop, "_ready", None)
+    if ready is not None:
+        return not ready
+    return len(sys.modules["asyncio"].all_tasks(loop)) == 1
+
+
+def has_selector(loop: AbstractEventLoop) -> bool:
+    """Whether it is a loop that asks a selector, which can be stood in for."""
+    return callable(getattr(getattr(loop, "_selector", None), "select", None))
+
+
+class SelectorIdle:
+    """A loop of asyncio's own kind."""
+
+    def __init__(self, loop: AbstractEventLoop, then: Then) -> None:
+        """Stand in for the selector's `select`."""
+        self.thread = threading.get_ident()
+        self.timeout: float | None = None
+        self._slept = False
+        self._due: float | None = None
+        self._loop = loop
+        self._then = then
+        self._resting = False
+        self._rounds = 0
+        self._selector: Any = loop._selector  # type: ignore[attr-defined]
+        self._real = self._selector.select
+        self._selector.select = self._select
+
+    @property
+    def slept(self) -> bool:
+        """Whether it has slept, or a timer that fell due while it was at work may have fired since."""
+        return self._slept or (self._due is not None and self._due <= self._loop.time())
+
+    @slept.setter
+    def slept(self, slept: bool) -> None:
+        self._slept = slept
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the loop sleeps, or does not run any more."""
+        return self._resting or not self._loop.is_running()
+
+    @property
+    def listens(self) -> bool:
+        """Whether it waits for sockets or pipes: all that is open in a replay, but the one by which it is woken."""
+        return len(self._selector.get_map() or ()) > 1
+
+    def poke(self) -> None:
+        """Nothing: the loop asks by itself."""
+
+    def stop(self) -> None:
+        """Give the selector its `select` again."""
+        if vars(self._selector).get("select") == self._select:
+            del self._selector.select
+
+    def _select(self, timeout: float | None = None) -> Any:
+        events = self._real(0)
+        self.slept, self._due = self.slept, self._next_timer()
+        busy = bool(events) or (timeout is not None and timeout <= 0)
+        self._rounds += busy
+        if busy and self._rounds < SPINNING:
+            return events
+        self._rounds = 0
+        self._resting, self.timeout = True, timeout
+        try:
+            if busy:
+                self._then(self)
+                return events
+            wait = self._then(self)
+            if wait is None or (timeout is not None and timeout < wait):
+                wait = timeout
+            self.slept = self.slept or wait is None or wait > 0
+            return self._real(wait)
+        finally:
+            self._resting = False
+
+    def _next_timer(self) -> float | None:
+        scheduled = getattr(self._loop, "_scheduled", None)  # a heap of timer handles, CPython 3.11-3.14
+        return scheduled[0].when() if scheduled else None
+
+
+class RoundsIdle:
+    """A loop that cannot be asked: rounds are counted from the last poke on."""
+
+    def __init__(self, loop: AbstractEventLoop, then: Then) -> None:
+        """Nothing happens before `poke`."""
+        self.thread = threading.get_ident()
+        self.slept = True  # it may have
+        self.timeout: float | None = None
+        self._loop = loop
+        self._then = then
+        self._resting = False
+        self._left = 0
+        self._stopped = self._going = False
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it went round often enough, or does not run any more."""
+        return self._resting or not self._loop.is_running()
+
+    def poke(self) -> None:
+        """Count anew."""
+        self._left, self._resting = ROUNDS, False
+        if not self._going and not self._stopped:
+            self._going = True
+            self._loop.call_soon(self._round)
+
+    def stop(self) -> None:
+        """Count no more."""
+        self._stopped = True
+
+    def _round(self) -> None:
+        if self._stopped:
+            return
+        self._left -= 1
+        if self._left > 0:
+            self._loop.call_soon(self._round)
+        else:
+            self._loop.call_later(SETTLE, self._settled)
+
+    def _settled(self) -> None:
+        self._going = False
+        if self._stopped:
+            return
+        if self._left > 0:
+            self.poke()
+            return
+        self._resting = True
+        wait = self._then(self)
+        if wait == 0:
+            self.poke()
+        elif wait is not None:
+            self._loop.call_later(wait, self.poke)
+
+
+class TrioIdle:
+    """The run of trio that is under way here; a task of the system waits until all others do."""
+
+    def __init__(self, then: Then) -> None:
+        """Begin to wait."""
+        import trio
+
+        self.thread = threading.get_ident()
+        self.slept = True  # timers are not told apart
+        self.timeout: float | None = None
+        self._trio = trio
+        self._then = then
+        self._resting = self._stopped = False
+        self._wanted = trio.Event()
+        self._token = trio.lowlevel.current_trio_token()
+        token = lanes.STRAND.set(None)  # it is no task of the test's
+        try:
+            trio.lowlevel.spawn_system_task(self._watch, name="agentreplay-idle")
+        finally:
+            lanes.STRAND.reset(token)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether all its tasks wait."""
+        return self._resting or self._stopped
+
+    def poke(self) -> None:
+        """Wait for the moment once more."""
+        self._resting = False
+        self._wanted.set()
+
+    def stop(self) -> None:
+        """Wait no more."""
+        self._stopped = True
+        try:
+            self._token.run_sync_soon(self._wanted.set)
+        except self._trio.RunFinishedError:
+            pass
+
+    async def _watch(self) -> None:
+        from trio.testing import wait_all_tasks_blocked
+
+        trio = self._trio
+        try:
+            while not self._stopped:
+                await self._wanted.wait()
+                await wait_all_tasks_blocked()
+                self._resting = True
+                self.timeout = trio.lowlevel.current_statistics().seconds_to_next_deadline
+                wait = self._then(self)
+                if wait == 0:
+                    self._resting = False
+                    continue
+                self._wanted = trio.Event()
+                with trio.move_on_after(float("inf") if wait is None else wait):
+                    await self._wanted.wait()
+                self._wanted.set()
+        finally:
+            self._stopped = True
+
+
+@cache
+def hooks_work() -> bool:
+    """Whether a loop of this Python asks its selector as it always did: two futures are set when it is idle, in turn.
+
+    Looked at once in a process, when a loop is watched for the first time.
+    """
+    import asyncio
+
+    seen: list[tuple[str, float | None]] = []
+    ended: list[bool] = []
+
+    def probe() -> None:
+        loop = asyncio.SelectorEventLoop()
+        try:
+            futures = {name: loop.create_future() for name in ("first", "second")}
+            left = list(futures)
+
+            def then(idle: Idle) -> float | None:
+                if not left:
+                    return None
+                name = left.pop(0)
+                seen.append((name, idle.timeout))
+                futures[name].set_result(None)
+                return 0
+
+            async def both() -> None:
+                timer = loop.call_later(60, int)
+                await futures["first"]
+                timer.cancel()
+                await asyncio.sleep(0)
+                await futures["second"]
+
+            idle = SelectorIdle(loop, then)
+            loop.run_until_complete(both())
+            idle.stop()
+        finally:
+            loop.close()
+            ended.append(True)
+
+    token = lanes.STRAND.set(None)
+    try:
+        thread = threading.Thread(target=probe, name="agentreplay-self-test", daemon=True)
+        thread.start()
+        # Not `join`: an event loop runs here, and blockbuster takes a wait for a lock for the agent's.
+        deadline = clocks.monotonic() + PROBE
+        while not ended and clocks.monotonic() < deadline:
+            clocks.sleep(0.0005)
+    finally:
+        lanes.STRAND.reset(token)
+    if [name for name, _ in seen] != ["first", "second"]:
+        return False
+    timers = [timeout for _, timeout in seen]
+    return timers[0] is not None and 0 < timers[0] <= 60 and timers[1] is None

@@ -1,0 +1,253 @@
+"""Overtime: what is left to a test body once its gate has refused, and how it is ended when it takes more.
+
+A refusal ends the task or thread that made the call. Who waits for what that one was to give (an event, an item of a
+queue, a result) would wait for ever, and the test with it. So the latch, and nothing before it, starts a thread that
+waits some seconds and then ends the body, again and again until it is over: where its event loop is idle the test's
+task is cancelled; where its thread is at work or waits, a signal that nobody else uses interrupts it, and the handler
+raises the refusal. Ctrl-C and SIGALRM belong to others and are left alone.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.environment import debuggers
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.interception import refusal
+from pytest_agentreplay.intercept.session.origins import is_agents, where
+from pytest_agentreplay.intercept.session.waiting import Root, awaiting, floor, root_of, stack, trio_root, until_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import FrameType
+
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.intercept.session.interception import Crossing
+
+QUIET = 5.0
+"""Seconds without a call: longer than a body needs to come to its end, once the call that it hangs on is refused."""
+
+LONGEST = 8.0
+"""The same for a body that goes on calling; each of these calls is refused, so that nothing can come of them."""
+
+AGAIN = 2.0
+"""Seconds that `except` and `finally` of the body have, before it is ended again, then at each beat."""
+
+BEAT = 0.25
+
+LINES = 32
+"""How many lines later, at the most, a body is ended that catches what it is ended with."""
+
+SIGNALS = ("SIGURG", "SIGWINCH", "SIGBREAK")
+"""Signals that do no harm when nobody listens, in order of choice; the last one is that of Windows."""
+
+
+class Overtime:
+    """The watch over one test body, from `start` to `stop`. `waiting` is the agent's line where it was ended, or "".
+
+    `at_once`: it has had its time before the refusal, and gets no more. `floor` is the frame on which the body stands.
+    """
+
+    def __init__(self, crossing: Crossing) -> None:
+        """Watch over the body of the test of `crossing`; nothing happens before `start`."""
+        self.waiting = ""
+        self.at_once = False
+        self._crossing = crossing
+        self._process = os.getpid()
+        self._body = 0
+        self.floor: FrameType | None = None
+        self._signal: signal.Signals | None = None
+        self._before: Any = None
+        self._root: Root | None = None
+        self._divergence: Divergence | None = None
+        self._thread: threading.Thread | None = None
+        self._attempts = 0
+        self._poked = False
+        self._asked = self._came = 0  # how often a loop was asked to cancel, and how often it came to it
+        self._traced: list[Any] = []  # the trace function that ours has replaced
+        self._over = threading.Event()
+        # A finalizer may make a call, and be refused, while we hold it.
+        self._lock = threading.RLock()
+
+    def start(self) -> None:
+        """The body begins, in this thread. Costs a signal handler, where that is the main thread."""
+        self._body = threading.get_ident()
+        self.floor = floor()
+        if threading.current_thread() is threading.main_thread():
+            self._signal = free_signal()
+            if self._signal is not None:
+                self._before = signal.signal(self._signal, self._interrupted)
+        self._crossing.on_latch = self._latched
+        if self._crossing.refused is not None:
+            self._latched(self._crossing.refused)
+
+    @contextlib.contextmanager
+    def above(self, frame: FrameType) -> Iterator[None]:
+        """Around a body that `frame`, which is ours, calls by itself."""
+        floor, self.floor = self.floor, frame
+        try:
+            yield
+        finally:
+            self.floor = floor
+
+    def stop(self) -> None:
+        """The body is over; everything is as before `start`."""
+        self._crossing.on_latch = None
+        self._over.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join(AGAIN)  # the next test may fork
+        if self._signal is not None and signal.getsignal(self._signal) == self._interrupted:
+            signal.signal(self._signal, self._before)
+        if self._traced:
+            sys.settrace(self._traced.pop())
+        self.floor = self._root = None
+
+    @contextlib.contextmanager
+    def in_task(self) -> Iterator[None]:
+        """Around a test that is a coroutine, in the task that runs it. Raises the refusal where it was cancelled."""
+        task: Any = lanes.runner()
+        if (loop := lanes.running_loop()) is not None:
+            self._root = Root(loop.call_soon_threadsafe, task.cancel, task.get_coro())
+            try:
+                yield
+            except sys.modules["asyncio"].CancelledError:
+                if not self._attempts:
+                    raise
+                while task.cancelling():
+                    task.uncancel()
+                raise self._refusal() from None
+        elif (trio := sys.modules.get("trio")) is not None and isinstance(task, trio.lowlevel.Task):
+            with trio.CancelScope() as scope:
+                self._root = Root(trio.lowlevel.current_trio_token().run_sync_soon, scope.cancel, task.coro)
+                yield
+            if scope.cancelled_caught:
+                raise self._refusal()
+        else:
+            yield
+
+    def _latched(self, divergence: Divergence) -> None:
+        """The gate has refused: from now on the body is on its overtime."""
+        with self._lock:
+            if self._thread is not None or self._over.is_set() or os.getpid() != self._process:
+                return
+            self._divergence = divergence
+            self._thread = threading.Thread(target=self._wait, name="agentreplay-overtime", daemon=True)
+            token = lanes.STRAND.set(None)  # it is no thread of the test's
+            try:
+                self._thread.start()
+            finally:
+                lanes.STRAND.reset(token)
+
+    def _wait(self) -> None:
+        # Beats are counted: the test may have stopped every clock.
+        beats = quiet = 0
+        seen = self._crossing.activity
+        while not self.at_once and quiet * BEAT < QUIET and beats * BEAT < LONGEST:
+            if self._over.wait(BEAT):
+                return
+            beats += 1
+            quiet, seen = quiet + 1 if seen == self._crossing.activity else 0, self._crossing.activity
+        pause = AGAIN
+        while not debuggers.attached():
+            with self._lock:
+                if self._over.is_set():
+                    return
+                self._end()
+            if self._over.wait(pause):
+                return
+            pause = BEAT
+
+    def _end(self) -> None:
+        """End the body once, from beside it: cancel its task where the loop comes to it, else interrupt its thread."""
+        frames = stack(sys._current_frames().get(self._body), self.floor)
+        within, loop = until_loop(frames)
+        root = self._root or root_of(loop)
+        if root is not None and not awaiting(root.coroutine):
+            root = None  # its task is done, and the loop waits for threads that it has started
+        idle = root is not None and not any(is_agents(frame.f_code) for frame in within)
+        if not self._attempts:
+            waiting = awaiting(root.coroutine) if root is not None and idle else []
+            self.waiting = where([*waiting, *frames], self._crossing.root)
+        self._attempts += 1
+        if root is not None and idle and self._came == self._asked:
+            self._ask(root)
+        elif self._signal is not None and frames:
+            self._poked = True
+            if hasattr(signal, "pthread_kill"):
+                signal.pthread_kill(self._body, self._signal)
+            else:
+                _thread.interrupt_main(self._signal)
+
+    def _ask(self, root: Root) -> None:
+        """Have the loop of `root` cancel it."""
+
+        def cancel() -> None:
+            self._came += 1
+            if not self._over.is_set():
+                self._at_a_later_line(awaiting(root.coroutine))
+                root.cancel()
+
+        self._asked += 1
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            root.soon(cancel)
+
+    def _interrupted(self, _signum: int, frame: FrameType | None) -> None:
+        """Raise the refusal in the body's thread; have a loop of trio's, which is idle here, cancel its main task."""
+        if not self._poked or self._over.is_set() or os.getpid() != self._process:
+            return
+        self._poked = False
+        frames = stack(frame, self.floor)
+        if not frames:
+            return
+        within, loop = until_loop(frames)
+        root = trio_root(loop)
+        if root is not None and self._came == self._asked and not any(is_agents(one.f_code) for one in within):
+            if self._attempts == 1:
+                self.waiting = where([*awaiting(root.coroutine), *frames], self._crossing.root)
+            self._ask(root)
+            return
+        self._at_a_later_line(frames)
+        raise self._refusal()
+
+    def _refusal(self) -> ReplayDiverged:
+        assert self._divergence is not None
+        return ReplayDiverged(refusal(self._divergence), self._divergence)
+
+    def _at_a_later_line(self, frames: Iterable[FrameType]) -> None:
+        """At a second attempt and after: raise the refusal at a line of the agent's too, at each attempt one later.
+
+        Who catches whatever is raised where it waits, and waits again, does not catch it at each of its lines.
+        """
+        if self._attempts == 1:
+            return
+        left = (self._attempts - 2) % LINES
+
+        def at_line(_frame: FrameType, event: str, _arg: object) -> Any:
+            nonlocal left
+            if event == "line" and not self._over.is_set():
+                if not left:
+                    raise self._refusal()
+                left -= 1
+            return at_line
+
+        for frame in frames:
+            if is_agents(frame.f_code):
+                frame.f_trace = at_line
+        if not self._traced:
+            self._traced.append(sys.gettrace())
+        sys.settrace(lambda frame, _event, _arg: at_line if is_agents(frame.f_code) else None)
+
+
+def free_signal() -> signal.Signals | None:
+    """The first of `SIGNALS` that this system has and nobody handles."""
+    known = (getattr(signal, name) for name in SIGNALS if hasattr(signal, name))
+    return next((one for one in known if signal.getsignal(one) is signal.SIG_DFL), None)

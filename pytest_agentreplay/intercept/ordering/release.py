@@ -1,0 +1,570 @@
+"""Recorded answers handed over in the order in which they came, one at a time, each when all is quiet.
+
+A task waits here for its answer as it waited for the network, a thread too. The next answer goes out when the one
+before it has run its course: its event loop is idle, its thread has asked again or had a millisecond. What is next but
+was not asked for is waited for as long as something can still bring it: a thread or an executor's job at work, a timer
+that was due by then when recorded, and half a second more than it took then where a task waits for something that
+nobody here knows. After that the recorded order cannot be kept. That is the stall: the test ends with a report that
+names both sides.
+
+Who waits for a call that never ended when recorded waits to be given up. Where nothing is left that could do it, the
+test ends too.
+
+Longer than a room should be: waiting, deciding and quiet share one lock, and each looks at what the others keep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.core.schedule import END, Event
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.ordering import idle as idling
+from pytest_agentreplay.intercept.ordering.idle_time import IdleTime
+from pytest_agentreplay.intercept.ordering.timers import pending_timer
+from pytest_agentreplay.intercept.ordering.work import LOOK, PATIENCE, Threads, at_work, joins, unknown_waits
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.callers import agents_line, waiting_in
+from pytest_agentreplay.intercept.session.origins import where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import FrameType
+
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Call, Exchange
+    from pytest_agentreplay.core.schedule import Schedule
+    from pytest_agentreplay.intercept.ordering.idle import Idle
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+
+    Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
+
+SILENCE = 0.5
+"""Idle seconds beyond four times the recorded wait, before what waits for something unknown counts as waiting for us.
+As all limits here it is counted by `IdleTime`, so that a slow or stopped machine does not use it up."""
+
+GRACE = 0.05
+"""Idle seconds beyond twice the recorded wait for which a timer of the program is waited for."""
+
+WORKING = 10.0
+"""Seconds beyond four times the recorded wait for which a thread at work is waited for."""
+
+HELD_UP = 0.02
+"""Seconds for which the thread of an event loop stands still in a wait, before it counts as held up there."""
+
+TICK = 20 * LOOK
+"""Seconds between two looks at a program that waits for something unknown."""
+
+NEVER = END + 1
+"""What is waited for of a call that never ended."""
+
+TOO_LATE = "refused: an answer is waited for after its test has ended"
+
+
+class Waiter:
+    """Somebody who waits until an answer has come as far as `chunks`. `idle` is None for a thread."""
+
+    __slots__ = ("call", "chunks", "future", "idle", "over", "refused", "source", "start", "strand", "thread", "wake")
+
+    def __init__(self, passage: Passage, chunks: int, idle: Idle | None, wake: Callable[[], object]) -> None:
+        """Made where it waits."""
+        assert passage.exchange is not None
+        self.start = passage.exchange.start
+        self.strand = passage.strand
+        self.call = passage.call
+        self.chunks = chunks
+        self.idle = idle
+        self.thread = threading.get_ident()
+        self.wake = wake
+        self.future: object = None
+        self.source: object = lanes.runner()
+        self.over = self.refused = False
+
+    def frames(self) -> Iterable[FrameType]:
+        """Where it waits, and where those wait that started it, the innermost frame first."""
+        return waiting_in(self.source, self.strand)
+
+
+class Serving:
+    """The order of one replay. Safe from any thread and task.
+
+    `explain` gives the divergence for a call, recorded as its first exchange, that came or waits before the second;
+    without a second it waits for an answer that never came.
+    `loose` hands over what has been asked for where the recorded order cannot be kept, and names no one.
+    `waits` lets answers take as long as they took.
+    """
+
+    now = staticmethod(clocks.monotonic)
+
+    def __init__(
+        self, schedule: Schedule, crossing: Crossing, explain: Explain, *, loose: bool = False, waits: bool = False
+    ) -> None:
+        """Nothing is watched before somebody waits."""
+        self.schedule = schedule
+        self.guessed = False  # whether a loop could not be asked when it is idle
+        self._crossing = crossing
+        self._explain = explain
+        self._loose = loose
+        self._waits = waits
+        self._lock = threading.RLock()
+        self._lookout: Waiter | None = None
+        self._waiting: dict[int, Waiter] = {}
+        self._endless: dict[int, Waiter] = {}  # those that wait to be given up
+        self._early: list[Waiter] = []
+        self._disturbed = False
+        self._loops: dict[object, Idle] = {}
+        self._settling: dict[int, float] = {}
+        self._parked: set[int] = set()  # threads that wait, until they run again
+        self._woken: set[Waiter] = set()  # they were let go, and do not run yet
+        self._threads = Threads(crossing)
+        self._stuck: dict[Idle, tuple[object, float]] = {}
+        self._time = IdleTime(self.now)
+        self._moved = self._moved_idle = self._came_idle = 0.0  # readings of the two clocks of `_time`
+        self._idles = False
+        self._made: dict[int, float] = {}
+        self._divergence: Divergence | None = None
+
+    def ask(self, start: int) -> None:
+        """The call that is recorded as `start` was made."""
+        with self._lock:
+            self.schedule.ask(start)
+            self._note_move()
+            if self._waits:
+                self._made[start] = self.now()
+
+    def hold_now(self, passage: Passage) -> None:
+        """Nothing: a thread has waited for the answer already."""
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Never: what is played comes in its moment."""
+        del then
+        return False
+
+    def has_come(self, passage: Passage, chunks: int) -> bool:
+        """Whether the answer has come so far."""
+        assert passage.exchange is not None
+        start = passage.exchange.start
+        return self.schedule.released(start) >= chunks or not self.schedule.holds(start)
+
+    def disturb(self) -> None:
+        """A message came over a lasting connection: what it sets off is as early as it likes."""
+        self._disturbed = True
+        for idle in list(self._loops.values()):
+            idle.slept = True
+
+    def drop(self, start: int) -> None:
+        """Whoever made the call wants no more of its answer."""
+        # No lock: a finalizer may come here while another thread has it. Whoever waits looks again by itself.
+        if self.schedule.released(start) < END:
+            self.schedule.drop(start)
+
+    async def come(self, passage: Passage, chunks: int) -> None:
+        """Wait until the answer has come as far as `chunks`. Raises ReplayDiverged where the order cannot be kept."""
+        exchange = passage.exchange
+        assert exchange is not None
+        if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
+            return
+        if not exchange.suspended or chunks <= exchange.at_once:
+            self._at_once(passage, exchange, exchange.at_once if exchange.suspended else END)
+            return
+        if self._crossing.ended.is_set():
+            raise ReplayDiverged(TOO_LATE)
+        await self._held(passage, chunks)
+
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+        """As `come`, for a thread; the thread of a running event loop is never held."""
+        del at_once
+        exchange = passage.exchange
+        assert exchange is not None
+        if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
+            return
+        if lanes.in_loop():
+            self._at_once(passage, exchange, END)
+            return
+        self._held_now(passage, chunks)
+
+    async def never(self, passage: Passage) -> None:
+        """Wait to be given up, as the recorded call was. Raises ReplayDiverged where nothing can do that any more."""
+        await self._held(passage, NEVER)
+
+    def never_now(self, passage: Passage) -> None:
+        """As `never`, for a thread; it is given up at the end of the test."""
+        self._held_now(passage, NEVER)
+
+    def _held_now(self, passage: Passage, chunks: int) -> None:
+        changed = threading.Condition(self._lock)
+        waiter = Waiter(passage, chunks, None, changed.notify)
+        with self._lock:
+            self._wait(waiter)
+            try:
+                while not waiter.over:
+                    if self._crossing.ended.is_set():
+                        if chunks == NEVER:
+                            return
+                        raise ReplayDiverged(TOO_LATE)
+                    wait = self._look_around(None)
+                    if not waiter.over:
+                        # One thread looks again soon; the others trust it.
+                        self._lookout = self._lookout or waiter
+                        changed.wait(wait if wait is not None and self._lookout is waiter else TICK)
+            finally:
+                self._leave(waiter)
+        self._raise_refused(waiter)
+
+    def refuse(self, divergence: Divergence) -> None:
+        """The gate has refused for good: nobody is handed anything any more."""
+        with self._lock:
+            self._divergence = divergence
+            for waiter in [*self._waiting.values(), *self._endless.values()]:
+                self._let_go(waiter, refused=True)
+
+    def stop(self) -> None:
+        """Leave all loops as they were."""
+        with self._lock:
+            for idle in self._loops.values():
+                idle.stop()
+            self._loops.clear()
+
+    # Waiting.
+
+    async def _held(self, passage: Passage, chunks: int) -> None:
+        loop = lanes.running_loop()
+        idle = self._watched(loop if loop is not None else lanes.trio_run())
+        if loop is not None:
+            await self._in_loop(passage, chunks, idle, loop)
+        else:
+            await self._in_trio(passage, chunks, idle)
+
+    async def _in_loop(self, passage: Passage, chunks: int, idle: Idle, loop: asyncio.AbstractEventLoop) -> None:
+        future = loop.create_future()
+
+        def wake() -> None:
+            if threading.get_ident() == idle.thread:
+                _done(future)
+            else:
+                loop.call_soon_threadsafe(_done, future)
+
+        waiter = Waiter(passage, chunks, idle, wake)
+        waiter.future = future
+        with self._lock:
+            self._wait(waiter)
+        idle.poke()
+        try:
+            await future
+        finally:
+            self._leave_with_lock(waiter)
+        self._raise_refused(waiter)
+
+    async def _in_trio(self, passage: Passage, chunks: int, idle: Idle) -> None:
+        import trio
+
+        event, token = trio.Event(), trio.lowlevel.current_trio_token()
+
+        def wake() -> None:
+            if threading.get_ident() == idle.thread:
+                event.set()
+            else:
+                token.run_sync_soon(event.set)
+
+        waiter = Waiter(passage, chunks, idle, wake)
+        with self._lock:
+            self._wait(waiter)
+        idle.poke()
+        try:
+            await event.wait()
+        finally:
+            self._leave_with_lock(waiter)
+        self._raise_refused(waiter)
+
+    def _wait(self, waiter: Waiter) -> None:
+        if self._divergence is not None:
+            waiter.over = waiter.refused = True
+            waiter.wake()
+            return
+        (self._waiting if waiter.chunks < NEVER else self._endless)[waiter.start] = waiter
+        if waiter.idle is None:
+            self._parked.add(waiter.thread)
+        self._settling.pop(waiter.thread, None)
+        self._note_move()
+        if waiter.idle is not None and not waiter.idle.slept and self.schedule.early(waiter.start) is not None:
+            self._early.append(waiter)
+        self._look()
+
+    def _look(self) -> None:
+        """Something has changed: a thread that waits is to look again."""
+        if self._lookout is not None:
+            self._lookout.wake()
+
+    def _leave_with_lock(self, waiter: Waiter) -> None:
+        with self._lock:
+            self._leave(waiter)
+
+    def _leave(self, waiter: Waiter) -> None:
+        """Nobody waits there any more; who leaves before the answer came wants none."""
+        for kept in (self._waiting, self._endless):
+            if kept.get(waiter.start) is waiter:
+                del kept[waiter.start]
+        if not waiter.over:
+            self.schedule.drop(waiter.start)
+        elif waiter in self._woken:
+            self._woken.discard(waiter)
+            if waiter.idle is None:
+                self._settling[waiter.thread] = self.now() + idling.SETTLE
+        if waiter.idle is None:
+            self._parked.discard(waiter.thread)
+        if self._lookout is waiter:
+            self._lookout = next((one for one in self._waiting.values() if one.idle is None), None)
+        self._look()
+
+    def _raise_refused(self, waiter: Waiter) -> None:
+        if waiter.refused:
+            raise self._refusal()
+
+    def _refusal(self) -> ReplayDiverged:
+        divergence = self._divergence
+        assert divergence is not None
+        return ReplayDiverged(f"[{divergence.kind.code}] {divergence.summary}", divergence)
+
+    def _watched(self, runs: object) -> Idle:
+        idle = self._loops.get(runs)
+        if idle is None:
+            idle = self._loops[runs] = idling.watched(self._idle)
+            idle.slept = idle.slept or self._disturbed
+            self.guessed = self.guessed or isinstance(idle, idling.RoundsIdle)
+        return idle
+
+    # Handing over.
+
+    def _idle(self, idle: Idle) -> float | None:
+        with self._lock:
+            return self._look_around(idle)
+
+    def _look_around(self, here: Idle | None) -> float | None:
+        """As `_consider`, and count how long the program is idle."""
+        self._time.look()
+        self._idles = False
+        wait = self._consider(here)
+        self._time.wait(wait or 0.0, idle=self._idles)
+        return wait
+
+    def _note_move(self) -> None:
+        """Something has happened."""
+        self._time.look()
+        self._moved, self._moved_idle = self._time.looked, self._time.idle
+
+    def _consider(self, here: Idle | None) -> float | None:
+        """Hand over what is next, if it is time. Gives the seconds until another look, 0 if `here` has work again."""
+        while self._waiting:
+            event = self.schedule.next()
+            if event is None:
+                # All has come that came when recorded, so nothing is left to keep an order with.
+                for one in list(self._waiting.values()):
+                    self._let_go(one)
+                return 0
+            if self._unquiet(here):
+                return LOOK
+            waiter = self._waiting.get(event.start)
+            awaited = self._awaited(event, waiter)
+            if awaited is not None:
+                if (wait := self._hope(awaited)) is not None:
+                    return wait
+                if waiter is None:
+                    self._stall(event)
+                    return 0
+                self.schedule.expect_no_more(awaited.start)
+                continue
+            assert waiter is not None
+            if self._waits and (left := self._left(event)) > 0:
+                return left
+            if (early := self._too_early(event, waiter)) is not None:
+                self._part(early, self.schedule.exchanges[event.start])
+                return 0
+            self._hand_over(event, waiter)
+            if waiter.over:
+                return 0 if waiter.idle is here else LOOK
+        return self._give_up(here) if self._endless else None
+
+    def _give_up(self, here: Idle | None) -> float | None:
+        """End the test if nothing but calls that never ended is waited for. Gives what `_consider` gives."""
+        if self._unquiet(here):
+            return LOOK
+        waiter = min(self._endless.values(), key=lambda one: one.start)
+        mine = self.schedule.exchanges.get(waiter.start)
+        busy, unknown = self._at_work()
+        if mine is None or any(idle.timeout not in {None, math.inf} for idle in self._loops.values()):
+            return None
+        # When recorded it went on so long, or the run did; what we do not know of may take its time again.
+        until = max(x.timing.end or 0 for x in self.schedule.exchanges.values()) if mine.outcome is None else 0
+        last = self.schedule.last
+        gap = max(0, (mine.timing.end or until) - (last.at if last is not None else 0)) / 1e9
+        if busy or (unknown and self._time.idle - self._moved_idle < SILENCE + 4 * gap):
+            self._idles = True
+            return TICK
+        self._latch(self._explain(waiter.call, mine, None), where(waiter.frames(), self._crossing.root))
+        return 0
+
+    def _awaited(self, event: Event, waiter: Waiter | None) -> Event | None:
+        """What has to happen before `event` can come: a call that was made before it; None when nothing has."""
+        if waiter is None:
+            x = self.schedule.exchanges[event.start]
+            if self.schedule.asked(event.start):
+                return event
+            return Event(x.start, x.start, END, x.timing.start)
+        missing = self.schedule.to_be_asked(event.reading)
+        return None if missing is None else Event(missing.start, missing.start, END, missing.timing.start)
+
+    def _hand_over(self, event: Event, waiter: Waiter) -> None:
+        # A task gets its answer part by part also where nothing crossed in between: other tasks may have run.
+        if waiter.idle is not None and waiter.chunks < event.chunks:
+            event = event._replace(chunks=waiter.chunks)
+        self.schedule.come(event)
+        self._note_move()
+        self._came_idle = self._time.idle
+        if waiter.chunks <= event.chunks:
+            self._let_go(waiter)
+
+    def _let_go(self, waiter: Waiter, *, refused: bool = False) -> None:
+        waiter.over, waiter.refused = True, refused
+        self._waiting.pop(waiter.start, None)
+        self._endless.pop(waiter.start, None)
+        self._woken.add(waiter)
+        if waiter.idle is not None:
+            waiter.idle.slept = isinstance(waiter.idle, idling.RoundsIdle | idling.TrioIdle)
+        waiter.wake()
+
+    def _left(self, event: Event) -> float:
+        """Seconds until the answer has taken as long as it took when recorded."""
+        took = (event.at - self.schedule.exchanges[event.start].timing.start) / 1e9
+        return took - (self.now() - self._made.get(event.start, 0.0))
+
+    def _at_once(self, passage: Passage, exchange: Exchange, chunks: int) -> None:
+        """The answer to a call that has given way to nobody so far: it comes now, whatever is next."""
+        with self._lock:
+            if self._divergence is not None:
+                raise self._refusal()
+            event = self.schedule.early(exchange.start)
+            waiter = None if event is None else self._waiting.get(event.start)
+            here = waiter is not None and waiter.idle is not None and waiter.idle.thread == threading.get_ident()
+            if not self._loose and here and waiter is not None and waiter.idle is not None and not waiter.idle.slept:
+                divergence = self._explain(passage.call, exchange, self.schedule.exchanges[waiter.start])
+                self._latch(divergence, agents_line(self._crossing.root))
+                raise self._refusal()
+            end = exchange.timing.end or exchange.timing.start
+            self.schedule.come(Event(exchange.finish or exchange.start, exchange.start, chunks, end))
+            if chunks == END:
+                self.schedule.drop(exchange.start)
+            self._note_move()
+            self._came_idle = self._time.idle
+            self._look()
+
+    # Quiet.
+
+    def _unquiet(self, here: Idle | None) -> bool:
+        """Whether what was handed over before has not run its course."""
+        for idle in self._loops.values():
+            if idle is not here and not idle.quiet and not self._held_up(idle):
+                return True
+        now = self.now()
+        if self._settling:
+            self._settling = {thread: until for thread, until in self._settling.items() if until > now}
+            if self._settling:
+                return True
+        # When this loop is idle again, all that was let go in it has run.
+        if self._woken:
+            self._woken = {waiter for waiter in self._woken if waiter.idle is None or waiter.idle is not here}
+        if self._time.looked - self._moved > PATIENCE:
+            return False
+        return bool(self._woken) or self._threads.at_work(self._held_threads(), now)
+
+    def _held_threads(self) -> set[int]:
+        """The threads that wait for an answer, or run an event loop that is watched."""
+        return self._parked | {idle.thread for idle in self._loops.values()}
+
+    def _held_up(self, idle: Idle) -> bool:
+        """Whether the thread of a loop waits for another thread, and has for a while: it does not go on by itself."""
+        at = joins(idle.thread)
+        before, since = self._stuck.get(idle, (None, 0.0))
+        if at is None or at != before:
+            self._stuck[idle] = at, self._time.looked
+            return False
+        return self._time.looked - since > HELD_UP
+
+    def _hope(self, awaited: Event) -> float | None:
+        """Seconds for which it is worth waiting for `awaited` until another look; None when nothing can bring it."""
+        last = self.schedule.last
+        gap = max(0, awaited.at - (last.at if last is not None else 0)) / 1e9
+        busy, unknown = self._at_work()
+        if busy and self._time.looked - self._moved < WORKING + 4 * gap:
+            return LOOK
+        self._idles = True
+        for idle in self._loops.values():
+            if (left := self._timer_left(idle, gap)) is not None:
+                return left
+        silent, silence = self._time.idle - self._moved_idle, SILENCE + 4 * gap
+        return min(TICK, silence - silent) if unknown and silent < silence else None
+
+    def _at_work(self) -> tuple[bool, bool]:
+        """Whether a thread or job is at work, and whether one, or a task, waits for what we do not know."""
+        ours = [*self._waiting.values(), *self._endless.values()]
+        busy, unknown = at_work(self._crossing, self._held_threads())
+        futures = {waiter.future for waiter in ours}
+        for runs, idle in self._loops.items():
+            unknown = unknown or not isinstance(idle, idling.SelectorIdle)  # its timers, or its waits, are not seen
+            if isinstance(runs, asyncio.AbstractEventLoop) and runs.is_running() and not unknown:
+                unknown = unknown_waits(runs, futures)
+        return busy, unknown
+
+    def _timer_left(self, idle: Idle, gap: float) -> float | None:
+        """Seconds until the next timer of a loop, where that was due by then when recorded."""
+        if idle.timeout is None or self._time.idle - self._came_idle + idle.timeout > 2 * gap + GRACE:
+            return None
+        return max(idle.timeout, LOOK)
+
+    # Parting.
+
+    def _too_early(self, event: Event, waiter: Waiter) -> Waiter | None:
+        """Who waits in the same loop as `waiter`, although it had asked only after `event` when recorded."""
+        if not self._early:
+            return None
+        self._early = [early for early in self._early if not early.over and self.schedule.early(early.start)]
+        if self._loose:
+            return None
+        return next((early for early in self._early if early.idle is waiter.idle and event.reading < early.start), None)
+
+    def _stall(self, event: Event) -> None:
+        """Nothing can bring what is next: say so, or where that is allowed go on with what was asked for."""
+        if not self._loose:
+            first = min(self._waiting.values(), key=lambda waiter: waiter.start)
+            self._part(first, self.schedule.exchanges[event.start], self._pending_timers())
+            return
+        for other in self.schedule.events:
+            one = self._waiting.get(other.start)
+            if one is not None and self.schedule.released(other.start) < other.chunks:
+                self._hand_over(other, one)
+                if one.over:
+                    return
+
+    def _pending_timers(self) -> tuple[str, ...]:
+        """What there is to say of the timers that nobody waits for any more."""
+        loops = [runs for runs, idle in self._loops.items() if idle.timeout is not None]
+        return tuple(told for loop in loops if (told := pending_timer(loop, self._crossing.root)))
+
+    def _part(self, waiter: Waiter, expected: Exchange, detail: tuple[str, ...] = ()) -> None:
+        divergence = self._explain(waiter.call, self.schedule.exchanges[waiter.start], expected)
+        divergence = replace(divergence, detail=(*divergence.detail, *detail))
+        self._latch(divergence, where(waiter.frames(), self._crossing.root))
+
+    def _latch(self, divergence: Divergence, line: str) -> None:
+        kept = self._crossing.latch(divergence, line)
+        if self._divergence is None:
+            self.refuse(kept)
+
+
+def _done(future: asyncio.Future[Any]) -> None:
+    if not future.done():
+        future.set_result(None)

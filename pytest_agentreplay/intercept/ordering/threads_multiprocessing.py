@@ -1,0 +1,171 @@
+"""Jobs of `multiprocessing.pool.ThreadPool` (joblib's threads use it) belong to whoever hands them in.
+
+The pool's own threads outlive the test that first used them and take whatever job comes next. So each job is stamped,
+as with `ThreadPoolExecutor`, each element of a `map` by itself. Where nobody names a chunk size it is 1: the default
+depends on how many processors the machine has, and with it which calls run beside each other.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.intercept.session.lanes import STRAND, begin, starting
+from pytest_agentreplay.intercept.session.wrapping import wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import ModuleType
+
+    from pytest_agentreplay.intercept.session.jobs import Job
+    from pytest_agentreplay.intercept.session.lanes import Strand
+    from pytest_agentreplay.intercept.session.wrapping import Seam
+
+
+def meet(library: ModuleType) -> None:
+    """Wrap how a `ThreadPool` begins and takes jobs. Twice does nothing. CPython 3.11-3.14 have these methods."""
+    pool = library.ThreadPool
+    wrapped: dict[str, Callable[[Seam], Seam]] = {
+        "__init__": _unstamped,
+        "apply_async": _apply_async,
+        "_map_async": functools.partial(_map_async, star=library.starmapstar),
+        "imap": _imap,
+        "imap_unordered": _imap,
+    }
+    for name, make in wrapped.items():
+        if name not in vars(pool) and hasattr(pool, name):
+            setattr(pool, name, _inherited(getattr(pool, name)))
+        wrap(pool, name, make)
+
+
+def of_threads(pool: object) -> bool:
+    """Return whether the pool runs its jobs in threads of this process."""
+    return isinstance(pool, sys.modules["multiprocessing.pool"].ThreadPool)
+
+
+def _inherited(original: Seam) -> Seam:
+    """Return a function of `ThreadPool` itself: `Pool`, for processes, keeps its own."""
+
+    @functools.wraps(original, updated=())
+    def inherited(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs)
+
+    return inherited
+
+
+def _unstamped(original: Seam) -> Seam:
+    def begin_pool(self: Any, *args: Any, **kwargs: Any) -> None:
+        token = STRAND.set(None)
+        try:
+            original(self, *args, **kwargs)
+        finally:
+            STRAND.reset(token)
+
+    return begin_pool
+
+
+def _apply_async(original: Seam) -> Seam:
+    def apply_async(self: Any, func: Callable[..., Any], args: Iterable[Any] = (), *more: Any, **named: Any) -> Any:
+        strand, args = STRAND.get(), tuple(args)
+        if strand is not None:
+            func = _job(self, strand, func, args)
+            more, named = _called_by(strand, more, named)
+        return original(self, func, args, *more, **named)
+
+    return apply_async
+
+
+def _map_async(original: Seam, star: object) -> Seam:
+    def map_async(
+        self: Any, func: Callable[..., Any], iterable: Iterable[Any], mapper: object, *more: Any, **named: Any
+    ) -> Any:
+        strand = STRAND.get()
+        if strand is None:
+            return original(self, func, iterable, mapper, *more, **named)
+        # Pool.map and its like give: chunksize, callback, error_callback.
+        chunksize = (more[0] if more else named.pop("chunksize", None)) or 1
+        more, named = _called_by(strand, more[1:], named)
+        with starting(strand):
+            jobs = [*_jobs(self, strand, func, iterable, chunksize)]
+            if mapper is star:
+                return original(
+                    self, _call_with, [(run, *item) for run, item in jobs], mapper, chunksize, *more, **named
+                )
+            return original(self, _call, jobs, mapper, chunksize, *more, **named)
+
+    return map_async
+
+
+def _imap(original: Seam) -> Seam:
+    def imap(self: Any, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int = 1) -> Any:
+        strand = STRAND.get()
+        if strand is None:
+            return original(self, func, iterable, chunksize)
+        return original(self, _call, _jobs(self, strand, func, iterable, chunksize), chunksize)
+
+    return imap
+
+
+def _jobs(
+    pool: Any, strand: Strand, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int
+) -> Iterator[Any]:
+    for item in iterable:
+        yield _job(pool, strand, func, queued=chunksize == 1), item
+
+
+def _call(job: tuple[Callable[..., Any], Any]) -> Any:
+    return job[0](job[1])
+
+
+def _call_with(job: Callable[..., Any], *args: Any) -> Any:
+    return job(*args)
+
+
+def _job(
+    pool: Any, strand: Strand, func: Callable[..., Any], args: tuple[Any, ...] = (), *, queued: bool = True
+) -> Callable[..., Any]:
+    """Return `func` stamped, and list it among the jobs of the test: as a future, which tells how far it is.
+
+    With `queued` any free thread of the pool takes it; else it waits for the others of its chunk, and is listed late.
+    """
+    future: Future[None] = Future()
+
+    def listed() -> Job:
+        job = strand.crossing.jobs.queue(id(pool), pool._processes)
+        job.is_told_by(future)
+        return job
+
+    job = listed() if queued else None
+    stamped = begin(strand, func, args)(func)
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        (job or listed()).begin()
+        try:
+            return stamped(*args, **kwargs)
+        finally:
+            future.set_result(None)
+
+    return run
+
+
+def _called_by(strand: Strand, more: Iterable[Any], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments with callbacks whose jobs count as the strand's: joblib hands its next ones in there."""
+
+    def within(callback: Any) -> Any:
+        if not callable(callback):
+            return callback
+
+        @functools.wraps(callback)
+        def called(*args: Any) -> Any:
+            token = STRAND.set(strand)
+            try:
+                return callback(*args)
+            finally:
+                STRAND.reset(token)
+
+        return called
+
+    return tuple(map(within, more)), {name: within(value) for name, value in named.items()}

@@ -1,0 +1,214 @@
+"""The backend of a child process: it asks that of the test, over the link, and redaction happens there too.
+
+A call travels as the child made it. The test's process redacts it before anything compares or keeps it, with the one
+set of placeholders and known values of the run; so the child needs neither rules nor a recording.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.gate import Answer, Forward, Refuse
+from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
+from pytest_agentreplay.intercept.network.guard import Guard
+from pytest_agentreplay.intercept.session.origins import origin
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.gate import Moment, Verdict
+    from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome
+    from pytest_agentreplay.intercept.process.child_link import Link
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+
+GATEWAY = re.compile(r"(?:https?|wss?)://127\.0\.0\.1:[0-9]+/t/[0-9a-f]{16}\.[0-9]+(?:/|\Z)")
+"""An address of a gateway: what is asked there is intercepted by the gateway itself."""
+
+
+class RemoteGate:
+    """What a child's session asks in the place of a recorder or a replayer."""
+
+    def __init__(self, link: Link, root: str) -> None:
+        """`root` is the directory whose files count as the agent's."""
+        self.link = link
+        self.crossing: Crossing | None = None
+        self._root = root
+        self._past = 0
+        self._reported: dict[str, set[Any]] = {}
+
+    def connection(self, opening: int) -> tuple[Exchange, ...]:
+        """Return what is recorded of a lasting connection."""
+        found: tuple[Exchange, ...] = self.link.ask("connection", opening)
+        return found
+
+    def recognise(self, call: Call) -> bool:
+        """Return True: redaction is the business of the test's process."""
+        del call
+        return True
+
+    def ask(self, call: Call, moment: Moment) -> Verdict:
+        """Decide on a call of this process."""
+        if not isinstance(call, ToolCall) and GATEWAY.match(call.url):
+            self._past -= 1
+            return Forward(self._past)
+        kind, *values = self.link.ask("ask", call, moment, origin(self._root), self._news())
+        match kind:
+            case "forward":
+                return Forward(*values)
+            case "answer":
+                exchange, ticket, suspends = values
+                handed = functools.partial(self.link.ask, "handed", ticket) if suspends else None
+                return Answer(exchange, ticket, handed=handed)
+            case "refuse":
+                return Refuse(*values)
+            case "invalid":
+                text, path, what = values
+                raise CannotFreeze(text, path=path, kind=what)
+        raise ReplayDiverged(str(values[0]))
+
+    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
+        """Report how far the answer of a forwarded call has come."""
+        if ticket > 0:
+            self.link.ask("part", ticket, chunks, at_once)
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Hand over the outcome of a forwarded call."""
+        if ticket > 0:
+            times = {"at": at, "first": first, "suspended": suspended}
+            self.link.ask("settle", ticket, outcome, times, self._news())
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Fail the test with `divergence`; return the first one, which it keeps."""
+        kept: Divergence = self.link.ask("latch", divergence, origin)
+        return kept
+
+    def report(self) -> None:
+        """Report what this process knows and no call has carried so far; for its end."""
+        if any(news := self._news()):
+            self.link.ask("note", news)
+
+    def _news(self) -> dict[str, Any]:
+        """What the test's process has to know of this one, each fact once."""
+        crossing = self.crossing
+        if crossing is None:
+            return {}
+        found: dict[str, Any] = {
+            "begun": tuple(crossing.begun.items()),
+            "met": tuple(crossing.met),
+            "passed": tuple(crossing.passed),
+            "uncompared": tuple(crossing.uncompared.items()),
+            "problems": tuple(
+                (str(problem), getattr(problem, "path", "$"), getattr(problem, "kind", ""))
+                for problem in crossing.problems
+            ),
+        }
+        news = {}
+        for name, facts in found.items():
+            known = self._reported.setdefault(name, set())
+            if fresh := [fact for fact in facts if fact not in known]:
+                news[name] = fresh
+                known.update(fresh)
+        return news
+
+
+class RemoteScrub:
+    """The redaction of a child: it hands everything on as it is, and what it learns too."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def headers(self, headers: Headers, url: str = "") -> Headers:
+        """Return `headers` as they are."""
+        del url
+        return headers
+
+    def call(self, call: Call) -> Call:
+        """Return `call` as it is."""
+        return call
+
+    def outcome(self, call: Call, outcome: Outcome) -> Outcome:
+        """Return `outcome` as it is."""
+        del call
+        return outcome
+
+    def reveal(self, outcome: Outcome) -> Outcome:
+        """Return `outcome` as it is: the test's process has put today's places in."""
+        return outcome
+
+    def text(self, text: str) -> str:
+        """Return `text` as it is."""
+        return text
+
+    def hide(self, text: str) -> str:
+        """Return `text` as it may be shown."""
+        hidden: str = self._link.ask("hide", text)
+        return hidden
+
+    def learn(self, category: str, value: str) -> bool:
+        """Keep `value` out of the run from now on."""
+        return bool(self._link.ask("learn", category, value))
+
+
+class ParentEnd(threading.Event):
+    """Set when the test has ended, in the process of the test."""
+
+    BEAT = 0.1
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self._link = link
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the test has ended, and ask for it now and then."""
+        left = timeout
+        while not self.is_set() and (left is None or left > 0):
+            try:
+                over = self._link.ask("over")
+            except ReplayDiverged:
+                over = True
+            if over:
+                self.set()
+            else:
+                super().wait(self.BEAT if left is None else min(self.BEAT, left))
+                left = None if left is None else left - self.BEAT
+        return self.is_set()
+
+
+class ChildGuard(Guard):
+    """The network guard of a child; what it lists is listed with the test's own."""
+
+    link: Link | None = None
+
+    def hear(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
+        """Hear an audit event, and report what was new in it."""
+        before = self.counted
+        try:
+            super().hear(event, args, frame)
+        finally:
+            if self.link is not None and self.counted != before:
+                fresh = [(what, count - before.get(what, 0)) for what, count in self.counted.items()]
+                self.link.ask("heard", [(what, count) for what, count in fresh if count])
+
+
+def held_by(order: type[Any]) -> type[Any]:
+    """Return a class like `order` (`Holding` or `Serving`) that leaves calls to the gateway alone."""
+
+    class Held(order):  # type: ignore[misc]
+        async def come(self, passage: Passage, chunks: int) -> None:
+            if passage.ticket > 0:
+                await super().come(passage, chunks)
+
+        def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+            if passage.ticket > 0:
+                super().come_now(passage, chunks, at_once=at_once)
+
+        def hold_now(self, passage: Passage) -> None:
+            if passage.ticket > 0:
+                super().hold_now(passage)
+
+    return Held

@@ -1,0 +1,154 @@
+"""Processes of `multiprocessing`, and the jobs of pools.
+
+A process gets its invitation with the data that it is prepared with, before its main module is loaded. Which worker of
+a pool takes which job is chance, so a job takes an invitation of its own along, and whichever worker has it works in
+the job's lane from its first line to its last.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import TYPE_CHECKING, Any, cast
+
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.ordering import threads_multiprocessing
+from pytest_agentreplay.intercept.process import child_start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    from pytest_agentreplay.intercept.process.child_link import Here, Invitation
+    from pytest_agentreplay.intercept.process.child_start import Inviter, Taking
+
+_known: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Pools that have worked for a test: their workers have joined its run, and have to be told of jobs of no test."""
+
+
+class Job:
+    """A job with the invitation to its lane, None for one of no test."""
+
+    def __init__(
+        self, invitation: Invitation | None, taking: Taking, work: Callable[..., Any], *, of_pool: bool = False
+    ) -> None:
+        """`of_pool` says that a worker of `multiprocessing.Pool` does it, which no BaseException may reach.
+
+        Such a worker dies of one without a word, and whoever waits for the job waits for ever.
+        """
+        self._invitation = invitation
+        self._taking = taking
+        self._work = work
+        self._of_pool = of_pool
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Do the work, in the worker."""
+        try:
+            with self._taking.job(self._invitation):
+                return self._work(*args, **kwargs)
+        except ReplayDiverged as refused:
+            if not self._of_pool:
+                raise
+            raise RuntimeError(str(refused)) from None
+
+
+def meet(library: ModuleType) -> None:
+    """Wrap what `library` starts a process with, or hands a job to a pool with. Doing it twice does nothing."""
+    match library.__name__:
+        case "multiprocessing.spawn":
+            _wrap(library, "get_preparation_data", _prepared)
+        case "concurrent.futures.process":
+            _wrap(library.ProcessPoolExecutor, "submit", _submitted)
+        case "multiprocessing.pool":
+            _wrap(library.Pool, "apply_async", _applied)
+            _wrap(library.Pool, "_guarded_task_generation", _tasks)
+            threads_multiprocessing.meet(library)
+
+
+def _wrap(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+    original = getattr(owner, name)
+    if not hasattr(original, "__agentreplay__"):
+        wrapped = wrap(original)
+        wrapped.__agentreplay__ = True
+        setattr(owner, name, wrapped)
+
+
+class Prepared:
+    """An invitation among the data that `multiprocessing` prepares a process with: unpickled, it is taken up."""
+
+    def __init__(self, invitation: Invitation, taking: Taking, main: str) -> None:
+        """`main` is the file that is loaded as the main module."""
+        self._invitation = invitation
+        self._taking = taking
+        self._main = main
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[Invitation, str]]:
+        return self._taking.join, (self._invitation, self._main)
+
+
+def _prepared(original: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
+    @functools.wraps(original)
+    def prepared(name: str) -> dict[str, Any]:
+        data = original(name)
+        inviter = child_start.inviting()
+        taking = child_start.taking()
+        # The fork server asks under the name "ignore" for paths alone.
+        if inviter is not None and taking is not None and name != "ignore":
+            data["agentreplay"] = Prepared(
+                inviter.invite(child_start.kind_here()), taking, data.get("init_main_from_path", "")
+            )
+        return data
+
+    return prepared
+
+
+def _job(workers: object, work: Callable[..., Any], *, of_pool: bool = False) -> Callable[..., Any]:
+    """`work` as it is handed to a pool."""
+    inviter, taking = child_start.inviting(), child_start.taking()
+    if taking is None or (inviter is None and workers not in _known):
+        return work
+    if inviter is None:
+        return Job(None, taking, work, of_pool=of_pool)
+    _known.add(workers)
+    return Job(inviter.invite("j"), taking, work, of_pool=of_pool)
+
+
+def _submitted(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return original(self, _job(self, fn), *args, **kwargs)
+
+    return submit
+
+
+def _applied(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def apply_async(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        job = func if threads_multiprocessing.of_threads(self) else _job(self, func, of_pool=True)
+        return original(self, job, *args, **kwargs)
+
+    return apply_async
+
+
+def _tasks(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def guarded(self: Any, result_job: Any, func: Callable[..., Any], iterable: Any) -> Iterator[Any]:
+        if threads_multiprocessing.of_threads(self):
+            return cast("Iterator[Any]", original(self, result_job, func, iterable))
+        inviter = child_start.inviting()
+        here = None if inviter is None else inviter.here()
+        return _each(self, original(self, result_job, func, iterable), inviter, here)
+
+    return guarded
+
+
+def _each(workers: Any, tasks: Iterator[Any], inviter: Inviter | None, here: Here | None) -> Iterator[Any]:
+    """The tasks as the pool's own thread takes them; each in a lane below the one that has handed them over."""
+    taking = child_start.taking()
+    for result, number, work, args, kwargs in tasks:
+        if taking is not None and inviter is not None:
+            _known.add(workers)
+            work = Job(inviter.invite("j", here=here), taking, work, of_pool=True)  # noqa: PLW2901  what goes to the worker
+        elif taking is not None and workers in _known:
+            work = Job(None, taking, work, of_pool=True)  # noqa: PLW2901  as above
+        yield result, number, work, args, kwargs

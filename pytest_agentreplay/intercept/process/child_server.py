@@ -1,0 +1,443 @@
+"""Python child processes of a test, in the process of the test: who may join, and what each of them asks.
+
+One listener serves all tests of this process, from the first child until the process ends, so that a child which
+outlives its test finds somebody who refuses its calls. Each connection has a thread, which is not one of the test's.
+
+    child_link    the child's end            child_gate     the backend that the child's patches ask
+    child_start   how a child is invited     child_pools    jobs of process pools
+"""
+
+from __future__ import annotations
+
+import _thread
+import itertools
+import os
+import re
+import secrets
+import socket
+import sys
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.gate import Answer, Forward, Moment, Refuse
+from pytest_agentreplay.core.model import Exchange, FrameCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
+from pytest_agentreplay.intercept.process.child_link import Here, Invitation
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.interception import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from multiprocessing.connection import Connection
+
+    from pytest_agentreplay.core.gate import Verdict
+    from pytest_agentreplay.core.model import Call, Headers
+    from pytest_agentreplay.intercept.network.guard import Guard
+    from pytest_agentreplay.intercept.session.interception import Crossing
+
+GRACE = 0.5
+"""Seconds that a child which has just been started has to join at the end of the test's body."""
+
+
+OF_PROCESS = re.compile(r"\.[pwj][0-9]+(?:\.|\Z)")
+
+
+def is_of_process(lane: str) -> bool:
+    """Whether `lane` is that of a Python child process, a pool's worker or a job, or below one."""
+    return OF_PROCESS.search(lane) is not None
+
+
+@dataclass(slots=True, eq=False)
+class Child:
+    """One invited child: its lane, the exchange that it was started in, and whether the test's body started it."""
+
+    token: str
+    lane: str
+    inside: tuple[int, str] | None
+    of_body: bool
+    at: int
+    program: str = ""
+    process: Any = None
+    joined: bool = False
+
+
+class Children:
+    """The Python child processes of one test."""
+
+    def __init__(
+        self,
+        crossing: Crossing,
+        *,
+        mode: str,
+        greeting: Callable[[], Mapping[str, Any]],
+        recorded: Iterable[Exchange] = (),
+        learn: Callable[[Mapping[str, str]], None],
+    ) -> None:
+        """`greeting` is what a child is told when it joins, `recorded` are the exchanges of the snapshot.
+
+        `learn` takes the environment of a child, whose secrets are secrets of the run.
+        """
+        self.crossing = crossing
+        self.mode = mode
+        self.run = secrets.token_hex(8)
+        self.guard: Guard | None = None
+        self._greeting = greeting
+        self._recorded = tuple(recorded)
+        self._learn = learn
+        self._numbers: dict[tuple[str, str], itertools.count[int]] = {}
+        self._invited: list[Child] = []
+        self._lanes: dict[str, None] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The lanes of child processes and of the jobs of their pools."""
+        return tuple(self._lanes)
+
+    def here(self) -> Here:
+        """Return where a child would be started by the code that runs here."""
+        stamped = lanes.STRAND.get() is not None
+        strand = self.crossing.strand()
+        steps: Any = self.crossing.steps
+        return strand.path, strand.inside, stamped, 0 if steps is None else steps.at
+
+    def invite(self, kind: str = "p", program: str = "", here: Here | None = None) -> Invitation:
+        """Return an invitation to a lane of its own; `kind` begins its name: a process, a pool's worker, or a job."""
+        above, inside, of_body, at = here or self.here()
+        begun = self.crossing.count()
+        with self._lock:
+            numbers = self._numbers.setdefault((above, kind), itertools.count(1))
+            lane = f"{above}.{kind}{next(numbers)}"
+            child = Child(secrets.token_hex(8), lane, inside, of_body, at, program)
+            self._lanes[lane] = None
+            self._invited.append(child)
+        self.crossing.begun[lane] = begun
+        server = Server.running()
+        server.invited[child.token] = self, child
+        self.crossing.scrub.learn("key", server.key)
+        return Invitation(server.address, server.key, child.token, self.run, self.mode)
+
+    def started(self, invitation: Invitation, process: Any) -> None:
+        """The child of `invitation` runs as `process`, a `subprocess.Popen`."""
+        _, child = Server.running().invited[invitation.token]
+        child.process = process
+
+    def strangers(self) -> list[str]:
+        """The programs of children that were started by `subprocess` and have not joined, at the end of the test."""
+        deadline = clocks.monotonic() + GRACE
+        found = []
+        for child in self._invited:
+            process = child.process
+            while process is not None and not child.joined and process.poll() is None and clocks.monotonic() < deadline:
+                clocks.sleep(0.005)
+            # One that was killed as soon as it was started has not come to anything.
+            if process is not None and not child.joined and (process.returncode or 0) >= 0:
+                found.append(child.program)
+        return found
+
+    def greet(self, child: Child, environ: Mapping[str, str]) -> dict[str, Any]:
+        """Let `child` in: what it has to know."""
+        self._learn(environ)
+        child.joined = True
+        return {
+            **self._greeting(),
+            **self.job(child),
+            "run": self.run,
+            "mode": self.mode,
+            "began": clocks.monotonic_ns() - self.crossing.now(),
+        }
+
+    def job(self, child: Child) -> dict[str, Any]:
+        """What a process has to know of the lane of `child`, which it works for."""
+        return {"lane": child.lane, "inside": child.inside, "at": child.at, "exchanges": self.order_of(child.lane)}
+
+    def order_of(self, lane: str) -> tuple[Exchange, ...]:
+        """The recorded exchanges of `lane` and below, as far as their order is concerned: no bodies, no values."""
+        below = f"{lane}."
+        return tuple(skeleton(x) for x in self._recorded if x.lane == lane or x.lane.startswith(below))
+
+    def over(self, child: Child) -> bool:
+        """Whether `child` comes too late."""
+        return self.crossing.ended.is_set() or (self.crossing._body_over and child.of_body)
+
+    def ask(self, call: Call, moment: Moment, line: str, of: Child) -> tuple[Any, ...]:
+        """Decide on a call of a child, given as the child made it."""
+        crossing = self.crossing
+        if self.over(of):
+            what = crossing.scrub.hide(describe(call))
+            crossing.late.append(f"{what}   called from {line} in a child process")
+            return "late", f"refused: {what} was called after its test had ended"
+        crossing.activity += 1
+        try:
+            verdict = self._decided(call, moment)
+        except CannotFreeze as error:
+            return "invalid", str(error), error.path, error.kind
+        except AgentReplayError as error:
+            kept = crossing.latch(Divergence(Kind.UNREADABLE, str(error)), line)
+            return "refuse", plain(kept)
+        match verdict:
+            case Forward(ticket):
+                return "forward", ticket
+            case Answer(exchange, ticket):
+                self._step(exchange.timing.end or exchange.timing.start)
+                outcome = exchange.outcome
+                if outcome is not None and not exchange.abandoned:
+                    outcome = crossing.scrub.reveal(outcome)
+                return "answer", replace(exchange, call=told_call(exchange), outcome=outcome), ticket, verdict.handed
+            case Refuse(divergence):
+                return "refuse", plain(crossing.latch(divergence, line))
+
+    def _decided(self, call: Call, moment: Moment) -> Verdict:
+        crossing, scrub = self.crossing, self.crossing.scrub
+        if not isinstance(call, ToolCall):
+            headers: Headers = scrub.headers(call.headers, call.url)
+            call = replace(call, headers=headers)
+        if not crossing.gate.recognise(call):
+            call = scrub.call(call)
+        reads = moment.reads or (isinstance(call, ToolCall) and call.boundary == "tool" and crossing.reads(call.name))
+        agent = scrub.text(moment.agent) if moment.agent else ""
+        return crossing.gate.ask(call, replace(moment, reads=reads, agent=agent))
+
+    def settle(self, call: Call, ticket: int, outcome: Any, times: Mapping[str, Any]) -> None:
+        """Keep the outcome of a call of a child; `times` are the rest of what `Gate.settle` takes."""
+        crossing = self.crossing
+        if crossing.ended.is_set():
+            return
+        crossing.gate.settle(ticket, crossing.scrub.outcome(call, outcome), **times)
+        self._step(times["at"])
+
+    def latch(self, divergence: Divergence, line: str) -> Divergence:
+        """Fail the test with what a child reports."""
+        scrub = self.crossing.scrub
+        now = None if divergence.now is None else scrub.call(divergence.now)
+        return plain(self.crossing.latch(replace(divergence, now=now, summary=scrub.hide(divergence.summary)), line))
+
+    def stalled(self, call: Call, mine: int, expected: int | None) -> Divergence:
+        """Return why a child's call, recorded as the exchange `mine`, is not answered."""
+        replayer: Any = self.crossing.gate
+        found = {x.start: x for x in self._recorded}
+        missing = None if expected is None else found[expected]
+        divergence: Divergence = replayer.stalled(self.crossing.scrub.call(call), found[mine], missing)
+        return divergence
+
+    def note(self, news: Mapping[str, Any]) -> None:
+        """Take what a child knows and a later call of it does not say."""
+        self.crossing.met.update(news.get("met", ()))
+        self.crossing.passed.update(news.get("passed", ()))
+        for lane, reading in news.get("begun", ()):
+            self.crossing.begun.setdefault(lane, reading)
+        for place, why in news.get("uncompared", ()):
+            self.crossing.uncompared.setdefault(place, why)
+        for text, path, kind in news.get("problems", ()):
+            self.crossing.cannot_keep(CannotFreeze(text, path=path, kind=kind))
+
+    def connection(self, opening: int) -> tuple[Exchange, ...]:
+        """Return what is recorded of a lasting connection, as it is served."""
+        reveal = self.crossing.scrub.reveal
+        found = self.crossing.gate.connection(opening)
+        return tuple(x if x.outcome is None else replace(x, outcome=reveal(x.outcome)) for x in found)
+
+    def _step(self, at: int) -> None:
+        """The wall clock of the test goes on with its children; its seeds do not, since others may draw meanwhile."""
+        steps: Any = self.crossing.steps
+        if steps is not None:
+            steps.clock.step_to(at)
+
+
+def plain(divergence: Divergence) -> Divergence:
+    """`divergence` as a child needs it: what was recorded stays in the test's process."""
+    return Divergence(divergence.kind, divergence.summary, lane=divergence.lane)
+
+
+def skeleton(x: Exchange) -> Exchange:
+    """`x` as far as its place in the order is concerned."""
+    outcome: Any = x.outcome
+    if isinstance(outcome, HttpReply):
+        outcome = HttpReply(outcome.status, cuts=outcome.cuts, failure=outcome.failure, closed=outcome.closed)
+    elif isinstance(outcome, ToolReply) and outcome.items is not None:
+        items = (None,) * len(outcome.items)
+        outcome = ToolReply(items=items, failure=outcome.failure, closed=outcome.closed)
+    elif isinstance(outcome, ToolReply):
+        outcome = ToolReply(failure=outcome.failure, closed=outcome.closed)
+    return replace(x, call=told_call(x), outcome=outcome)
+
+
+def told_call(x: Exchange) -> Call:
+    """The recorded call, where it is a message: its patch reads that. Else a call that says nothing."""
+    return x.call if isinstance(x.call, FrameCall) else ToolCall("")
+
+
+@dataclass(slots=True)
+class Serving:
+    """One connection: the child behind it, and its calls that are under way."""
+
+    of: Children
+    child: Child
+    calls: dict[int, Call] = field(default_factory=dict)
+    handed: dict[int, Callable[[], object]] = field(default_factory=dict)
+
+    def answer(self, name: str, values: tuple[Any, ...]) -> Any:
+        """Answer one request of the child."""
+        return getattr(self, f"_{name}")(*values)
+
+    def _ask(self, call: Call, moment: Moment, line: str, news: Mapping[str, Any]) -> tuple[Any, ...]:
+        self.of.note(news)
+        answer = self.of.ask(call, moment, line, self.child)
+        match answer:
+            case ("forward", ticket):
+                self.calls[ticket] = call
+            case ("answer", exchange, ticket, handed):
+                if handed is not None:
+                    self.handed[ticket] = handed
+                return "answer", exchange, ticket, handed is not None
+        return answer
+
+    def _settle(self, ticket: int, outcome: Any, times: Mapping[str, Any], news: Mapping[str, Any]) -> None:
+        self.of.note(news)
+        call = self.calls.pop(ticket, None)
+        if call is not None:
+            self.of.settle(call, ticket, outcome, times)
+
+    def _part(self, ticket: int, chunks: int, at_once: bool) -> None:
+        self.of.crossing.gate.part(ticket, chunks, at_once=at_once)
+
+    def _handed(self, ticket: int) -> None:
+        if (handed := self.handed.pop(ticket, None)) is not None:
+            handed()
+
+    def _latch(self, divergence: Divergence, line: str) -> Divergence:
+        return self.of.latch(divergence, line)
+
+    def _note(self, news: Mapping[str, Any]) -> None:
+        self.of.note(news)
+
+    def _heard(self, entries: Iterable[tuple[tuple[str, str, str], int]]) -> None:
+        if self.of.guard is not None:
+            for what, count in entries:
+                self.of.guard.count(what, count)
+
+    def _connection(self, opening: int) -> tuple[Exchange, ...]:
+        return self.of.connection(opening)
+
+    def _count(self) -> int:
+        return self.of.crossing.count()
+
+    def _over(self) -> bool:
+        return self.of.over(self.child)
+
+    def _learn(self, category: str, value: str) -> bool:
+        return self.of.crossing.scrub.learn(category, value)
+
+    def _hide(self, text: str) -> str:
+        return self.of.crossing.scrub.hide(text)
+
+    def _stalled(self, call: Call, mine: int, expected: int | None) -> Divergence:
+        return plain(self.of.stalled(call, mine, expected))
+
+    def _invite(self, kind: str, program: str, here: Here) -> Invitation:
+        above, inside, _, at = here
+        return self.of.invite(kind, program, (above, inside, self.child.of_body, at))
+
+    def _job(self, token: str) -> dict[str, Any]:
+        """The child works for the job of another invitation from now on."""
+        self.of, self.child = Server.running().invited[token]
+        return self.of.job(self.child)
+
+
+class Server:
+    """Listens for the children of this process's tests, in threads that no test knows of."""
+
+    _running: Server | None = None
+
+    def __init__(self) -> None:
+        """Bind and listen; nobody is answered yet."""
+        self.key = secrets.token_hex(16)
+        self.invited: dict[str, tuple[Children, Child]] = {}
+        self._process = os.getpid()
+        if sys.platform == "linux":
+            # An abstract name: no file to tidy up, and the sandbox lets Unix sockets through.
+            self.address = f"@agentreplay-{secrets.token_hex(8)}"
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.bind(self.address.replace("@", "\0", 1))
+        else:
+            self._socket = socket.socket()
+            self._socket.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        self._socket.listen(128)
+
+    @classmethod
+    def running(cls) -> Server:
+        """The listener of this process; it starts when it is first asked for."""
+        server = cls._running
+        if server is None or server._process != os.getpid():
+            import atexit
+
+            server = cls._running = cls()
+            atexit.register(server.stop)
+            # Not threading.Thread: it must not be taken for a thread of the test.
+            _thread.start_new_thread(server._accept, ())
+        return server
+
+    def stop(self) -> None:
+        """Listen no more; children that are still there find nobody."""
+        if self._process == os.getpid():
+            self._socket.close()
+
+    @classmethod
+    def close_copy(cls) -> None:
+        """In a process that was forked: the listener is its parent's."""
+        server, cls._running = cls._running, None
+        if server is not None:
+            server._socket.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:  # closed
+                return
+            connection.settimeout(None)
+            _thread.start_new_thread(self._serve, (connection.detach(),))
+
+    def _serve(self, handle: int) -> None:
+        from multiprocessing import AuthenticationError
+        from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+
+        key = self.key.encode()
+        with Connection(handle) as connection:
+            try:
+                deliver_challenge(connection, key)
+                answer_challenge(connection, key)
+                self._answer(connection)
+            except (EOFError, OSError, AuthenticationError):
+                pass  # the child has ended, or was killed
+
+    def _answer(self, connection: Connection) -> None:
+        serving: Serving | None = None
+        while True:
+            name, values = connection.recv()
+            if name == "join":
+                token, environ = values
+                children, child = self.invited[token]
+                serving = Serving(children, child)
+                answer: Any = children.greet(child, environ)
+            else:
+                assert serving is not None
+                answer = self._answered(serving, name, values)
+            connection.send(answer)
+
+    def _answered(self, serving: Serving, name: str, values: tuple[Any, ...]) -> Any:
+        """The answer of one request. What should not happen fails the test, and refuses the child."""
+        try:
+            return serving.answer(name, values)
+        except ReplayDiverged as refused:
+            return "late", str(refused)
+        except Exception as error:
+            why = f"a child process could not be answered: {type(error).__name__}: {error}"
+            divergence = Divergence(Kind.UNREADABLE, serving.of.crossing.scrub.hide(why))
+            serving.of.crossing.cannot_keep(CannotFreeze(divergence.summary, path="$", kind="child process"))
+            kept = serving.of.crossing.latch(divergence, "")
+            return ("refuse", plain(kept)) if name == "ask" else None

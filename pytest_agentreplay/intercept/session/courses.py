@@ -1,0 +1,132 @@
+"""What came before a call of another lane by the program's own doing: whoever started that lane had waited for it.
+
+While recording, each task, thread and job has a course: the calls that it knows to be over. A course begins with what
+its starter knew. When a call ends while the starter does nothing but wait for the task or job that made it (`await
+task`, one task in a `TaskGroup`, `Future.result()`, `Thread.join()`), the starter knows of it too, and so does all
+that it starts from then on. The snapshot keeps this for calls that follow one of another lane (`after`).
+
+Where it cannot be seen that somebody waits, nothing is kept: two calls may then come in any order, as before.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.course import Course
+from pytest_agentreplay.intercept.session.waiting import awaiting
+
+if TYPE_CHECKING:
+    from asyncio import Task
+    from types import FrameType
+
+GROUPS = frozenset({"asyncio.taskgroups", "anyio._backends._asyncio"})
+"""Modules whose `__aexit__` waits for the tasks of a group, which it keeps in `_tasks`."""
+
+
+ANYHOW = object()
+"""Stands for what its starter waits for in any case."""
+
+
+class Courses:
+    """The courses of one recorded test, and after which calls of other lanes each call was made."""
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self.after: dict[int, tuple[int, ...]] = {}
+        self._tasks: WeakKeyDictionary[Task[Any], Course] = WeakKeyDictionary()
+        # Not by thread alone: threads that serve children (gateway, joined processes) and their ids are used again.
+        self._threads: dict[tuple[int, str], Course] = {}
+
+    def here(self, strand: lanes.Strand) -> Course:
+        """Return the course of the code that runs here, for the test of `strand`."""
+        runner = lanes.runner()
+        if isinstance(runner, int):
+            job = strand.crossing.running.get(runner)
+            if job is not None and job.course is not None:
+                job.course.runner = runner
+                return job.course
+            return self._threads.setdefault((runner, strand.path), Course(runner=runner))
+        try:
+            course: Course | None = self._tasks.get(runner)  # type: ignore[call-overload]
+            if course is None:
+                course = self._tasks[runner] = Course(runner=runner)  # type: ignore[index]
+        except TypeError:  # a task that cannot be referred to weakly knows nothing
+            return Course(runner=runner)
+        return course
+
+    def created(self, task: Task[Any], strand: lanes.Strand) -> None:
+        """Note that the code that runs here has created `task`."""
+        if task not in self._tasks:
+            self._tasks[task] = Course(self.here(strand), task, task)
+
+    def started(self, strand: lanes.Strand, runs: object) -> Course:
+        """Return the course of a thread or job that the code which runs here starts now."""
+        return Course(self.here(strand), runs=runs)
+
+    def made(self, start: int, course: Course) -> tuple[int, ...]:
+        """Note that a call is made in `course`. Return the calls that this comes after."""
+        if course.known:
+            self.after[start] = course.known
+        return course.known
+
+    def over(self, start: int, course: Course, before: tuple[int, ...]) -> None:
+        """Note that the call `start`, made in `course`, has ended."""
+        course.learn(start, before)
+        while course.starter is not None and waits_for(course.starter.runner, course.runs):
+            course = course.starter
+            course.learn(start, before)
+
+
+def waits_for(runner: object, runs: object) -> bool:
+    """Return whether a task or thread waits for `runs` and for nothing else, and as long as it takes."""
+    if runs is None or runs is ANYHOW:
+        return runs is ANYHOW
+    if isinstance(runner, int):
+        if hasattr(runs, "get_coro"):
+            return runner == threading.get_ident() and lanes.is_root(runs)
+        return _thread_waits(sys._current_frames().get(runner), runs)
+    waiter = getattr(runner, "_fut_waiter", None)  # CPython 3.11-3.14, uvloop runs the same tasks
+    if waiter is None:
+        return False
+    if waiter is runs:
+        return True
+    children = getattr(waiter, "_children", None)
+    if children is not None:
+        return len(children) == 1 and (children[0] is runs or _is_told_by(children[0], runs))
+    if _is_told_by(waiter, runs):
+        return True
+    frames = awaiting(getattr(runner, "get_coro", lambda: None)())
+    return bool(frames) and _task_waits(frames[0], runs)
+
+
+def _task_waits(frame: FrameType, runs: object) -> bool:
+    where, name, names = frame.f_globals.get("__name__"), frame.f_code.co_name, frame.f_locals
+    if where in GROUPS and name in {"__aexit__", "_aexit"}:
+        return getattr(names.get("self"), "_tasks", None) == {runs}
+    if where == "asyncio.tasks" and name == "wait_for":  # until CPython 3.11; later ones start no task
+        return names.get("fut") is runs
+    if where == "asyncio.tasks" and name == "_wait":
+        return names.get("timeout") is None and set(names.get("fs", ())) == {runs}
+    return False
+
+
+def _thread_waits(frame: FrameType | None, runs: object) -> bool:
+    while frame is not None and frame.f_globals.get("__name__") in {"threading", "concurrent.futures._base"}:
+        if frame.f_code.co_name in {"result", "join"} and frame.f_locals.get("self") is runs:
+            return frame.f_locals.get("timeout") is None
+        frame = frame.f_back
+    return False
+
+
+def _is_told_by(waiter: object, job: object) -> bool:
+    """Return whether the asyncio future `waiter` is that of `job`, as `asyncio.wrap_future` ties them."""
+    for callback in getattr(job, "_done_callbacks", ()) if not hasattr(job, "get_coro") else ():
+        bare = getattr(callback, "__wrapped__", callback)  # `exits` wraps the callbacks of a test's jobs
+        for cell in getattr(bare, "__closure__", None) or ():
+            if cell.cell_contents is waiter:
+                return True
+    return False

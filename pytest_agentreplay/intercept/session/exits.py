@@ -1,0 +1,159 @@
+"""Callbacks that outlive the test that registered them: of `atexit`, `weakref.finalize`, jobs and `multiprocessing`.
+
+Nothing at the time of the call says whose they are. So they carry their test from where they are registered, and what
+they call after its end is refused and reported on it, as for threads.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import threading
+import weakref
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.session import lanes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from contextlib import AbstractContextManager
+    from types import ModuleType
+
+    Current = Callable[[], lanes.Door | None]
+    Refusing = Callable[[Any], AbstractContextManager[None]]
+
+_owners: dict[weakref.finalize[Any, Any], lanes.Strand] = {}
+_asked: list[tuple[Current, Refusing]] = []
+
+
+def install(current: Current, refusing: Refusing) -> None:
+    """Note the test of each callback that is registered from now on. Doing it twice does nothing.
+
+    `current` returns the test that runs, `refusing(test)` is a block in which the tools of an ended test are refused.
+    """
+    _asked[:] = [(current, refusing)]
+    if getattr(atexit.register, "__agentreplay__", None) is lanes.STRAND:
+        return
+    from concurrent.futures import Future  # loads logging and queue, so only when a test needs it
+
+    atexit.register = _carrying(atexit.register)
+    if hasattr(threading, "_register_atexit"):  # Python 3.9 and later: https://github.com/python/cpython/pull/16866
+        threading._register_atexit = _carrying(threading._register_atexit)
+    Future.add_done_callback = _carrying_method(Future.add_done_callback)  # type: ignore[method-assign]
+    _carry_finalizers(weakref.finalize)
+
+
+def meet(module: ModuleType) -> None:
+    """Note the test of each `Finalize` of `multiprocessing.util`."""
+    init = module.Finalize.__init__
+    if hasattr(init, "__agentreplay__"):
+        return
+
+    @functools.wraps(init)
+    def stamped(self: Any, obj: Any, callback: Any, *args: Any, **kwargs: Any) -> None:
+        owner = _owner()
+        init(self, obj, callback if owner is None else Carried(owner, callback), *args, **kwargs)
+
+    stamped.__agentreplay__ = lanes.STRAND  # type: ignore[attr-defined]
+    module.Finalize.__init__ = stamped
+
+
+class Carried:
+    """A callback with the test that has registered it. Equal to the bare one, by which `atexit.unregister` finds it.
+
+    The bare one is `__wrapped__`, as `functools.wraps` leaves it: `courses` reads from it which future it sets.
+    """
+
+    __slots__ = ("__wrapped__", "_owner")
+
+    def __init__(self, owner: lanes.Strand, function: Callable[..., Any]) -> None:
+        self._owner = owner
+        self.__wrapped__ = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the callback, for a test that is over as what it left behind."""
+        with owned(self._owner):
+            return self.__wrapped__(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.__wrapped__ == (other.__wrapped__ if isinstance(other, Carried) else other))
+
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
+
+
+@contextmanager
+def owned(owner: lanes.Strand) -> Generator[None]:
+    """A block that runs for a test that has ended. Nobody waits for it: a refusal has been reported, and ends here."""
+    if not owner.crossing.ended.is_set():
+        yield
+        return
+    [(_, refusing)] = _asked
+    token = lanes.STRAND.set(owner)
+    try:
+        with refusing(owner.crossing):
+            yield
+    except ReplayDiverged:
+        pass
+    finally:
+        lanes.STRAND.reset(token)
+
+
+def _owner() -> lanes.Strand | None:
+    """Return the strand that registers a callback here. What a tool registers while it runs is the tool's own."""
+    strand = lanes.STRAND.get()
+    if strand is None and _asked and (crossing := _asked[0][0]()) is not None:
+        strand = crossing.main()
+    return None if strand is None or strand.inside is not None else replace(strand)
+
+
+def _carrying(register: Callable[..., Any]) -> Callable[..., Any]:
+    """`register`, of `atexit` or `threading`, that carries the test on."""
+
+    @functools.wraps(register)
+    def stamped(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        owner = _owner()
+        register(func if owner is None else Carried(owner, func), *args, **kwargs)
+        return func
+
+    stamped.__agentreplay__ = lanes.STRAND  # type: ignore[attr-defined]
+    return stamped
+
+
+def _carrying_method(add: Callable[..., Any]) -> Callable[..., Any]:
+    """`Future.add_done_callback`, that carries the test on: the callback runs when the job of the test is done."""
+
+    @functools.wraps(add)
+    def stamped(self: Any, fn: Callable[..., Any]) -> None:
+        owner = _owner()
+        add(self, fn if owner is None else Carried(owner, fn))
+
+    return stamped
+
+
+def _carry_finalizers(finalize: Any) -> None:
+    """Note the test of each `weakref.finalize`. What `peek` and `detach` return stays as it was given."""
+    init, call, detach = finalize.__init__, finalize.__call__, finalize.detach
+
+    @functools.wraps(init)
+    def stamped_init(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        if (owner := _owner()) is not None:
+            _owners[self] = owner
+
+    @functools.wraps(call)
+    def stamped_call(self: Any, _: Any = None) -> Any:
+        if (owner := _owners.pop(self, None)) is None:
+            return call(self, _)
+        with owned(owner):
+            return call(self, _)
+
+    @functools.wraps(detach)
+    def stamped_detach(self: Any) -> Any:
+        _owners.pop(self, None)
+        return detach(self)
+
+    finalize.__init__, finalize.__call__, finalize.detach = stamped_init, stamped_call, stamped_detach

@@ -1,0 +1,657 @@
+"""The doorstep of one test: every boundary comes here to redact, ask the gate, and settle.
+
+    passage = crossing.enter(call)          raises ReplayDiverged when the gate refuses
+    if passage.forward:                     recording: make the real call, natively
+        with passage.inside(): ...          crossings in here become children
+        passage.settle(outcome)
+    else:                                   replaying: hand `passage.outcome` over natively
+        passage.finish()
+
+The native request keeps its secrets; what goes behind the gate has been redacted here, once.
+
+Longer than a room should be: the door, what passes it, and what it asks of its neighbours are read together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
+from pytest_agentreplay.core.model import Failure, ToolCall
+from pytest_agentreplay.core.schedule import END
+from pytest_agentreplay.core.started import Label, Started
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.session import excepthooks, lanes, thread_starts
+from pytest_agentreplay.intercept.session.agents import agent_here
+from pytest_agentreplay.intercept.session.callers import agents_line
+from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
+from pytest_agentreplay.intercept.session.jobs import Jobs
+from pytest_agentreplay.intercept.session.library_imports import library_importing
+from pytest_agentreplay.intercept.session.other_plugins import sends_traces
+from pytest_agentreplay.intercept.session.tracing import span_here
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.freeze import Codec
+    from pytest_agentreplay.core.model import Call, Exchange, Headers, HttpCall, Outcome
+    from pytest_agentreplay.intercept.session.course import Course
+    from pytest_agentreplay.intercept.session.courses import Courses
+
+
+class Scrub(Protocol):
+    """What the crossing needs of `core.redaction`."""
+
+    def headers(self, headers: Headers, url: str = "") -> Headers:
+        """Learn secrets from auth headers, and keep those of a request to `url` that may be stored."""
+
+    def call(self, call: Call) -> Call:
+        """The call as it may be stored."""
+
+    def outcome(self, call: Call, outcome: Outcome) -> Outcome:
+        """The outcome as it may be stored."""
+
+    def reveal(self, outcome: Outcome) -> Outcome:
+        """A stored outcome as it is served: today's places in the marks' stead."""
+
+    def text(self, text: str) -> str:
+        """Any other text as it may be stored."""
+
+    def hide(self, text: str) -> str:
+        """A text as it may be shown."""
+
+    def learn(self, category: str, value: str) -> bool:
+        """Keep `value` out from now on; False for one that is too short or too common."""
+
+
+class Steps(Protocol):
+    """The clock and the seeds: they move when a crossing is done, and only then."""
+
+    def step(self, at: int, lane: str, count: int) -> None:
+        """A crossing of `lane` (its `count`-th) was done, `at` nanoseconds after the run began."""
+
+
+class Order(Protocol):
+    """In which order answers come: `Holding` while recording, `Serving` in a replay that keeps the recorded order."""
+
+    def ask(self, start: int) -> None:
+        """The call that is recorded as `start` was made."""
+
+    async def come(self, passage: Passage, chunks: int) -> None:
+        """Wait until the answer may come as far as `chunks`."""
+
+    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+        """As `come`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
+
+    def hold_now(self, passage: Passage) -> None:
+        """Wait until a thread may have the whole answer that is there."""
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Whether what comes in a callback waits for its moment; `then` is called in it."""
+
+    async def never(self, passage: Passage) -> None:
+        """Wait to be given up: the recorded call never ended."""
+
+    def never_now(self, passage: Passage) -> None:
+        """As `never`, for a thread."""
+
+    def has_come(self, passage: Passage, chunks: int) -> bool:
+        """Whether the answer has come so far."""
+
+    def disturb(self) -> None:
+        """Something comes that has no place in the order: a message over a lasting connection."""
+
+    def drop(self, start: int) -> None:
+        """Whoever made the call wants no more of its answer."""
+
+    def refuse(self, divergence: Divergence) -> None:
+        """The gate has refused for good."""
+
+    def stop(self) -> None:
+        """The test is over."""
+
+
+class Stalls(Order, Protocol):
+    """What ends waits that never end, where a replay keeps no order: `stall_watch.StallWatch`."""
+
+    def watch(self) -> None:
+        """Watch the event loop that runs here."""
+
+
+class Passage:
+    """One call at the doorstep: `forward` says to go to the world, else `outcome` is what to give back.
+
+    `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
+    recorded answer: it takes the outcome once, by `compared`.
+    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `never`.
+    `suspended` is a replayed call during which others ran.
+    `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
+    `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
+    `settled`, when the boundary sets it, is called once the real call is over.
+    """
+
+    __slots__ = (
+        "_call",
+        "_crossing",
+        "_first",
+        "_strand",
+        "at",
+        "at_home",
+        "before",
+        "compare",
+        "course",
+        "exchange",
+        "forward",
+        "handed",
+        "outcome",
+        "partial",
+        "settled",
+        "suspended",
+        "ticket",
+        "unfinished",
+    )
+
+    def __init__(self, crossing: Crossing, strand: lanes.Strand, call: Call, ticket: int) -> None:
+        """Made by `Crossing.enter` alone."""
+        self._crossing = crossing
+        self._strand = strand
+        self._call = call
+        self._first: int | None = None
+        self.ticket = ticket
+        self.forward = False
+        self.unfinished = False
+        self.suspended = False
+        self.outcome: Outcome | None = None
+        self.exchange: Exchange | None = None
+        self.partial: Callable[[], Outcome] | None = None
+        self.compare: Callable[[Outcome, str, Outcome | None], None] | None = None
+        self.handed: Callable[[], object] | None = None
+        self.settled: Callable[[], object] | None = None
+        self.at = 0
+        self.at_home = False
+        self.course: Course | None = None
+        self.before: tuple[int, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """Whether the real call may be made: the gate has said so, and the outcome is not there yet."""
+        return self.forward or self.compare is not None
+
+    def inside(self) -> AbstractContextManager[None]:
+        """A block whose crossings are children of this one."""
+        return lanes.inside(self._strand, self.ticket, self._call.boundary)
+
+    def first_byte(self) -> None:
+        """Note that the answer has begun."""
+        if self._first is None:
+            self._first = self._crossing.now()
+
+    def settle(self, outcome: Outcome, *, suspended: bool = False) -> None:
+        """Recording: take the real outcome. Redacted here; settled once, a second time does nothing."""
+        if not self.forward:
+            return
+        self.forward = False
+        crossing = self._crossing
+        crossing.passages.discard(self)
+        at = crossing.now()
+        if self.settled is not None:
+            self.settled()
+        stored = crossing.scrub.outcome(self._call, outcome)
+        crossing.gate.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
+        given_up = isinstance(outcome, Failure) and outcome.cancelled
+        if crossing.courses is not None and self.course is not None and not given_up:
+            crossing.courses.over(self.ticket, self.course, self.before)
+        crossing.moved(self._strand, at)
+
+    def compared(self, outcome: Outcome, recorded: Outcome | None = None) -> None:
+        """Verifying: take the real outcome beside the recorded one. Redacted here; a second time does nothing.
+
+        `recorded` is what was recorded, where the exchange alone does not tell.
+        """
+        compare, self.compare = self.compare, None
+        self._crossing.comparing.discard(self)
+        if compare is not None:
+            compare(self._crossing.scrub.outcome(self._call, outcome), agents_line(self._crossing.root), recorded)
+
+    def finish(self) -> None:
+        """Replaying: the outcome has been handed over whole; the clock moves on."""
+        if not self.forward and self.at:
+            if self.exchange is not None and self._crossing.order is not None:
+                self._crossing.order.drop(self.exchange.start)
+            self._answered()
+            self._crossing.moved(self._strand, self.at)
+
+    @property
+    def runs_server(self) -> bool:
+        """Replaying: whether the server that this calls runs, because it made calls of its own when recorded."""
+        return self.exchange is not None and self.exchange.start in self._crossing.servers
+
+    @property
+    def connects_to_server(self) -> bool:
+        """Replaying: whether this opens a connection to a server that runs for some message."""
+        if self.exchange is None or not self._crossing.servers:
+            return False
+        messages = self._crossing.gate.connection(self.exchange.start)
+        return self.runs_server or any(x.start in self._crossing.servers for x in messages)
+
+    @property
+    def call(self) -> Call:
+        """The call, as it may be stored."""
+        return self._call
+
+    async def come(self, chunks: int = END) -> None:
+        """Wait until the answer may come as far as `chunks`, in its own order among others (0: its beginning).
+
+        Without an order a replay lets the other tasks run once, if they did while the recorded call was waited for.
+        """
+        order, stalls = self._crossing.order, self._crossing.stalls
+        if stalls is not None:
+            stalls.watch()
+        if order is not None:
+            try:
+                await order.come(self, chunks)
+            finally:
+                self._answered()
+        elif self.suspended:
+            try:
+                await self._give_way()
+            finally:
+                self._answered()
+        else:
+            self._answered()
+
+    def come_now(self, chunks: int = END, *, at_once: bool = False) -> None:
+        """As `come`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
+        try:
+            if (order := self._crossing.order) is not None:
+                order.come_now(self, chunks, at_once=at_once)
+            elif self._crossing.pause is not None and self.handed is not None:
+                self._crossing.pause()
+        finally:
+            self._answered()
+
+    def hold_now(self) -> None:
+        """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
+        if (order := self._crossing.order) is not None and not lanes.is_inside(self._strand):
+            order.hold_now(self)
+
+    def puts_off(self, then: Callable[[], object]) -> bool:
+        """Recording, in a callback: whether what has come waits for its moment; `then` is called in it."""
+        order = self._crossing.order
+        return order is not None and order.puts_off(then)
+
+    @property
+    def strand(self) -> lanes.Strand:
+        """The strand that made the call."""
+        return self._strand
+
+    @property
+    def thread(self) -> object:
+        """The ident of the thread that made the call; a task, where one did."""
+        return self._strand.owner
+
+    def has_come(self, chunks: int) -> bool:
+        """Whether `come` would not wait."""
+        order = self._crossing.order
+        return order is None or order.has_come(self, chunks)
+
+    def _answered(self) -> None:
+        self.suspended = False
+        handed, self.handed = self.handed, None
+        if handed is not None:
+            handed()
+
+    async def _give_way(self) -> None:
+        import asyncio
+
+        if asyncio._get_running_loop() is not None:
+            await asyncio.sleep(0)
+        else:
+            await sys.modules["trio"].lowlevel.checkpoint()
+
+    async def never(self) -> None:
+        """Wait until cancelled, as the recorded call was. Raises ReplayDiverged where nobody does that any more."""
+        order = self._crossing.order or self._crossing.stalls
+        if order is not None:
+            await order.never(self)
+        elif (loop := lanes.running_loop()) is not None:
+            await loop.create_future()
+        else:
+            await sys.modules["trio"].sleep_forever()
+
+    def can_wait(self) -> bool:
+        """Whether this thread can hold a call that never ended: not the one that has to end the test.
+
+        The main thread of a child holds it for a while: whoever killed the child in the recording may do so again.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return True
+        patience = self._crossing.main_patience
+        return patience > 0 and self._crossing.ended.wait(patience)
+
+    def never_now(self) -> NoReturn:
+        """Block a thread until the test has ended. Always raises ReplayDiverged."""
+        order = self._crossing.order or self._crossing.stalls
+        if order is not None:
+            order.never_now(self)
+        self._crossing.ended.wait()
+        raise ReplayDiverged(f"refused: {describe(self._call)} never ended in the recording, and now its test has")
+
+    def wait_for_end(self, timeout: float | None = None) -> bool:
+        """Block a thread until the test has ended; gives whether it has."""
+        return self._crossing.ended.wait(timeout)
+
+
+class Crossing:
+    """The doorstep of one test, open until `end`. Safe from any thread and task."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        scrub: Scrub,
+        *,
+        steps: Steps | None = None,
+        root: str = "",
+        now: Callable[[], int] | None = None,
+        count: Callable[[], int] = int,
+    ) -> None:
+        """`root` is the directory whose files count as the agent's own; `now` gives nanoseconds since the start.
+
+        `count` reads the counter that numbers starts and finishes, where the gate keeps one.
+        """
+        self.gate = gate
+        self.scrub = scrub
+        self.steps = steps
+        self.root = root
+        began = clocks.monotonic_ns()
+        self.now = now or (lambda: clocks.monotonic_ns() - began)
+        self.ended = threading.Event()
+        self._body_over = False
+        self.late: list[str] = []  # calls that came after the end, each with its place in the code
+        # Which HTTP calls are this crossing's own; None for all. The others go through.
+        self.takes: Callable[[HttpCall], bool] | None = None
+        self.passages: set[Passage] = set()
+        self.problems: list[Exception] = []
+        self.servers: frozenset[int] = frozenset()  # recorded exchanges in which a server of this process made calls
+        self.serving: set[int] = set()  # numbers of the exchanges in which such a server has made calls of its own
+        self.hosts = DeclaredHosts(())  # those that the test may reach
+        self.passed: set[tuple[str, str]] = set()  # hosts and paths of requests that stayed inside the process
+        self.codecs: list[Codec] = []  # those that the test has registered
+        # What of the recorded calls is compared by class alone: tool, path and class -> why.
+        self.uncompared: dict[tuple[str, str, str], str] = {}
+        self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
+        self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
+        self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        self.jobs = Jobs()
+        self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
+        self.count = count
+        self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
+        self.order: Order | None = None
+        self.stalls: Stalls | None = None  # ends waits that never end, where a replay keeps no order
+        self.comparing: set[Passage] = set()  # calls that are made for real beside the recorded answer
+        self.working: dict[int, int] = {}  # by ident: threads that run something which the test has started
+        self.starting: set[int] = set()  # by ident: threads that are about to start another one
+        self.handed: set[object] = set()  # work that is on its way to a thread, or its result from there
+        self.finished = 0  # jobs that executors have done
+        self.refused: Divergence | None = None  # once there is one nobody needs to wait for another call any more
+        self.on_latch: Callable[[Divergence], None] | None = None
+        self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
+        self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
+        self.started = Started()  # which threads and jobs were begun, to find their lanes again
+        self.tasks: weakref.WeakKeyDictionary[Any, Label] = weakref.WeakKeyDictionary()  # which one of its kind each is
+        self.creators: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()  # of tasks
+        self.courses: Courses | None = None  # while recording: which call came after which of another lane
+        self.running: dict[int, lanes.Strand] = {}  # by ident: the strand of the job or thread that is under way there
+        self.main_patience = 0.0  # seconds that the main thread holds a call that never ended: more in a child
+        self.pause: Callable[[], None] | None = None  # holds a thread's answer back, so that others can ask beside it
+        self._agents: dict[str, str] = {}  # by name as somebody says it, the name as it may be stored
+        self._counts: dict[str, int] = {}
+        self._strand = lanes.Strand(self)
+        self._guests: dict[object, lanes.Strand] = {}
+
+    def cannot_keep(self, why: Exception | None) -> None:
+        """Note why this run cannot be written, each reason once; None is no reason."""
+        if why is not None and str(why) not in map(str, self.problems):
+            self.problems.append(why)
+
+    def strand(self) -> lanes.Strand:
+        """The strand that runs here: the stamped one, else that of a fixture or of a thread that no test started."""
+        if (loop := lanes.running_loop()) is not None:
+            self.loops.add(loop)
+        stamped = lanes.STRAND.get()
+        if stamped is not None and stamped.crossing is self:
+            return lanes.own(stamped)
+        # No stamp here: a thread that is older than the test will work for the next one too.
+        me = lanes.runner()
+        guest = self._guests[me] = lanes.strand_of(me, self._guests.get(me, self._strand))
+        return guest
+
+    @property
+    def at_once(self) -> bool:
+        """Whether what is recorded over a connection waits for its own question only, and for none before it."""
+        return bool(getattr(self.gate, "at_once", False))  # not isinstance: a child process loads no replayer
+
+    def main(self) -> lanes.Strand:
+        """The test's first strand, to stamp the test's own thread or task with."""
+        return self._strand
+
+    def begin_at(self, strand: lanes.Strand) -> None:
+        """Make `strand` the first one: for a process that is a child of the test's, or works for a job of a pool."""
+        self._strand = strand
+        self._guests.clear()
+
+    def forget(self) -> None:
+        """Forget all that was under way: in another run, or in the process of which this one is a fork."""
+        self._body_over = False
+        self.refused = self.on_latch = None
+        self._counts.clear()
+        for kept in (self.passages, self.late, self.problems, self.met, self.threads, self.jobs, self.loops):
+            kept.clear()
+        for known in (self.comparing, self.working, self.starting, self.handed, self.begun, self.uncompared):
+            known.clear()
+
+    def over(self) -> bool:
+        """Whether the code that runs here comes too late: after the test, or after the body that started it."""
+        return self.ended.is_set() or (self._body_over and lanes.STRAND.get() is not None)
+
+    def enter(
+        self, call: Call, *, attempt: int = 1, strand: lanes.Strand | None = None, reads: bool = False
+    ) -> Passage:
+        """Ask the gate about `call`, given as the agent made it. Raises ReplayDiverged when it refuses.
+
+        `strand` is the one that made the call, where that is not the one that runs here. `reads` says that what is
+        called was declared to change nothing; a tool is, too, when `read_tools` has its name.
+        """
+        __tracebackhide__ = True
+        if self.over():
+            what = self.scrub.hide(describe(call))  # it has not been redacted
+            self.late.append(called_from(what, agents_line(self.root)))
+            msg = f"refused: {what} was called after its test had ended"
+            raise ReplayDiverged(msg)
+        self.activity += 1
+        agent = self.agent() if strand is None else ""
+        strand = strand or self.strand()
+        if not isinstance(call, ToolCall):
+            call = replace(call, headers=self.scrub.headers(call.headers, call.url))
+        if not self.gate.recognise(call):
+            call = self.scrub.call(call)
+        if strand.inside and not lanes.is_inside(strand):
+            self.serving.add(strand.inside[0])
+        parent = strand.inside[0] if strand.inside and lanes.is_inside(strand) else None
+        reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.reads(call.name))
+        verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent, reads, agent))
+        match verdict:
+            case Forward(ticket):
+                self.trace = self.trace or span_here()
+                passage = Passage(self, strand, call, ticket)
+                passage.forward = True
+                self.passages.add(passage)
+                if self.courses is not None and strand.inside is None:
+                    passage.course = self.courses.here(strand)
+                    passage.before = self.courses.made(ticket, passage.course)
+            case Answer(exchange, ticket, compare, handed, early):
+                if early is not None:
+                    early(agents_line(self.root))
+                passage = Passage(self, strand, call, ticket)
+                passage.compare, passage.handed = compare, handed
+                passage.exchange = exchange
+                passage.at = exchange.timing.end or exchange.timing.start
+                passage.suspended = exchange.suspended
+                if (order := self.order or self.stalls) is not None:
+                    order.ask(exchange.start)
+                if compare is not None:
+                    self.comparing.add(passage)
+                if exchange.abandoned or exchange.outcome is None:
+                    passage.unfinished = True
+                else:
+                    passage.outcome = self.scrub.reveal(exchange.outcome)
+            case Refuse(divergence):
+                raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root)))
+        return passage
+
+    def agent(self) -> str:
+        """The name of the agent that runs here, as it may be stored; "" when nobody says one."""
+        found = agent_here()
+        if found and found not in self._agents:
+            self._agents[found] = self.scrub.text(found)
+        return self._agents[found] if found else ""
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Keep the first divergence, which fails the test; whoever waits for a call is told that none will come."""
+        self.refused = self.gate.latch(divergence, origin)
+        if (order := self.order or self.stalls) is not None:
+            order.refuse(self.refused)
+        if self.on_latch is not None:
+            self.on_latch(self.refused)
+        return self.refused
+
+    def reads(self, name: str) -> bool:
+        """Whether a tool of this name was declared to change nothing."""
+        if not self.read_tools:
+            return False
+        from pytest_agentreplay.core.tolerance import is_named
+
+        return any(is_named(name, pattern) for pattern in self.read_tools)
+
+    def moved(self, strand: lanes.Strand, at: int) -> None:
+        """A crossing is done: step the clock and the seeds, unless it happened inside another one."""
+        if self.steps is not None and strand.inside is None:
+            count = self._counts[strand.path] = self._counts.get(strand.path, 0) + 1
+            self.steps.step(at, strand.path, count)
+
+    def end_body(self, patience: float = 0.05) -> None:
+        """The test body is over: its tasks and threads are refused from now on and named in `late`.
+
+        Fixtures may still cross while they are torn down; they carry no stamp of the body. Waits up to `patience`
+        seconds for threads and executor jobs of the body, so that a straggler is told on the test that started it.
+        """
+        self._body_over = True
+        deadline = clocks.monotonic() + patience
+        for thread in list(self.threads):
+            if thread is not threading.current_thread() and thread.is_alive():
+                thread.join(max(0.0, deadline - clocks.monotonic()))
+        for job in self.jobs:
+            with contextlib.suppress(Exception):  # still at work, or cancelled
+                job.exception(max(0.0, deadline - clocks.monotonic()))
+
+    def straggling(self) -> bool:
+        """Whether something that the test has started may still call: a thread, an executor's job, a task."""
+        return (
+            any(thread.is_alive() and thread is not threading.current_thread() for thread in list(self.threads))
+            or any(not job.done() for job in self.jobs)
+            or any(sys.modules["asyncio"].all_tasks(loop) for loop in list(self.loops) if not loop.is_closed())
+        )
+
+    def end(self) -> None:
+        """Close the door for good. An answer that was dropped half read is settled as far as it came."""
+        self._body_over = True
+        self.ended.set()
+        for passage in list(self.passages):
+            if passage.partial is not None:
+                passage.settle(passage.partial())
+        if (order := self.order or self.stalls) is not None:
+            order.stop()
+
+
+_running: Crossing | None = None
+
+
+def current() -> Crossing | None:
+    """The crossing for code that runs here, or None where nothing is recorded or replayed.
+
+    The stamp of the task or thread comes first, so that a straggler of an ended test finds its own, closed door.
+    """
+    stamped = lanes.STRAND.get()
+    return cast("Crossing", stamped.crossing) if stamped is not None else _running
+
+
+def open_for(crossing: Crossing | None) -> None:
+    """Make `crossing` the one of the running test (None: no test)."""
+    global _running  # noqa: PLW0603  one process runs one test at a time; threads without a stamp need to find it
+    _running = crossing
+    if crossing is not None:
+        thread_starts.stamp_threads()
+        excepthooks.install()
+
+
+_after: Crossing | None = None
+
+
+def after_session(crossing: Crossing | None) -> None:
+    """Have what is called where no test runs come to `crossing`, which refuses it (None: have it run)."""
+    global _after  # noqa: PLW0603  as in open_for
+    _after = crossing
+
+
+def for_tool() -> Crossing | None:
+    """The crossing for a tool that is called here, or a connection; None where it just runs."""
+    return current() or _after
+
+
+WIRES = frozenset({"http", "mcp", "process", "websocket"})
+"""Boundaries whose exchanges see the bytes that go on below them."""
+
+
+def within_http() -> bool:
+    """Whether an HTTP exchange around us already sees what happens here; inner HTTP seams then step aside."""
+    stamped = lanes.STRAND.get()
+    return stamped is not None and stamped.inside is not None and stamped.inside[1] in WIRES
+
+
+def for_http() -> Crossing | None:
+    """The crossing that an HTTP seam must ask; None outside of tests, within an exchange, and for what is no test's.
+
+    That is what sends traces, and what a library asks for while it is imported: the guard refuses its connection.
+    """
+    crossing = for_tool()
+    if crossing is None or within_http():
+        return None
+    frame = sys._getframe(1)
+    return None if sends_traces(frame) or library_importing(frame) else crossing
+
+
+def describe(call: Call) -> str:
+    """A call in a few words: "tool refund", "POST api.openai.com/v1/responses", "SEND api.openai.com/v1/realtime"."""
+    if isinstance(call, ToolCall):
+        return f"{call.boundary} {call.name}"
+    scheme, mark, rest = call.url.partition("://")
+    return f"{call.method} {rest.partition('?')[0] if mark else scheme}"
+
+
+def called_from(what: str, line: str) -> str:
+    """What was called, and by which line of the agent; handlers of the interpreter are called by none."""
+    return f"{what}   called from {line}" if line else what
+
+
+def refusal(divergence: Divergence) -> str:
+    """The text of the brake; the report says the rest."""
+    return f"[{divergence.kind.code}] {divergence.summary}"

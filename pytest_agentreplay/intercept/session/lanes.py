@@ -1,0 +1,348 @@
+"""Which strand of which test is running here: every task and thread is stamped with the test that started it.
+
+asyncio and trio copy the context into a new task, so a context variable does it there. A thread begins with an empty
+context, so `carry` takes it over, with the agent's name (`thread_starts` calls it). A thread that no test started has
+no stamp; it works for the test that is running (`crossing.current`).
+
+Which of several threads calls first is chance, and in which order they were started is not. So the lane of a thread,
+job or task is known by its label: what it runs, and how many its starter had begun of that before. The label goes into
+the snapshot, and a replay finds the recorded lane by it (`core.started`).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from pytest_agentreplay.core.started import Label
+from pytest_agentreplay.intercept.session.agents import AGENT
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable, Iterator
+    from weakref import WeakKeyDictionary, WeakSet, ref
+
+    from pytest_agentreplay.core.started import Started
+    from pytest_agentreplay.intercept.session.course import Course
+    from pytest_agentreplay.intercept.session.jobs import Jobs
+
+
+class Starts(Protocol):
+    """`courses.Courses`, as far as a lane knows them."""
+
+    def started(self, strand: Strand, runs: object) -> Course:
+        """Return the course of a thread or job that is started now."""
+
+    def created(self, task: Any, strand: Strand) -> None:
+        """Note that a task was created."""
+
+
+class Door(Protocol):
+    """The crossing, as far as a lane knows it."""
+
+    threads: WeakSet[threading.Thread]
+    jobs: Jobs
+    count: Callable[[], int]
+    begun: dict[str, int]
+    started: Started
+    running: dict[int, Strand]
+    tasks: WeakKeyDictionary[Any, Label]
+    creators: WeakKeyDictionary[Any, ref[Any]]
+    working: dict[int, int]
+    starting: set[int]
+    handed: set[object]
+    finished: int
+    ended: threading.Event
+
+    def main(self) -> Strand:
+        """The test's first strand."""
+
+    @property
+    def courses(self) -> Starts | None:
+        """What knows which call came after which, while recording."""
+
+    def over(self) -> bool:
+        """Whether the test has ended for whoever carries its stamp."""
+
+
+@dataclass(slots=True)
+class Strand:
+    """One lane of one run. `inside` is the number and boundary of the exchange around us, if any.
+
+    `owner` is the task or thread that runs it now. `thread` is the ident of the thread whose own course it is: code
+    outside any task, and the root tasks of the event loops that it runs one after the other; None for a task's strand.
+    `children` numbers the lanes that begin here, `starts` counts the functions that threads and jobs were started with;
+    copies of a strand share both. The strand of a thread or job is made where that is started: `begun` says when (a
+    reading of the run's counter), `label` what was started. It has no `path` until its first call.
+    """
+
+    crossing: Door
+    path: str = "main"
+    owner: object = None
+    thread: int | None = field(default_factory=threading.get_ident)
+    children: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    starts: Counter[str] = field(default_factory=Counter)
+    inside: tuple[int, str] | None = None
+    begun: int | None = None
+    parent: Strand | None = None
+    label: Label | None = None
+    course: Course | None = None
+
+
+Work: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...]]"
+"""What a thread is to call, and with what."""
+
+STRAND: ContextVar[Strand | None] = ContextVar("agentreplay_strand", default=None)
+
+SERVER = "server"
+"""What `Strand.inside` names in a server of the test's own process: its own calls are recorded as calls of the run."""
+
+
+def is_inside(strand: Strand) -> bool:
+    """Whether `strand` runs inside an exchange, which holds all that happens there."""
+    return strand.inside is not None and strand.inside[1] != SERVER
+
+
+def running_loop() -> AbstractEventLoop | None:
+    """The event loop of asyncio that runs this code, if any."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio._get_running_loop() if asyncio is not None else None
+
+
+def in_loop() -> bool:
+    """Whether the thread that runs this runs an event loop, which stands still as long as we hold it."""
+    if running_loop() is not None:
+        return True
+    trio = sys.modules.get("trio")
+    return trio is not None and bool(trio.lowlevel.in_trio_run())
+
+
+def runner() -> object:
+    """What runs this code: the asyncio or trio task, else the thread's ident."""
+    if (loop := running_loop()) is not None:
+        task = sys.modules["asyncio"].current_task(loop)
+        if task is not None:
+            return task
+    trio = sys.modules.get("trio")
+    if trio is not None:
+        try:
+            return trio.lowlevel.current_task()
+        except RuntimeError:
+            pass
+    return threading.get_ident()
+
+
+def own(strand: Strand) -> Strand:
+    """The strand of the running task or thread: `strand` itself, or a child of it made and stamped now."""
+    mine = strand_of(runner(), strand)
+    if mine is not strand:
+        STRAND.set(mine)
+    return mine
+
+
+def strand_of(me: object, strand: Strand) -> Strand:
+    """The strand of `me`, which runs here: `strand` when it is its own, else a child of it made now."""
+    if strand.owner == me:
+        return strand
+    here = threading.get_ident() if me == threading.get_ident() or is_root(me) else None
+    job = strand.crossing.running.get(here) if here is not None and strand.thread != here else None
+    if job is not None and job.parent is not None and job.parent.children is strand.children:
+        # The job runs in a copy of its starter's context, taken where `carry` could not see it.
+        strand = job
+    if here is not None and strand.thread == here:
+        mine, mine.owner = strand, me
+    else:
+        label = None if here is not None else strand.crossing.tasks.get(me)
+        mine = Strand(strand.crossing, "", me, here, inside=strand.inside, parent=strand, label=label)
+    with _NAMING:
+        name(mine)
+    return mine
+
+
+_NAMING = threading.Lock()
+
+
+def name(strand: Strand) -> str:
+    """Return the path of a strand: that of its parent, and a number, by order of first calls.
+
+    In a replay threads, jobs and tasks have the recorded path of their label, whichever calls first.
+    """
+    if not strand.path and strand.parent is not None:
+        above, started = name(strand.parent), strand.crossing.started
+        strand.path = started.lane(above, strand.label, strand.parent.starts) or next(
+            path for number in strand.parent.children if not started.taken(path := f"{above}.{number}")
+        )
+        if strand.label is not None:
+            started.note(strand.path, strand.label)
+        if strand.begun is not None:
+            strand.crossing.begun[strand.path] = strand.begun
+    return strand.path
+
+
+def beside(strand: Strand) -> Strand:
+    """`strand` for the thread that runs here, while other threads may run it too."""
+    me = threading.get_ident()
+    with _NAMING:
+        name(strand)
+    return replace(strand, owner=me, thread=me)
+
+
+def is_root(task: object) -> bool:
+    """Whether the thread waits for `task`: `asyncio.run` and its like stand on the stack with it, or `trio.run` does.
+
+    A loop in C shows no such frame; its root task then has a lane of its own.
+    """
+    trio = sys.modules.get("trio")
+    if trio is not None and isinstance(task, trio.lowlevel.Task):
+        nursery = task.parent_nursery
+        return nursery is not None and nursery.parent_task is trio.lowlevel.current_root_task()
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "run_until_complete":
+            return frame.f_locals.get("future") is task
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+@contextmanager
+def inside(strand: Strand, ticket: int, boundary: str) -> Iterator[None]:
+    """Crossings made in this block belong to exchange `ticket`."""
+    token = STRAND.set(replace(strand, inside=(ticket, boundary)))
+    try:
+        yield
+    finally:
+        STRAND.reset(token)
+
+
+def trio_run() -> object:
+    """What stands for the run of trio that is under way here."""
+    return sys.modules["trio"].lowlevel.current_trio_token()
+
+
+def carry(
+    strand: Strand,
+    work: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    course: Course | None = None,
+    begins: Callable[[], object] | None = None,
+) -> Work:
+    """Return `work` and `args` as another thread is to run them for the same agent.
+
+    Work that runs in a copy of its starter's context (`asyncio.to_thread`, LangGraph) is stamped within that copy.
+    """
+    run = begin(strand, work, args, course, begins)
+    if _context_run(work) and args:
+        return work, (run(args[0]), *args[1:])
+    if isinstance(work, functools.partial) and _context_run(work.func) and work.args:
+        return functools.partial(work.func, run(work.args[0]), *work.args[1:], **work.keywords), args
+    return run(work), args
+
+
+def course_of(strand: Strand, runs: object = None) -> Course | None:
+    """Return the course of what `strand` starts now, and can wait for as `runs`; None where none is kept."""
+    courses = strand.crossing.courses
+    return courses.started(strand, runs) if courses is not None and strand.inside is None else None
+
+
+def begin(
+    strand: Strand,
+    work: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    course: Course | None = None,
+    begins: Callable[[], object] | None = None,
+) -> Callable[..., Callable[..., Any]]:
+    """Begin a child of `strand` that runs `work`. Return what stamps a function with it.
+
+    `begins` is called where that function is.
+    """
+    crossing, agent = strand.crossing, AGENT.get()
+    child = Strand(crossing, "", inside=strand.inside, begun=crossing.count(), parent=strand, course=course)
+    if strand.inside is None:
+        child.label = _next_label(strand, what_runs(work, args))
+
+    def stamp(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def stamped(*args: Any, **kwargs: Any) -> Any:
+            me = child.thread = threading.get_ident()
+            if begins is not None:
+                begins()
+            with working(strand):
+                before = crossing.running.get(me)
+                crossing.running[me] = child
+                token, named = STRAND.set(child), AGENT.set(agent)
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    AGENT.reset(named)
+                    STRAND.reset(token)
+                    if before is None:
+                        del crossing.running[me]
+                    else:
+                        crossing.running[me] = before
+
+        return stamped
+
+    return stamp
+
+
+def label_task(strand: Strand, task: Any) -> None:
+    """Keep which one of its kind `task` is, which the code of `strand` has created."""
+    coroutine = task.get_coro()
+    name = getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
+    strand.crossing.tasks[task] = _next_label(strand, name)
+
+
+def _next_label(strand: Strand, name: str) -> Label:
+    with _NAMING:
+        strand.starts[name] += 1
+        return Label(name, strand.starts[name])
+
+
+def what_runs(work: Any, args: tuple[Any, ...] = ()) -> str:
+    """Return the name of the function that does the work, inside of partials, contexts and bound methods."""
+    while True:
+        if _context_run(work) and args:
+            work, args = args[0], args[1:]
+        elif isinstance(work, functools.partial):
+            work, args = work.func, (*work.args, *args)
+        else:
+            break
+    work = getattr(work, "__func__", work)
+    named = work if hasattr(work, "__qualname__") else type(work)
+    return f"{getattr(named, '__module__', None) or ''}.{named.__qualname__}"
+
+
+def _context_run(work: Any) -> bool:
+    return isinstance(getattr(work, "__self__", None), Context) and work.__name__ == "run"
+
+
+@contextmanager
+def working(strand: Strand) -> Iterator[None]:
+    """A block that a thread runs for a test."""
+    me, at_it = threading.get_ident(), strand.crossing.working
+    at_it[me] = at_it.get(me, 0) + 1
+    try:
+        yield
+    finally:
+        at_it[me] -= 1
+        if not at_it[me]:
+            del at_it[me]
+        strand.crossing.finished += 1
+
+
+@contextmanager
+def starting(strand: Strand) -> Iterator[None]:
+    """A block that starts a thread: whoever runs it waits until the new one is there, which nothing else tells."""
+    me, at_it = threading.get_ident(), strand.crossing.starting
+    at_it.add(me)
+    try:
+        yield
+    finally:
+        at_it.discard(me)

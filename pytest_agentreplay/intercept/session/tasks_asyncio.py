@@ -1,0 +1,57 @@
+"""Tasks of asyncio and uvloop, when they are created: which one of its kind it is, and what its creator knew by then.
+
+Which of several tasks calls first may be chance (the openai SDK asks for the platform in a thread before its first
+call). So their lanes are labelled as those of threads are.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.wrapping import wrap
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pytest_agentreplay.intercept.session.lanes import Strand
+    from pytest_agentreplay.intercept.session.wrapping import Seam
+
+
+def meet(library: ModuleType) -> None:
+    """Wrap `create_task` of the library's event loop. Twice does nothing."""
+    loop = getattr(library, "BaseEventLoop", None) or getattr(library, "Loop", None)
+    if loop is None:
+        return
+    if "create_task" not in vars(loop):
+        inherited = loop.create_task
+
+        @functools.wraps(inherited)
+        def create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return inherited(self, *args, **kwargs)
+
+        loop.create_task = create_task
+    wrap(loop, "create_task", _creating)
+
+
+def _creating(original: Seam) -> Seam:
+    def create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
+        task = original(self, *args, **kwargs)
+        strand = lanes.STRAND.get()
+        if strand is not None and strand.inside is None:
+            lanes.label_task(strand, task)
+            note_creator(strand, task)
+            if strand.crossing.courses is not None:
+                strand.crossing.courses.created(task, strand)
+        return task
+
+    return create_task
+
+
+def note_creator(strand: Strand, task: Any) -> None:
+    """Keep which task has created `task`: a report names the line of the agent that waits there."""
+    creator = lanes.runner()
+    if not isinstance(creator, int):
+        strand.crossing.creators[task] = weakref.ref(creator)

@@ -1,0 +1,69 @@
+"""Threads and jobs begin for the test that starts them: `Thread.start` and `ThreadPoolExecutor.submit` are wrapped."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.intercept.session.lanes import STRAND, begin, carry, course_of, starting
+from pytest_agentreplay.intercept.session.library_imports import library_importing, run_for_import
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def stamp_threads() -> None:
+    """Wrap `Thread.start` and `ThreadPoolExecutor.submit`, once and for good; inactive they cost one look-up."""
+    from concurrent.futures import ThreadPoolExecutor  # loads logging and queue, so only when a test needs it
+    from concurrent.futures.thread import _worker
+
+    if getattr(threading.Thread.start, "__agentreplay__", None) is STRAND:
+        return
+    start, submit = threading.Thread.start, ThreadPoolExecutor.submit
+
+    @functools.wraps(start)
+    def stamped_start(self: threading.Thread) -> None:
+        strand = STRAND.get()
+        # A worker of a pool serves later tests too; its jobs are marked instead.
+        library = "" if getattr(self, "_target", None) is _worker else library_importing(sys._getframe(1))
+        if library:
+            self.run = run_for_import(library, self.run)  # type: ignore[method-assign]
+        if strand is not None:
+            target = getattr(self, "_target", None)  # CPython 3.11-3.14; a subclass with a run of its own has none
+            self.run = begin(strand, target or self.run, course=course_of(strand, self))(self.run)  # type: ignore[method-assign]
+            strand.crossing.threads.add(self)
+            with starting(strand):
+                return start(self)
+        return start(self)
+
+    @functools.wraps(submit)  # type: ignore[arg-type]
+    def stamped_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if library := library_importing(sys._getframe(1)):
+            fn = run_for_import(library, fn)
+        strand = STRAND.get()
+        if strand is None:
+            return submit(self, fn, *args, **kwargs)
+        # A pool outlives the test that first used it: its worker must not be stamped, only the job.
+        token = STRAND.set(None)
+        try:
+            with starting(strand):
+                course = course_of(strand)
+                job = strand.crossing.jobs.queue(id(self), self._max_workers)
+                work, args = carry(strand, fn, args, course, job.begin)
+                try:
+                    future = submit(self, work, *args, **kwargs)
+                except BaseException:  # it is shut down
+                    job.end()
+                    raise
+                if course is not None:
+                    course.runs = future
+                job.is_told_by(future)
+            return future
+        finally:
+            STRAND.reset(token)
+
+    stamped_start.__agentreplay__ = STRAND  # type: ignore[attr-defined]
+    threading.Thread.start = stamped_start  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = stamped_submit  # type: ignore[method-assign,assignment]

@@ -1,0 +1,221 @@
+"""A lasting connection while it is replayed: frames are released by the agent's own messages, and nothing is opened.
+
+Who takes a frame that is not released yet waits for it: a task gives way to the others, a thread is held. Where nothing
+can come any more, because the recording has no more or because the messages that it followed are not being sent, the
+divergence is latched instead of a test that hangs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, NoReturn
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.frames import Release
+from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCall, FramesReply
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.callers import agents_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.core.frames import About
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.lanes import Strand
+
+STALL = 10.0
+"""Seconds that the test's own strand waits for a frame whose turn depends on messages that are not sent."""
+
+STALL_BESIDE = 60.0
+"""The same for any other strand: the test may be busy elsewhere before it sends them."""
+
+_BEAT = 0.25
+
+End = Closed | Failure
+
+
+class Replaying:
+    """One connection, whose opening was answered through `passage`. Safe from any thread and task."""
+
+    def __init__(self, crossing: Crossing, passage: Passage, call: FrameCall, about: About | None = None) -> None:
+        """`call` is the opening as it was asked for; `about` is that of `core.frames.Release`."""
+        assert passage.exchange is not None
+        self.crossing = crossing
+        self.opening = passage.exchange.start
+        self._call = call
+        self._release = Release(crossing.gate.connection(self.opening), about, at_once=crossing.at_once)
+        self._changed = threading.Condition()
+        self._frames: deque[Frame] = deque()
+        self._end: End | None = None
+        self._waited = False
+        self._passage = passage
+        self._wakers: list[Callable[[], object]] = []
+        self._closed = False
+        self.headers = passage.outcome.headers if isinstance(passage.outcome, FramesReply) else ()
+        with self._changed:
+            self._released(self.opening)
+
+    def send(self, data: bytes, *, binary: bool = False, strand: Strand | None = None) -> End | None:
+        """The agent sends `data`: raises ReplayDiverged when it did not; gives why it could not be sent, if so."""
+        __tracebackhide__ = True
+        call = FrameCall(self._call.url, self.opening, (), Body(data), binary, self._call.boundary)
+        passage = self.crossing.enter(call, strand=strand)
+        with self._changed:
+            # The clock steps when an exchange ended in the recording: when the next message was sent.
+            self._passage.finish()
+            self._passage = passage
+            assert passage.exchange is not None
+            self._released(passage.exchange.start)
+        outcome = passage.outcome
+        if isinstance(outcome, FramesReply) and outcome.failure is not None and outcome.closed is not None:
+            return outcome.closed
+        return outcome if isinstance(outcome, Failure) else None
+
+    def take(self) -> Frame | End | None:
+        """The next frame, or the end once all frames are taken; None: not yet. Raises when nothing can come."""
+        __tracebackhide__ = True
+        with self._changed:
+            if self._frames:
+                return self._frames.popleft()
+            if self._end is not None and not (isinstance(self._end, Closed) and self._end.by_agent):
+                return self._end
+            if self._closed:
+                return self._end or Closed(by_agent=True)
+            if (self._end is not None or self._release.complete) and not self._waited:
+                self._refuse("the agent waits for a message where none came in the recording")
+            return None
+
+    async def receive(self) -> Frame | End:
+        """The next frame or the end; waits for it."""
+        __tracebackhide__ = True
+        await asyncio.sleep(0)  # a frame that came over a wire let other tasks run, too
+        while (found := self.take()) is None:
+            await self.more()
+        return found
+
+    async def more(self) -> None:
+        """Wait until `take` may give something: a frame, the end, or the word of who called `wake`."""
+        __tracebackhide__ = True
+        loop = asyncio.get_running_loop()
+        more: asyncio.Future[None] = loop.create_future()
+
+        def done() -> None:
+            if not more.done():
+                more.set_result(None)
+
+        with self._changed:
+            if self._frames or self._closed:
+                done()
+            self._wakers.append(lambda: loop.call_soon_threadsafe(done))
+        await self._await(more)
+
+    def wake(self) -> None:
+        """Let everybody who waits look again."""
+        with self._changed:
+            self._changed.notify_all()
+            waiting, self._wakers = self._wakers, []
+            for waker in waiting:
+                waker()
+
+    def receive_now(self, timeout: float | None = None) -> Frame | End | None:
+        """The next frame or the end; holds this thread until then, or for `timeout` seconds: then None."""
+        __tracebackhide__ = True
+        deadline = None if timeout is None else clocks.monotonic() + timeout
+        patience = self._patience()
+        while (found := self.take()) is None:
+            now = clocks.monotonic()
+            if deadline is not None and now >= deadline:
+                return None
+            if self.crossing.ended.is_set():
+                raise ReplayDiverged(f"refused: {doorstep.describe(self._call)} is read after its test has ended")
+            alone = deadline is None and threading.current_thread() is threading.main_thread() and not self._company()
+            if alone or self.crossing.refused or (deadline is None and patience(now)):
+                self._stalled()
+            with self._changed:
+                if not self._frames and not self._closed:
+                    self._changed.wait(_BEAT if deadline is None else min(_BEAT, deadline - now))
+        return found
+
+    def close(self) -> Closed | None:
+        """The agent ends the connection; gives how the recorded one had ended, where it is told."""
+        with self._changed:
+            if not self._closed:
+                self._closed = True
+                self._passage.finish()
+                self.wake()
+            return self._end if isinstance(self._end, Closed) else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the recorded end has been reached: all frames were taken."""
+        with self._changed:
+            return self._closed or (self._end is not None and not self._frames)
+
+    async def _await(self, more: asyncio.Future[None]) -> None:
+        # Where all messages were made the recorded agent waited here, too, until it gave up.
+        patience = None if self._release.complete or self._end is not None else self._patience()
+        while not more.done():
+            done, _ = await asyncio.wait({more}, timeout=_BEAT)
+            if not done and (self.crossing.refused or (patience is not None and patience(clocks.monotonic()))):
+                self._stalled()
+
+    def _patience(self) -> Callable[[float], bool]:
+        """Tells whether it is over: nothing has moved for too long."""
+        limit = STALL if _is_the_tests_own() else STALL_BESIDE
+        since = clocks.monotonic()
+        seen = self.crossing.activity
+
+        def over(now: float) -> bool:
+            nonlocal since, seen
+            if seen != self.crossing.activity:
+                seen, since = self.crossing.activity, now
+            return now - since > limit
+
+        return over
+
+    def _company(self) -> bool:
+        """Whether another thread of the test could still send what is waited for."""
+        me = threading.current_thread()
+        others = any(thread.is_alive() and thread is not me for thread in self.crossing.threads)
+        return others or any(not job.done() for job in self.crossing.jobs)
+
+    def _released(self, start: int) -> None:
+        if self.crossing.order is not None:
+            self.crossing.order.disturb()
+        for x in self._release.made(start):
+            reply = x.outcome and self.crossing.scrub.reveal(x.outcome)
+            if isinstance(reply, FramesReply):
+                self._frames.extend(self._release.frames(reply))
+                self._end = self._end or reply.closed or reply.failure
+                self._waited = reply.waited
+            elif isinstance(reply, Failure):
+                self._end = self._end or reply
+            else:
+                self._waited = True
+        self.wake()
+
+    def _stalled(self) -> NoReturn:
+        if self._release.complete:
+            self._refuse("the agent waits for a message where none came in the recording")
+        self._refuse("the agent waits for a message that came, when recorded, after others that it has not sent")
+
+    def _refuse(self, what: str) -> NoReturn:
+        """Latch that the agent wants more than was recorded. Always raises ReplayDiverged."""
+        crossing = self.crossing
+        summary = f"{what}: {doorstep.describe(self._call).partition(' ')[2]}"
+        divergence = Divergence(Kind.EXTRA, summary, lane=crossing.strand().path, now=self._call)
+        latched = crossing.latch(divergence, agents_line(crossing.root))
+        raise ReplayDiverged(doorstep.refusal(latched), latched)
+
+
+def _is_the_tests_own() -> bool:
+    """Whether the test itself waits here, and no task or thread beside it. Names no lane: a recording names none."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    loop = asyncio._get_running_loop()
+    return loop is None or lanes.is_root(asyncio.current_task(loop))

@@ -1,0 +1,1 @@
+"""Tools: named functions, the tools of frameworks, their arguments and results."""

@@ -1,0 +1,30 @@
+"""The tool runner of the anthropic SDK: the function inside a tool, behind the check of what the model wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.intercept.tools import framework
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pytest_agentreplay.intercept.session.interception import Crossing
+
+FIELD = "_func_with_validate"
+
+
+def meet(library: ModuleType) -> None:
+    """Wrap the two classes of tools made of functions. Doing it twice does nothing."""
+    for name in ("BetaFunctionTool", "BetaAsyncFunctionTool"):
+        if name in vars(library):
+            framework.wrap(vars(library)[name], "call", _call)
+
+
+def _call(crossing: Crossing, original: Any, tool: Any, given: Any) -> Any:
+    __tracebackhide__ = True
+    work = getattr(tool, FIELD, None)
+    if work is None:
+        return original(tool, given)
+    met = framework.met(crossing, framework.Tool(tool.name, tool.func), work)
+    return original(framework.twin(tool, **{FIELD: met}), given)

@@ -1,0 +1,126 @@
+"""The arguments and the receiver of one call, written down to be compared, and watched while the tool runs."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import re
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.freeze import freeze_call
+from pytest_agentreplay.intercept.environment.process_times import is_reading
+from pytest_agentreplay.intercept.tools.argument_values import content, is_framework
+from pytest_agentreplay.intercept.tools.state import CHANGED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from pytest_agentreplay.core.freeze import Codec, FrozenCall
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+class ArgumentFreezing:
+    """One call as it is compared."""
+
+    __slots__ = ("_codecs", "_frozen", "_given", "_hidden", "_holder")
+
+    def __init__(
+        self,
+        arguments: Mapping[str, Any],
+        receiver: Any = None,
+        function: Any = None,
+        codecs: Sequence[Codec] = (),
+        hidden: Collection[str] = (),
+    ) -> None:
+        """`function` is the method that the `receiver` is called by; `hidden` of its attributes are not compared."""
+        self._hidden = hidden
+        self._given = arguments, receiver
+        self._codecs = codecs
+        self._holder = _holder(function)
+        self._frozen = self._read()
+
+    @property
+    def arguments(self) -> JsonObject:
+        """The arguments by name."""
+        return self._frozen.arguments
+
+    @property
+    def receiver(self) -> Json:
+        """The receiver; None where it says no more than the tool's own name."""
+        written = self._frozen.receiver
+        nothing = [[self._holder, {}], ["type", {"class": self._holder}]]
+        if isinstance(written, dict) and any(part in nothing for part in written.values()):
+            return None
+        return written
+
+    def watch(self, crossing: Crossing, passage: Passage, tool: str) -> None:
+        """Recording: report what is not compared, and see at the call's end what the tool has changed."""
+        for gap in self._frozen.gaps:
+            crossing.uncompared.setdefault((tool, _INDEX.sub("[*]", gap.path), gap.kind), gap.why)
+        if self._frozen.instances:
+            passage.settled = self._compare
+
+    def _compare(self) -> None:
+        CHANGED.compare(self._frozen, self._read())
+
+    def _read(self) -> FrozenCall:
+        arguments, receiver = self._given
+        return freeze_call(
+            arguments,
+            receiver,
+            codecs=self._codecs,
+            content=content,
+            changed=CHANGED.of,
+            is_reading=is_reading,
+            hidden=self._hidden,
+        )
+
+
+def receiver_of(function: Any) -> Any:
+    """The user's object, or class, whose method a framework was given as a tool; None of a function.
+
+    Instances of a framework's own classes are none: what these hold changes with each release.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    owner = getattr(function, "__self__", None)
+    if owner is None or isinstance(owner, ModuleType):
+        return None
+    kind = owner if isinstance(owner, type) else type(owner)
+    return None if any(is_framework(base) for base in kind.__mro__) else owner
+
+
+def framework_attributes(tool: Any) -> frozenset[str] | None:
+    """Return the attributes of a framework's tool object that are the framework's own.
+
+    None where the class of the object is one of the framework's: it has no fields of a user's.
+    """
+    kind: Any = type(tool)
+    return _framework_attributes(kind)
+
+
+@functools.lru_cache(maxsize=256)
+def _framework_attributes(kind: Any) -> frozenset[str] | None:
+    bases = [base for base in kind.__mro__[:-1] if is_framework(base)]
+    if is_framework(kind) or not bases:
+        return None
+    names = {name for base in bases for name in (*vars(base).get("__annotations__", ()), *vars(base), *_assigned(base))}
+    return frozenset(names.union(*(getattr(base, "__private_attributes__", ()) for base in bases)))
+
+
+def _assigned(kind: type) -> Iterator[str]:
+    """The attributes that the class's `__init__` assigns: LlamaIndex and pydantic-ai declare few of theirs."""
+    init = vars(kind).get("__init__")
+    if isinstance(init, FunctionType):
+        yield from (step.argval for step in dis.get_instructions(init) if step.opname == "STORE_ATTR")
+
+
+def _holder(function: Any) -> str:
+    """The class in whose body a method stands: "shop.Account"."""
+    name: str = getattr(function, "__qualname__", "").rpartition(".")[0]
+    return f"{getattr(function, '__module__', '')}.{name}"

@@ -1,0 +1,229 @@
+"""Tools that are made by a function of the agent: a `def`, or a `class` with its methods, inside of a factory.
+
+Each run of the factory makes another function, all of one code object: a constant in the factory's code. While such a
+tool is frozen that constant leads to the gate as well, so that what the factory makes from then on is frozen.
+
+A function that is made so is the tool when its closure holds the same functions and classes: around another function it
+is another decorated function, and runs. Other values in the closure are compared, as a receiver is.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import gc
+import inspect
+import itertools
+from types import CodeType, FunctionType, MethodType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import CannotRedirect
+from pytest_agentreplay.intercept.session import originals
+from pytest_agentreplay.intercept.session.origins import is_agents
+from pytest_agentreplay.intercept.session.trampoline import lead_made
+from pytest_agentreplay.intercept.tools.tool_paths import unwrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import CellType
+
+    Cells = tuple[CellType, ...] | None
+
+_SCALARS = (str, bytes, int, float, bool, type(None))
+_DEEP = 4
+"""How many functions that hold functions are compared; deeper ones are taken for other functions."""
+
+_numbers = itertools.count(1)
+_made: dict[int, Made] = {}
+_stubs: dict[int, Made] = {}
+_factories: dict[FunctionType, Factory] = {}
+
+
+def follow(
+    function: FunctionType, code: CodeType, meet: Callable[..., Any], namespace: Mapping[str, Any]
+) -> list[Made]:
+    """Have what the factory of `function` in `namespace` makes from now on come to `meet`, until each is `left`.
+
+    `code` is the tool's own. There is nothing to follow for a function of a module, or of a library, or for a wrapper
+    that shows what it wraps: that is frozen itself.
+    """
+    if "<locals>" not in code.co_qualname or not is_agents(code) or "__wrapped__" in vars(function):
+        return []
+    followed = []
+    for factory, constant in _makers(code, namespace):
+        if (made := _made.get(id(constant))) is None:
+            made = _made[id(constant)] = Made(constant, factory.__globals__)
+            _stubs[id(made.stub)] = made
+        if all(tool is not function for tool, _ in made.tools):
+            made.tools.append((function, meet))
+            followed.append(made)
+        if factory not in _factories:
+            _factories[factory] = Factory(factory)
+        _factories[factory].add(made)
+        made.factories.add(factory)
+    return followed
+
+
+def own_code(function: FunctionType) -> CodeType:
+    """The code that `function` was written with, also where it was made while a tool was followed."""
+    made = _stubs.get(id(function.__code__))
+    return function.__code__ if made is None else made.code
+
+
+class Made:
+    """The functions that are made of one constant. Where no test has frozen them they run as they are written."""
+
+    def __init__(self, code: CodeType, namespace: dict[str, Any]) -> None:
+        """`code` is the constant."""
+        self.code = code
+        self.tools: list[tuple[FunctionType, Callable[..., Any]]] = []
+        self.factories: set[FunctionType] = set()
+        self.key = ("made", next(_numbers))
+        self.stub = lead_made(code, self.call)
+        self._written = {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_DEREF"}
+        originals.keep_made(self.key, code, namespace)
+
+    def leave(self, function: FunctionType) -> None:
+        """Follow `function` no more."""
+        self.tools = [(tool, meet) for tool, meet in self.tools if tool is not function]
+        if not self.tools:
+            for factory in self.factories:
+                _factories[factory].remove(self)
+            self.factories.clear()
+
+    def call(self, values: Any, only: Any, star: Any, stars: Any, cells: Cells) -> Any:
+        """Intercept a call of a function that was made, as the tool that it is most like."""
+        __tracebackhide__ = True
+        best: tuple[dict[str, Any], Callable[..., Any]] | None = None
+        for function, meet in self.tools:
+            other = self._captured(function, cells)
+            if other is not None and (best is None or len(other) < len(best[0])):
+                best = other, meet
+        if best is None:
+            names = self.code.co_varnames[self.code.co_argcount :][: self.code.co_kwonlyargcount]
+            return originals.made(self.key, cells)(*values, *star, **dict(zip(names, only, strict=True)), **stars)
+        other, meet = best
+        return meet(values, only, star, stars, ((self.key, cells), SimpleNamespace(**other) if other else None))
+
+    def _captured(self, function: FunctionType, cells: Cells) -> dict[str, Any] | None:
+        """What the closure holds otherwise than that of `function`; None for another function."""
+        other = {}
+        for name, was, now in zip(self.code.co_freevars, function.__closure__ or (), cells or (), strict=False):
+            before, after = _content(was), _content(now)
+            if name in self._written or before is after:
+                continue
+            if _is_code(before) or _is_code(after):
+                if not _alike(before, after, _DEEP):
+                    return None
+            elif not (type(before) is type(after) and isinstance(before, _SCALARS) and before == after):
+                other[name] = after
+        return other
+
+
+class Factory:
+    """A function whose code makes tools: its own code, with constants exchanged."""
+
+    def __init__(self, function: FunctionType) -> None:
+        """Nothing is exchanged yet."""
+        self._function = function
+        self._code = function.__code__
+        self._made: list[Made] = []
+
+    def add(self, made: Made) -> None:
+        """Exchange the constant of `made` too."""
+        if made not in self._made:
+            self._made.append(made)
+            self._exchange()
+
+    def remove(self, made: Made) -> None:
+        """Put the constant of `made` back; with the last one the function has its very own code again."""
+        self._made = [each for each in self._made if each is not made]
+        self._exchange()
+        if not self._made:
+            _factories.pop(self._function, None)
+
+    @property
+    def code(self) -> CodeType:
+        """The code without exchanged constants."""
+        return self._code
+
+    def _exchange(self) -> None:
+        self._function.__code__ = _with(self._code, {id(made.code): made.stub for made in self._made})
+
+
+def _makers(code: CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[FunctionType, CodeType]]:
+    """The functions whose code makes functions of `code`, each with the constant: by name, and those nested in them."""
+    first, *names = code.co_qualname.partition(".<locals>")[0].split(".")
+    held: Any = namespace.get(first)
+    for name in names:
+        held = inspect.getattr_static(held, name, None)
+    try:
+        outer = unwrapped(held, "").functions
+    except CannotRedirect:
+        return
+    for function in outer:
+        whole = _factories[function].code if function in _factories else function.__code__
+        _, *inner, constant = _chain(whole, code) or (whole, None)
+        if constant is None:
+            continue
+        yield function, constant
+        for nested in inner:
+            if nested.co_flags & inspect.CO_OPTIMIZED:  # a function, which may exist by now; no body of a class
+                for maker in gc.get_referrers(nested):
+                    if isinstance(maker, FunctionType) and maker.__code__ is nested:
+                        yield maker, constant
+
+
+def _chain(code: CodeType, wanted: CodeType) -> tuple[CodeType, ...]:
+    """From `code` inwards to the constant that is equal to `wanted`; empty where there is none."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            if constant == wanted and constant.co_filename == wanted.co_filename:
+                return code, constant
+            if inner := _chain(constant, wanted):
+                return code, *inner
+    return ()
+
+
+def _with(code: CodeType, stubs: Mapping[int, CodeType]) -> CodeType:
+    constants = tuple(
+        stubs.get(id(constant)) or _with(constant, stubs) if isinstance(constant, CodeType) else constant
+        for constant in code.co_consts
+    )
+    changed = any(now is not was for now, was in zip(constants, code.co_consts, strict=True))
+    return code.replace(co_consts=constants) if changed else code
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not bound yet
+        return None
+
+
+def _is_code(value: Any) -> bool:
+    return isinstance(value, type | FunctionType | MethodType | functools.partial) or inspect.isbuiltin(value)
+
+
+def _alike(before: Any, after: Any, deep: int) -> bool:
+    """Whether two functions or classes are the same one, made anew perhaps."""
+    if before is after:
+        return True
+    if type(before) is not type(after) or not deep:
+        return False
+    if isinstance(before, type):
+        return (before.__module__, before.__qualname__) == (after.__module__, after.__qualname__)
+    if isinstance(before, MethodType):
+        return _alike(before.__func__, after.__func__, deep - 1)
+    if isinstance(before, functools.partial):
+        return _alike(before.func, after.func, deep - 1)
+    if not isinstance(before, FunctionType):
+        return bool(before == after)
+    # A frozen function has another code object, of the same name, file and line.
+    places = [(code.co_filename, code.co_qualname, code.co_firstlineno) for code in (before.__code__, after.__code__)]
+    held = zip(before.__closure__ or (), after.__closure__ or (), strict=False)
+    return places[0] == places[1] and all(
+        _alike(_content(was), _content(now), deep - 1)
+        for was, now in held
+        if _is_code(_content(was)) or _is_code(_content(now))
+    )

@@ -1,0 +1,280 @@
+"""Where the tool of a framework is met: one call of it goes through the doorstep as the tool that the model knows.
+
+Every framework has a boundary file of its own, which says three things: the seam at which the framework runs a tool,
+the tool's shown name, and which of the arguments are the model's. The rest is here.
+
+Met is what the tool's author wrote, not the framework's handling around it: validation, callbacks, retries and what
+the framework makes of an exception run in a replay as they ran in the recording.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pytest_agentreplay.core.freeze.objects import Codec, shape_of
+from pytest_agentreplay.core.model import SELF, ToolCall
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import lanes, library_values
+from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, framework_attributes, receiver_of
+from pytest_agentreplay.intercept.tools.arguments import defaulted, defaults_of
+from pytest_agentreplay.intercept.tools.results import ANNOTATED, Results
+from pytest_agentreplay.intercept.tools.tool import said_of
+from pytest_agentreplay.intercept.tools.tool_replaying import Replaying
+from pytest_agentreplay.intercept.tools.tool_verifying import entering
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.tools.tool_recording import Recording
+    from pytest_agentreplay.intercept.tools.tool_verifying import Verifying
+
+MCP_ADAPTERS = ("langchain_mcp_adapters", "agents.mcp", "mcpadapt", "llama_index.tools.mcp", "crewai.tools.mcp")
+"""Modules whose tools are those of an MCP server: they cross at the protocol, and nothing else of them does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool of a framework: its shown name, and the function that does the work.
+
+    The function's annotation says what comes back, and what the user has said about the function (`returns`,
+    `effects`) holds for the tool. `codecs` are those of the framework's own classes. A seam that a class may override
+    and call again has a `key` for each call: inside the call of that key it is the same one. `holder` is the
+    framework's object that holds the function: the fields that a user's class adds to it are compared, but for those
+    that are `internal` to the framework and declared by none of its classes.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    codecs: Sequence[Codec] = ()
+    key: object = None
+    holder: Any = None
+    internal: frozenset[str] = frozenset()
+
+
+_RUNNING: WeakKeyDictionary[Crossing, dict[int, object]] = WeakKeyDictionary()
+"""The key of each forwarded call that has one, by its ticket."""
+
+
+def met(
+    crossing: Crossing,
+    tool: Tool,
+    work: Callable[..., Any],
+    arguments: Callable[[tuple[Any, ...], dict[str, Any]], Mapping[str, Any]] | None = None,
+) -> Callable[..., Any]:
+    """`work` as the framework is to run it: a function of the same kind, whose calls go through the doorstep.
+
+    `arguments` gives what the model gave of a call's positional and keyword arguments; without it they are named by
+    the tool's function.
+    """
+    given = arguments or functools.partial(named, tool.function)
+    make = _met_async if inspect.iscoroutinefunction(work) else _met
+    return functools.wraps(work)(make(crossing, tool, work, given))
+
+
+def _met(crossing: Crossing, tool: Tool, work: Callable[..., Any], given: Callable[..., Any]) -> Callable[..., Any]:
+    def met(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return call(crossing, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
+
+    return met
+
+
+def _met_async(
+    crossing: Crossing, tool: Tool, work: Callable[..., Any], given: Callable[..., Any]
+) -> Callable[..., Any]:
+    async def met(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return await wait(crossing, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
+
+    return met
+
+
+def call(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any], run: Callable[[], Any]) -> Any:
+    """One call of a plain function: `run` is the real one, called while recording, and when it is verified."""
+    __tracebackhide__ = True
+    entered = _enter(crossing, tool, arguments)
+    if isinstance(entered, Replaying):
+        return entered.call(awaitable=False)
+    return run() if entered is None else entered.call(run)
+
+
+async def wait(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Any]]) -> Any:
+    """One call of a coroutine function, as `call`."""
+    __tracebackhide__ = True
+    entered = _enter(crossing, tool, arguments)
+    if isinstance(entered, Replaying):
+        return await entered.wait()
+    return await (run() if entered is None else entered.wait(_awaited(run)))
+
+
+def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Recording | Replaying | Verifying | None:
+    """What to do with a call; None is to run it, as a part of the very call around it."""
+    __tracebackhide__ = True
+    around = lanes.STRAND.get()
+    running = _RUNNING.setdefault(crossing, {})
+    if tool.key is not None and around is not None and around.inside and running.get(around.inside[0]) == tool.key:
+        return None
+    said = said_of(tool.function)
+    returns = ANNOTATED if said is None else said.tool.returns
+    codecs = library_values.known((*tool.codecs, *crossing.codecs))
+    results = Results(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
+    reads = said is not None and said.tool.effects == "read"
+    frozen = _frozen(tool, arguments, codecs)
+    facts: JsonObject = {} if frozen.receiver is None else {SELF: frozen.receiver}
+    call = ToolCall(tool.name, frozen.arguments, facts=facts, defaults=_defaults(tool.function, arguments))
+    passage = crossing.enter(call, reads=reads)
+    if passage.forward:
+        frozen.watch(crossing, passage, tool.name)
+    if passage.open:
+        running[passage.ticket] = tool.key
+        if said is not None:
+            said.within(crossing, passage)
+    return entering(crossing, passage, results)
+
+
+def _frozen(tool: Tool, arguments: Mapping[str, Any], codecs: Sequence[Codec]) -> ArgumentFreezing:
+    """A call as it is compared: on the object of a method, or on the user's fields of the framework's object."""
+    receiver = receiver_of(tool.function)
+    hidden = None if receiver is not None or tool.holder is None else framework_attributes(tool.holder)
+    if hidden is None:
+        return ArgumentFreezing(arguments, receiver, tool.function, codecs)
+    return ArgumentFreezing(arguments, tool.holder, tool.function, codecs, hidden | tool.internal)
+
+
+async def _awaited(run: Callable[[], Awaitable[Any]]) -> Any:
+    return await run()
+
+
+def _annotated(function: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """The functions that may say what comes back, outermost first."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not hasattr(function, "__qualname__"):
+        function = type(function).__call__  # an object that can be called
+    return [function]
+
+
+def _defaults(function: Callable[..., Any], arguments: Mapping[str, Any]) -> frozenset[str]:
+    """Which arguments are their defaults; none where the function does not tell."""
+    try:
+        return defaulted(arguments, defaults_of(inspect.signature(function)))
+    except (TypeError, ValueError):
+        return frozenset()
+
+
+def parameters(function: Callable[..., Any]) -> set[str]:
+    """The names of the parameters of a function; none where it does not tell."""
+    try:
+        return {*inspect.signature(function).parameters}
+    except (TypeError, ValueError):
+        return set()
+
+
+def named(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hidden: Collection[str] = ()
+) -> dict[str, Any]:
+    """The arguments of a call by parameter name, defaults too, without the `hidden` ones."""
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind_partial(*args, **kwargs)
+    except (TypeError, ValueError):
+        # No signature, or one that is for show.
+        found: dict[str, Any] = {str(place): value for place, value in enumerate(args)} | dict(kwargs)
+        return {name: value for name, value in found.items() if name not in hidden}
+    bound.apply_defaults()
+    found = {}
+    for name, value in bound.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            found |= value
+        elif kind is not inspect.Parameter.VAR_POSITIONAL:
+            found[name] = value
+        elif value:
+            found[name] = list(value)
+    return {name: value for name, value in found.items() if name not in hidden}
+
+
+def wrap(owner: Any, name: str, meet: Callable[..., Any]) -> None:
+    """Have calls of `owner.name` go to `meet(crossing, original, *args, **kwargs)` while a test records or replays.
+
+    For good; done twice it does nothing. Where a version lacks the seam, nothing is wrapped. A coroutine function stays
+    one, and its `meet` gives an awaitable.
+    """
+    seam = getattr(owner, name, None)
+    if seam is None:
+        return
+    by, original = getattr(seam, "__agentreplay__", (None, seam))
+    # A second copy of this module (test tools that restore sys.modules) takes over from the first.
+    if by is not doorstep.current:
+        wrapped = _wrapped_async(original, meet) if inspect.iscoroutinefunction(original) else _wrapped(original, meet)
+        wrapped.__agentreplay__ = (doorstep.current, original)  # type: ignore[attr-defined]
+        setattr(owner, name, wrapped)
+
+
+def _wrapped(original: Callable[..., Any], meet: Callable[..., Any]) -> Callable[..., Any]:
+    current = doorstep.current
+
+    @functools.wraps(original)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        crossing = current()
+        return original(*args, **kwargs) if crossing is None else meet(crossing, original, *args, **kwargs)
+
+    return wrapped
+
+
+def _wrapped_async(original: Callable[..., Any], meet: Callable[..., Any]) -> Callable[..., Any]:
+    current = doorstep.current
+
+    @functools.wraps(original)
+    async def wrapped(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        crossing = current()
+        return await (original(*args, **kwargs) if crossing is None else meet(crossing, original, *args, **kwargs))
+
+    return wrapped
+
+
+def twin(tool: Any, **instead: Any) -> Any:
+    """A shallow copy of a framework's tool with other attributes: the framework runs it, the original stays as it is.
+
+    So the framework's own method around the work needs no copy of ours, and calls of one tool at once none of theirs.
+    """
+    made = copy.copy(tool)
+    vars(made).update(instead)  # past what a class does when an attribute is set
+    return made
+
+
+def free(function: Any, name: str) -> Any:
+    """What a function has under `name` in its closure; None where it has no such thing."""
+    code = getattr(function, "__code__", None)
+    if code is None or name not in code.co_freevars:
+        return None
+    try:
+        return function.__closure__[code.co_freevars.index(name)].cell_contents
+    except ValueError:
+        return None  # not filled yet
+
+
+def of_mcp(function: Any) -> bool:
+    """Whether `function` only hands a call over to an MCP server, where it crosses."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__module__", "")).startswith(MCP_ADAPTERS)
+
+
+def known(classes: Iterable[Any]) -> tuple[Codec, ...]:
+    """Codecs for a framework's own classes, field by field; for those of them that come apart faithfully."""
+    return tuple(codec for cls in classes if isinstance(cls, type) and (codec := _codec(cls)) is not None)
+
+
+def _codec(cls: type) -> Codec | None:
+    shape = shape_of(cls)
+    return None if shape is None else Codec(cls, shape.apart, functools.partial(shape.together, cls))

@@ -1,0 +1,73 @@
+"""Tools of LlamaIndex: the function inside a `FunctionTool`, called or awaited."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.intercept.tools import framework
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pytest_agentreplay.core.freeze import Codec
+    from pytest_agentreplay.intercept.session.interception import Crossing
+
+
+def meet(library: ModuleType) -> None:
+    """Wrap the class of tools made of functions. Doing it twice does nothing."""
+    framework.wrap(library.FunctionTool, "call", _call)
+    framework.wrap(library.FunctionTool, "acall", _acall)
+
+
+def _call(crossing: Crossing, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    if _is_live(crossing, tool):
+        return original(tool, *args, **kwargs)
+    return original(framework.twin(tool, _fn=_met(crossing, tool, tool._fn)), *args, **kwargs)
+
+
+def _acall(crossing: Crossing, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+    if _is_live(crossing, tool):
+        return original(tool, *args, **kwargs)
+    return original(framework.twin(tool, _async_fn=_met(crossing, tool, tool._async_fn)), *args, **kwargs)
+
+
+def _met(crossing: Crossing, tool: Any, work: Any) -> Any:
+    told = framework.Tool(tool.metadata.get_name(), _function(tool), codecs(), holder=tool)
+    return framework.met(crossing, told, work, functools.partial(_arguments, tool))
+
+
+def _function(tool: Any) -> Any:
+    """The user's function, which the tool may hold inside one of its own that makes it awaitable, or plain."""
+    return getattr(tool, "_real_fn", None) or tool._fn
+
+
+def _arguments(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments without the context of the workflow."""
+    hidden = {tool.ctx_param_name} if getattr(tool, "ctx_param_name", None) else set()
+    given = {name: value for name, value in kwargs.items() if name not in hidden}
+    return framework.named(_function(tool), args, given, hidden)
+
+
+def _is_live(crossing: Crossing, tool: Any) -> bool:
+    """Whether the framework's own function goes on elsewhere: to another agent, or to an MCP server."""
+    crossing.met.add(tool.metadata.get_name())
+    function = _function(tool)
+    module = str(getattr(function, "__module__", ""))
+    return module.startswith("llama_index.core.agent.") or framework.of_mcp(function)
+
+
+@functools.cache
+def codecs() -> tuple[Codec, ...]:
+    """Those of what a tool may return to say more than a value: blocks of content, nodes with scores, an output."""
+    found: list[Any] = []
+    for name, ends in (
+        ("llama_index.core.base.llms.types", ("Block", "ChatMessage")),
+        ("llama_index.core.schema", ("Node", "NodeWithScore", "Document", "RelatedNodeInfo", "MediaResource")),
+        ("llama_index.core.tools.types", ("ToolOutput",)),
+    ):
+        library = sys.modules.get(name)
+        found += [getattr(library, each) for each in vars(library or object) if each.endswith(ends)]
+    return framework.known(found)

@@ -1,0 +1,141 @@
+"""Function tools of the OpenAI Agents SDK: what `FunctionTool.on_invoke_tool` does when the SDK calls it.
+
+It is a field, set in tools that are older than the test too; a property over it gives one that goes to the doorstep,
+always the same for a tool: the SDK compares it by `is`. Where the SDK itself has wrapped the work to make a message
+of what it raises, the work is met, and the SDK's wrapper runs in a replay too.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import types
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.tools import framework
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from pytest_agentreplay.core.freeze import Codec
+
+FIELD = "on_invoke_tool"
+HANDOFF = "on_invoke_handoff"
+MET = "_agentreplay"
+"""Where a tool keeps what its field gives: itself (a copy is another tool), the real thing, the one that is met."""
+
+INSIDE = "_on_invoke_tool_impl"
+"""Name of the work in the closure of the older SDK's wrapper."""
+
+_OF_THE_SDK = ("agents.mcp", "agents.run_internal", "agents._run_impl", "agents.agent")
+"""Modules whose own tools read what a model wrote, run an agent, or hand over to an MCP server: none is the world."""
+
+
+def meet(library: ModuleType) -> None:
+    """Lay a property over the field of the tool classes. Doing it twice does nothing."""
+    handoff = vars(library).get("Handoff")
+    if HANDOFF in getattr(handoff, "__dataclass_fields__", {}):
+        setattr(handoff, HANDOFF, _noted())
+    classes = [getattr(library, name, None) for name in ("FunctionTool", "CustomTool")]
+    known = [cls for name in vars(library) if name.startswith("ToolOutput") and (cls := getattr(library, name))]
+    codecs = framework.known(known)
+    for cls in classes:
+        if FIELD in getattr(cls, "__dataclass_fields__", {}):
+            setattr(cls, FIELD, _seam(codecs))
+
+
+def _seam(codecs: tuple[Codec, ...]) -> property:
+    current = doorstep.current
+
+    def give(tool: Any) -> Any:
+        held = vars(tool)
+        if FIELD not in held:
+            raise AttributeError(FIELD)
+        real = held[FIELD]
+        if (crossing := current()) is None:
+            return real
+        crossing.met.add(tool.name)
+        owner, wrapped, met = held.get(MET, (None, None, None))
+        if owner is not tool or wrapped is not real:
+            met = _met(tool, real, codecs)
+            held[MET] = tool, real, met
+        return met
+
+    def take(tool: Any, real: Any) -> None:
+        vars(tool)[FIELD] = _real(real)
+
+    return property(give, take)
+
+
+def _noted() -> property:
+    """The field of a handoff, which the model sees as a tool, and which only says who goes on."""
+    current = doorstep.current
+
+    def give(handoff: Any) -> Any:
+        if HANDOFF not in vars(handoff):
+            raise AttributeError(HANDOFF)
+        if (crossing := current()) is not None:
+            crossing.met.add(handoff.tool_name)
+        return vars(handoff)[HANDOFF]
+
+    def take(handoff: Any, real: Any) -> None:
+        vars(handoff)[HANDOFF] = real
+
+    return property(give, take)
+
+
+def _real(given: Any) -> Any:
+    """What was met, of something that may have been read off a tool."""
+    return vars(given).get(MET, given) if hasattr(given, "__dict__") else given
+
+
+def _met(tool: Any, real: Any, codecs: tuple[Codec, ...]) -> Any:
+    """What the field gives while a test runs: the same kind of thing, with the work inside it met."""
+    work = getattr(real, "_invoke_tool_impl", None) or framework.free(real, INSIDE) or real
+    work = _real(work)
+    if getattr(tool, "_is_agent_tool", False) or _module(framework.free(work, "the_func") or work):
+        return real
+    met = _work(tool, work, codecs)
+    if work is real:
+        return met
+    if isinstance(real, types.FunctionType):
+        names = real.__code__.co_freevars
+        cells = zip(names, real.__closure__ or (), strict=True)
+        closure = tuple(types.CellType(met) if name == INSIDE else cell for name, cell in cells)
+        made = types.FunctionType(real.__code__, real.__globals__, real.__name__, real.__defaults__, closure)
+        vars(made).update(vars(real), **{MET: real})
+        return made
+    return framework.twin(real, _invoke_tool_impl=met, **{MET: real})
+
+
+def _module(work: Any) -> bool:
+    """Whether the SDK itself has written the work."""
+    while isinstance(work, functools.partial):
+        work = work.func
+    return str(getattr(work, "__module__", "")).startswith(_OF_THE_SDK)
+
+
+def _work(tool: Any, work: Callable[..., Any], codecs: tuple[Codec, ...]) -> Callable[..., Any]:
+    current = doorstep.current
+    told = framework.Tool(tool.name, framework.free(work, "the_func") or work, codecs)
+
+    async def met(context: Any, given: Any) -> Any:
+        __tracebackhide__ = True
+        crossing = current()
+        run = functools.partial(work, context, given)
+        return await (run() if crossing is None else framework.wait(crossing, told, _arguments(given), run))
+
+    # Not by functools.wraps: the work may be an object, or take its parameters by other names.
+    vars(met).update(getattr(work, "__dict__", {}), **{MET: work})
+    return met
+
+
+def _arguments(given: Any) -> dict[str, Any]:
+    """The arguments as the model wrote them."""
+    try:
+        read = json.loads(given) if given else {}
+    except (TypeError, ValueError):
+        read = given
+    return read if isinstance(read, dict) else {"input": read}

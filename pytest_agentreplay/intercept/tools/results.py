@@ -1,0 +1,159 @@
+"""What one tool gives back, between its native form and the frozen one."""
+
+from __future__ import annotations
+
+import collections.abc
+import typing
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.failure import failure_of, raise_able
+from pytest_agentreplay.core.freeze import freeze, thaw
+from pytest_agentreplay.core.freeze.hints import dotted
+from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
+from pytest_agentreplay.intercept.session.library_values import known
+from pytest_agentreplay.intercept.session.loaded import is_exception, loaded_exception
+from pytest_agentreplay.intercept.tools import generator_input
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_agentreplay.core.freeze import Codec
+    from pytest_agentreplay.core.model import Failure, Json, JsonObject
+    from pytest_agentreplay.intercept.session.interception import Crossing
+
+ANNOTATED: Any = object()
+"""`returns` of a tool whose own annotation says what it gives."""
+
+_AWAITED = {collections.abc.Awaitable, collections.abc.Coroutine}
+_FLOWING = {
+    collections.abc.Generator,
+    collections.abc.Iterator,
+    collections.abc.Iterable,
+    collections.abc.AsyncGenerator,
+    collections.abc.AsyncIterator,
+    collections.abc.AsyncIterable,
+}
+
+
+class Results:
+    """Freezes and thaws for one tool. `codecs` is read at each use, so that codecs registered later count."""
+
+    def __init__(
+        self, name: str, functions: Sequence[Callable[..., Any]], returns: Any, codecs: Sequence[Codec]
+    ) -> None:
+        """`name` is how people are told it, "tool refund"; `functions` are its layers, the outermost first.
+
+        The first annotated one says what it returns.
+        """
+        self.name = name
+        self._functions = functions
+        # A bare object() is how callers say "not given"; it says nothing about a type either.
+        self._returns = ANNOTATED if type(returns) is object else returns
+        self._codecs = codecs
+
+    @cached_property
+    def _hint(self) -> Any:
+        """What one call gives, awaited. Looked up when first needed: names that it uses may be defined late."""
+        hint = self._returns if self._returns is not ANNOTATED else self._annotation()
+        while typing.get_origin(hint) in _AWAITED and typing.get_args(hint):
+            hint = typing.get_args(hint)[-1]
+        return type(None) if hint is None and self._returns is None else hint
+
+    def _annotation(self) -> Any:
+        for function in self._functions:
+            if "return" in getattr(function, "__annotations__", {}):
+                try:
+                    return typing.get_type_hints(function)["return"]
+                except Exception:
+                    # A name imported for type checkers only; `freeze` asks for returns= where that matters.
+                    bare = function.__annotations__["return"]
+                    return None if isinstance(bare, str) else bare
+        return None
+
+    @cached_property
+    def _flow_hints(self) -> tuple[Any, Any]:
+        """What a generator yields, and what it returns at its end."""
+        args = typing.get_args(self._hint)
+        if typing.get_origin(self._hint) not in _FLOWING or not args:
+            return self._hint, None
+        return args[0], args[2] if len(args) == 3 else None
+
+    def kept(self, crossing: Crossing, value: Any) -> Json:
+        """The frozen result of a call."""
+        return self._kept(crossing, value, self._hint, "returned")
+
+    def kept_item(self, crossing: Crossing, value: Any) -> Json:
+        """The frozen item of a generator."""
+        return self._kept(crossing, value, self._flow_hints[0], "yielded")
+
+    def kept_end(self, crossing: Crossing, value: Any) -> Json:
+        """The frozen return value of a generator."""
+        return self._kept(crossing, value, self._flow_hints[1], "returned at its end")
+
+    def kept_sent(self, after: int, value: Any) -> list[JsonObject]:
+        """What was sent into a generator, for comparison; nothing for None."""
+        entry = generator_input.sent(after, value, self._codecs)
+        return [] if entry is None else [entry]
+
+    def kept_thrown(self, after: int, error: BaseException) -> JsonObject:
+        """What was thrown into a generator, for comparison."""
+        return generator_input.thrown(after, error, self._codecs)
+
+    def given(self, crossing: Crossing, data: Json) -> Any:
+        """A recorded result, made anew."""
+        return self._given(crossing, data, self._hint)
+
+    def given_item(self, crossing: Crossing, data: Json) -> Any:
+        """A recorded item of a generator, made anew."""
+        return self._given(crossing, data, self._flow_hints[0])
+
+    def given_end(self, crossing: Crossing, data: Json) -> Any:
+        """A recorded return value of a generator, made anew."""
+        return self._given(crossing, data, self._flow_hints[1])
+
+    def failure(self, error: BaseException) -> Failure:
+        """The frozen exception of a call."""
+        return failure_of(error, self._codecs)
+
+    def raised(self, failure: Failure) -> BaseException:
+        """A recorded exception, made anew. Raises CannotFreeze for one that does not come back."""
+        return raise_able(failure, self._exception, self._codecs)
+
+    def _exception(self, path: str) -> type | None:
+        """The loaded class of that path, else the one of its last name in the tool's module.
+
+        Traces of other tools tell the name alone, or the module as it was called where the agent ran.
+        """
+        if (found := loaded_exception(path)) is not None:
+            return found
+        there = (getattr(function, "__globals__", {}).get(path.rpartition(".")[2]) for function in self._functions)
+        return next((one for one in there if is_exception(one)), None)
+
+    def _kept(self, crossing: Crossing, value: Any, hint: Any, verb: str) -> Json:
+        """The agent has its real result in any case; what cannot be kept fails the test at its end."""
+        try:
+            return freeze(value, hint=hint, codecs=known(self._codecs))
+        except CannotFreeze as error:
+            boundary = self.name.partition(" ")[0]
+            text = str(error).replace("agentreplay.tool(fn,", f"agentreplay.{boundary}({self._place()},")
+            told = CannotFreeze(f"{self.name} {verb} {text}", path=error.path, kind=error.kind)
+        except Exception as error:
+            kind = dotted(type(value))
+            text = f"{self.name} {verb} a {kind} that raised {type(error).__name__} while it was looked at: {error}"
+            told = CannotFreeze(f"{text}\n    agentreplay.codec({kind}, freeze, thaw)", path="$", kind=kind)
+        crossing.cannot_keep(told)
+        return {"$opaque": told.kind}
+
+    def _given(self, crossing: Crossing, data: Json, hint: Any) -> Any:
+        try:
+            return thaw(data, hint=hint, codecs=known(self._codecs))
+        except CannotFreeze as error:
+            text = f"the recorded result of {self.name} cannot be made again: {error}; record the test again"
+            crossing.problems.append(CannotFreeze(text, path=error.path, kind=error.kind))
+            raise ReplayDiverged(text) from error
+
+    def _place(self) -> str:
+        function = self._functions[0]
+        path = f"{function.__module__}.{function.__qualname__}"
+        return function.__name__ if "<locals>" in path else path

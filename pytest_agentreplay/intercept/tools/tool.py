@@ -1,0 +1,300 @@
+"""Tools, and models and retrievers of this process: functions whose code leads through the gate of a test.
+
+`redirect` exchanges the code of the function object itself, so the tool is met wherever the agent holds it: under
+any name, in a registry, partial, closure, default argument, bound method or instance. The original body lies in
+`vault`; where no test is recorded or replayed the tool does what it always did.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from pytest_agentreplay.core.model import SELF, ToolCall
+from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
+from pytest_agentreplay.intercept.session import lanes, originals
+from pytest_agentreplay.intercept.session.between_tests import crossing_of_garbage
+from pytest_agentreplay.intercept.session.interception import for_tool
+from pytest_agentreplay.intercept.session.library_values import known
+from pytest_agentreplay.intercept.session.trampoline import Kind, kind_of, lead, parameters
+from pytest_agentreplay.intercept.tools import factories, iterators
+from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
+from pytest_agentreplay.intercept.tools.arguments import Arguments
+from pytest_agentreplay.intercept.tools.results import ANNOTATED, Results
+from pytest_agentreplay.intercept.tools.tool_paths import find, unwrapped
+from pytest_agentreplay.intercept.tools.tool_replaying import Replaying
+from pytest_agentreplay.intercept.tools.tool_verifying import Verifying, entering
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FunctionType
+
+    from pytest_agentreplay.core.freeze import Codec
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.originals import MadeOf
+    from pytest_agentreplay.intercept.tools.tool_paths import Held
+    from pytest_agentreplay.intercept.tools.tool_recording import Recording
+
+__all__ = ["ANNOTATED", "Redirection", "Tool", "find", "redirect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function to freeze, under the `name` that people are shown. `returns` is a type; else its annotation counts.
+
+    `boundary` says what the function is, `facts` what is known of a model or a retrieval (see `core.model.ToolCall`).
+    """
+
+    name: str
+    function: Callable[..., Any]
+    effects: Literal["read", "write"] = "write"
+    returns: Any = ANNOTATED
+    boundary: Literal["tool", "model", "retrieval"] = "tool"
+    facts: JsonObject = field(default_factory=dict)
+
+
+class Redirection:
+    """One tool, met from now until `restore`."""
+
+    def __init__(self, tool: Tool, seam: Seam, layer: Layer, results: Results, codecs: Sequence[Codec]) -> None:
+        """Made by `redirect` alone."""
+        self.tool = tool
+        self.results = results
+        self.codecs = codecs
+        self._seam = seam
+        self._layer = layer
+
+    def held(self) -> FunctionType:
+        """Return the function whose code is exchanged."""
+        return self._layer.function
+
+    def follow(self, namespace: dict[str, Any]) -> None:
+        """Freeze what the factory of the tool makes that stands in `namespace` now."""
+        self._layer.follow(namespace)
+
+    def show_as(self, name: str) -> None:
+        """Call the tool `name` from now on."""
+        self.tool = replace(self.tool, name=name)
+
+    def within(self, crossing: Crossing, passage: Passage) -> None:
+        """Say that the framework's call which went in at `passage` is this tool's: its function then just runs."""
+        self._seam.running[id(crossing), passage.ticket] = None, passage
+
+    def restore(self) -> None:
+        """Take this tool off; the last one of a function gives it back its very own code. Twice is once."""
+        with _LOCK:
+            if self in self._layer.redirections:
+                self._layer.redirections.remove(self)
+                self._seam.forget()
+                if not any(layer.redirections for layer in self._seam.layers):
+                    self._seam.close()
+
+
+def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
+    """Meet `tool` wherever it is held. A function redirected again stays one tool; what was said last counts.
+
+    `codecs` is read at each call. Caches of `functools` around the function are cleared, so that a test finds the same
+    whether it runs alone or after others. Raises CannotRedirect for what has no Python code to exchange.
+    """
+    held = unwrapped(tool.function, tool.name)
+    with _LOCK:
+        layer = _LAYERS.get(held.functions[0])
+        if layer is None:
+            layer = Seam(held).layers[0]
+        shown = f"{tool.boundary} {tool.name}"
+        results = Results(shown, [each.function for each in layer.seam.layers], tool.returns, codecs)
+        redirection = Redirection(tool, layer.seam, layer, results, codecs)
+        layer.redirections.append(redirection)
+        layer.seam.forget()
+    return redirection
+
+
+def is_redirected(function: Callable[..., Any]) -> bool:
+    """Whether calls of the function go through the gate already. Raises CannotRedirect for what is no tool."""
+    return unwrapped(function, "").functions[0] in _LAYERS
+
+
+def said_of(function: Callable[..., Any]) -> Redirection | None:
+    """What was said last about the function behind a framework's tool, as a tool; None of one that nobody has named."""
+    if not _LAYERS:
+        return None
+    try:
+        held = unwrapped(function, "")
+    except CannotRedirect:
+        return None
+    layer = next((_LAYERS[function] for function in held.functions if function in _LAYERS), None)
+    said = None if layer is None else layer.said()
+    return said if said is not None and said.tool.boundary == "tool" else None
+
+
+_LOCK = threading.RLock()
+_LAYERS: dict[FunctionType, Layer] = {}
+_KEYS = itertools.count(1)
+
+
+class Seam:
+    """The functions that make up one tool: the one that is held, and those that its wrappers wrap.
+
+    An inner one called by its wrapper just runs; called past it (by `__wrapped__`) it is the tool itself.
+    """
+
+    def __init__(self, held: Held) -> None:
+        """Lead all functions of `held` that no other tool has taken; the outermost is free."""
+        self.caches = held.caches
+        self.layers: list[Layer] = []
+        self.running: dict[tuple[int, int], tuple[Layer | None, Passage]] = {}
+        try:
+            for function in held.functions:
+                if function not in _LAYERS:
+                    self.layers.append(Layer(function, self, bound=held.bound))
+        except BaseException:
+            self.close()
+            raise
+        self.awaitable = any(layer.kind is Kind.COROUTINE for layer in self.layers)
+
+    def forget(self) -> None:
+        """Empty the caches: what they hold came from another test, or from a recording."""
+        self.running = {at: run for at, run in self.running.items() if run[1].open}
+        for cache in self.caches:
+            cache.cache_clear()
+
+    def close(self) -> None:
+        """Give every function its own code again."""
+        for layer in self.layers:
+            layer.close()
+
+    def enclosing(self, crossing: Crossing, layer: Layer) -> Passage | None:
+        """The passage of this very tool right around us, entered by a framework or a layer around `layer`; if any."""
+        strand = lanes.STRAND.get()
+        if strand is None or strand.inside is None:
+            return None
+        outer, passage = self.running.get((id(crossing), strand.inside[0]), (layer, None))
+        inner = outer is None or self.layers.index(outer) < self.layers.index(layer)
+        return passage if inner and passage is not None and passage.open else None
+
+
+class Layer:
+    """One function with exchanged code. Holds no way to the original: that lies in the vault, under `_key`."""
+
+    def __init__(self, function: FunctionType, seam: Seam, *, bound: bool) -> None:
+        """Exchange the code. Raises CannotRedirect when the function's shape forbids it."""
+        self.function = function
+        self.seam = seam
+        self.redirections: list[Redirection] = []
+        # What a factory made while the tool was frozen has a code of ours.
+        code = function.__code__ = factories.own_code(function)
+        self.kind = kind_of(code)
+        self._only = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        self._arguments = Arguments(function, bound=bound)
+        self._key = next(_KEYS)
+        originals.keep(self._key, function, code)
+        meet = {
+            Kind.PLAIN: self.plain,
+            Kind.COROUTINE: self.coroutine,
+            Kind.GENERATOR: self.generator,
+            Kind.ASYNC_GENERATOR: self.async_generator,
+        }[self.kind]
+        lead(function, meet)
+        _LAYERS[function] = self
+        self._code, self._meet = code, meet
+        self._made = factories.follow(function, code, meet, function.__globals__)
+
+    def follow(self, namespace: dict[str, Any]) -> None:
+        """Freeze what the factory of the tool makes that stands in `namespace` now."""
+        self._made += factories.follow(self.function, self._code, self._meet, namespace)
+
+    def close(self) -> None:
+        """Give the function its own code again."""
+        if _LAYERS.pop(self.function, None) is self:
+            self.function.__code__ = originals.empty(self._key)
+            for made in self._made:
+                made.leave(self.function)
+
+    def plain(self, *given: Any) -> Any:
+        """Meet a call of a plain function."""
+        __tracebackhide__ = True
+        run, entered = self._enter(*given)
+        if isinstance(entered, Replaying):
+            return entered.call(awaitable=self.seam.awaitable)
+        return run() if entered is None else entered.call(run)
+
+    async def coroutine(self, *given: Any) -> Any:
+        """Meet a call of a coroutine function, when it is awaited."""
+        __tracebackhide__ = True
+        run, entered = self._enter(*given)
+        if isinstance(entered, Replaying):
+            return await entered.wait()
+        return await (run() if entered is None else entered.wait(run()))
+
+    def generator(self, *given: Any) -> Any:
+        """Meet a call of a generator function, when its first item is asked for."""
+        __tracebackhide__ = True
+        run, entered = self._enter(*given)
+        if isinstance(entered, Replaying):
+            return entered.flow()
+        return run() if entered is None else entered.flow(run())
+
+    def async_generator(self, *given: Any) -> Any:
+        """Meet a call of an async generator function, when its first item is asked for."""
+        __tracebackhide__ = True
+        run, entered = self._enter(*given)
+        if isinstance(entered, Replaying):
+            return entered.async_flow()
+        return run() if entered is None else entered.async_flow(run())
+
+    def _enter(
+        self,
+        values: tuple[Any, ...],
+        only: tuple[Any, ...],
+        star: tuple[Any, ...],
+        stars: dict[str, Any],
+        anew: tuple[MadeOf, Any] | None = None,
+    ) -> tuple[Callable[[], Any], Recording | Replaying | Verifying | None]:
+        """How to run the original, and what to do with it; in a replay there is no way to run it.
+
+        `anew` is given for a function that the tool's factory has made anew: its body, and what its closure holds that
+        the tool's does not.
+        """
+        __tracebackhide__ = True
+        keywords = dict(zip(self._only, only, strict=True)) | stars
+        made, captured = anew or (None, None)
+        crossing = for_tool() or crossing_of_garbage()
+        if crossing is None:
+            return functools.partial(originals.outside(self._key, made), *values, *star, **keywords), None
+        enclosing = self.seam.enclosing(crossing, self)
+        if enclosing is not None:
+            return functools.partial(originals.lend(self._key, enclosing, made), *values, *star, **keywords), None
+        redirection = self.said()
+        read, (values, star, keywords) = iterators.replaced(values, star, keywords)
+        arguments = self._arguments.named((*read[0], *read[1]), read[2])
+        tool = redirection.tool
+        # A model of this process is its weights and a retriever its index: what a frozen answer stands in for.
+        receiver = self._arguments.receiver(values) if tool.boundary == "tool" else None
+        if captured is not None and tool.boundary == "tool":
+            vars(captured).update({SELF: receiver} if receiver is not None else {})
+            receiver = captured
+        frozen = ArgumentFreezing(arguments, receiver, self.function, known(redirection.codecs))
+        facts = tool.facts if frozen.receiver is None else {**tool.facts, SELF: frozen.receiver}
+        call = ToolCall(tool.name, frozen.arguments, tool.boundary, facts, self._arguments.defaults(arguments))
+        passage = crossing.enter(call, reads=tool.effects == "read")
+        if passage.forward:
+            frozen.watch(crossing, passage, tool.name)
+        entered = entering(crossing, passage, redirection.results, awaitable=self.seam.awaitable)
+        if not passage.open:
+            return _nothing, entered
+        self.seam.running[id(crossing), passage.ticket] = self, passage
+        return functools.partial(originals.lend(self._key, passage, made), *values, *star, **keywords), entered
+
+    def said(self) -> Redirection:
+        """What was said last about this function, else about the tool that it is part of."""
+        with _LOCK:
+            layers = (self, *self.seam.layers)
+            return next(layer.redirections[-1] for layer in layers if layer.redirections)
+
+
+def _nothing() -> NoReturn:
+    raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")

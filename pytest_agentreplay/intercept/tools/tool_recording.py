@@ -1,0 +1,185 @@
+"""A tool's call let through: the original runs, its outcome is frozen and settled, the agent gets the real thing.
+
+A result is frozen before the agent has it, because the agent may change it; items of generators as they flow.
+"""
+
+from __future__ import annotations
+
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.model import Failure, ToolReply
+from pytest_agentreplay.core.schedule import END
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+
+    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.tools.results import Results
+
+AWAITED = "$awaited"
+"""Key of the value of a plain function that gave a coroutine or an async generator: {"$awaited": value}."""
+
+
+class Recording:
+    """One forwarded call of one tool."""
+
+    __slots__ = ("crossing", "passage", "results")
+
+    def __init__(self, crossing: Crossing, passage: Passage, results: Results) -> None:
+        """`passage` is forwarded, and settled by whichever method runs the original."""
+        self.crossing = crossing
+        self.passage = passage
+        self.results = results
+
+    def call(self, run: Callable[[], Any]) -> Any:
+        """Run a plain function. A coroutine or generator that it gives is followed to its end."""
+        __tracebackhide__ = True
+        try:
+            with self.passage.inside():
+                result = run()
+        except ReplayDiverged:
+            raise
+        except BaseException as error:
+            self.passage.hold_now()
+            self.passage.settle(self.results.failure(error))
+            raise
+        kind = type(result)
+        if kind is CoroutineType:
+            return self.wait(result, awaited=True)
+        if kind is GeneratorType:
+            return self.flow(result)
+        if kind is AsyncGeneratorType:
+            return self.async_flow(result, awaited=True)
+        with self.passage.inside():  # expired columns of a row are loaded
+            value = self.results.kept(self.crossing, result)
+        self.passage.hold_now()
+        self.passage.settle(ToolReply(value))
+        return result
+
+    async def wait(self, coroutine: Any, *, awaited: bool = False) -> Any:
+        """Run a coroutine. `awaited` says that a plain function gave it."""
+        __tracebackhide__ = True
+        watch = Watch()
+        try:
+            result = await _in_turn(self.passage, coroutine, watch)
+        except ReplayDiverged:
+            raise
+        except BaseException as error:
+            failure = self.results.failure(error)
+            # Who gave up is a matter of the exchange, whatever kind of function it was.
+            told = ToolReply({AWAITED: None}, failure=failure) if awaited and not failure.cancelled else failure
+            self.passage.settle(told, suspended=watch.suspended)
+            raise
+        value = self.results.kept(self.crossing, result)
+        self.passage.settle(ToolReply({AWAITED: value} if awaited else value), suspended=watch.suspended)
+        return result
+
+    def flow(self, generator: Any) -> Generator[Any, Any, Any]:
+        """Run a generator between its consumer and us."""
+        __tracebackhide__ = True
+        items: list[Json] = []
+        given: list[Json] = []
+        passage = self.passage
+
+        def so_far(value: Json = None, *, failure: Failure | None = None, closed: bool = False) -> ToolReply:
+            return ToolReply(value, tuple(items), failure, closed, tuple(given))
+
+        passage.partial = lambda: so_far(closed=True)
+        step, sent = generator.send, None
+        while True:
+            try:
+                with passage.inside():
+                    item = step(sent)
+            except StopIteration as stop:
+                passage.settle(so_far(self.results.kept_end(self.crossing, stop.value)))
+                return stop.value
+            except ReplayDiverged:
+                raise
+            except BaseException as error:
+                passage.settle(so_far(failure=self.results.failure(error)))
+                raise
+            items.append(self.results.kept_item(self.crossing, item))
+            passage.first_byte()
+            passage.come_now(len(items))
+            try:
+                sent = yield item
+            except GeneratorExit:
+                with passage.inside():
+                    generator.close()
+                passage.settle(passage.partial())
+                raise
+            except BaseException as error:  # thrown in by the consumer
+                step, sent = generator.throw, error
+                given.append(self.results.kept_thrown(len(items), error))
+            else:
+                step = generator.send
+                given += self.results.kept_sent(len(items), sent)
+
+    async def async_flow(self, generator: Any, *, awaited: bool = False) -> AsyncGenerator[Any, Any]:
+        """Run an async generator between its consumer and us. `awaited` says that a plain function gave it."""
+        __tracebackhide__ = True
+        items: list[Json] = []
+        given: list[Json] = []
+        passage, watch = self.passage, Watch()
+
+        def so_far(*, failure: Failure | None = None, closed: bool = False) -> ToolReply:
+            return ToolReply({AWAITED: None} if awaited else None, tuple(items), failure, closed, tuple(given))
+
+        waiting = True
+        passage.partial = lambda: so_far(failure=Failure("builtins.GeneratorExit")) if waiting else so_far(closed=True)
+        thrown: BaseException | None = None
+        step = generator.asend(None)
+        while True:
+            try:
+                try:
+                    item = await _in_turn(passage, step, watch, len(items) + 1)
+                except StopAsyncIteration:
+                    passage.settle(so_far(), suspended=watch.suspended)
+                    return
+                items.append(self.results.kept_item(self.crossing, item))
+                passage.first_byte()
+                waiting = False
+            except ReplayDiverged:
+                raise
+            except BaseException as error:
+                failure = self.results.failure(error)
+                # An event loop that shuts down cancels generators that were left by `break`, instead of closing them.
+                left = error is thrown and failure.cancelled
+                passage.settle(so_far(closed=True) if left else so_far(failure=failure), suspended=watch.suspended)
+                if failure.cancelled:
+                    await generator.aclose()  # given up while an item of it waited for its turn
+                raise
+            try:
+                sent = yield item
+            except GeneratorExit:
+                await stepped(passage, generator.aclose(), watch)
+                passage.settle(so_far(closed=True), suspended=watch.suspended)
+                raise
+            except BaseException as error:  # thrown in by the consumer
+                thrown, step = error, generator.athrow(error)
+                if isinstance(error, Exception):
+                    given.append(self.results.kept_thrown(len(items), error))
+            else:
+                step = generator.asend(sent)
+                given += self.results.kept_sent(len(items), sent)
+            waiting = True
+
+
+async def _in_turn(passage: Passage, coroutine: Any, watch: Watch, chunks: int = END) -> Any:
+    """Await `coroutine`; what comes of it, a failure too, comes in its turn. Who gives up waits no more."""
+    __tracebackhide__ = True
+    try:
+        result = await stepped(passage, coroutine, watch)
+    except Exception:
+        if watch.suspended:
+            await passage.come()
+        raise
+    if watch.suspended:
+        await passage.come(chunks)
+    else:
+        passage.come_now(chunks, at_once=True)
+    return result

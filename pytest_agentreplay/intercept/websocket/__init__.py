@@ -1,0 +1,1 @@
+"""WebSocket clients: `websockets` and aiohttp, and which messages belong to which call."""

@@ -1,0 +1,261 @@
+"""The WebSockets of aiohttp: `ClientSession._ws_connect` is met, and of a connection the queue and the writer below it.
+
+`ClientWebSocketResponse` itself stays as it is: it reads messages from a reader and writes frames with a writer. While
+recording these two are watched; while replaying they are ours. Pings are aiohttp's own affair, and so is the HTTP
+request that the handshake is: it is no exchange of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.failure import failure_of
+from pytest_agentreplay.core.model import EMPTY, Closed, Failure, FramesReply, HttpReply
+from pytest_agentreplay.intercept.network.in_process import connection_stays
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.streams.frames_recording import Recording
+from pytest_agentreplay.intercept.streams.frames_replaying import Replaying
+from pytest_agentreplay.intercept.websocket.lines import OURS, native, opening, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from pytest_agentreplay.core.model import Headers
+    from pytest_agentreplay.intercept.session.interception import Passage
+
+
+def meet(library: ModuleType) -> None:
+    """Wrap what opens WebSockets in `library` (aiohttp)."""
+    wrap(library.ClientSession, "_ws_connect", _connecting)
+
+
+def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
+    current, within_http = doorstep.current, doorstep.within_http
+
+    @functools.wraps(original)
+    async def _ws_connect(self: Any, url: Any, **options: Any) -> Any:
+        __tracebackhide__ = True
+        crossing = current()
+        if crossing is None or within_http():
+            return await original(self, url, **options)
+        whole = self._build_url(url)
+        if options.get("params"):
+            whole = whole.extend_query(options["params"])
+        call = opening(str(whole), self._prepare_headers(options.get("headers")))
+        if connection_stays(crossing, call):
+            return await original(self, url, **options)
+        passage = crossing.enter(call)
+        if not passage.forward:
+            answer = await _answered(passage, whole)
+            return _played(Replaying(crossing, passage, call), answer, self, options)
+        try:
+            with passage.inside():
+                websocket = await original(self, url, **options)
+        except BaseException as error:
+            _not_opened(passage, error)
+            raise
+        headers = websocket._response.headers.items()
+        line = Recording(
+            crossing, passage, call, tuple((name, value) for name, value in headers if name.lower() not in OURS)
+        )
+        websocket._reader = _Heard(websocket._reader, line)
+        websocket._writer = _Said(websocket._writer, line)
+        return websocket
+
+    return _ws_connect
+
+
+def _not_opened(passage: Passage, error: Any) -> None:
+    from aiohttp import WSServerHandshakeError
+
+    if isinstance(error, WSServerHandshakeError):
+        headers = tuple((error.headers or {}).items())
+        passage.settle(HttpReply(error.status, error.message, headers=headers, body=EMPTY))
+    else:
+        passage.settle(failure_of(error))
+
+
+async def _answered(passage: Passage, url: Any) -> Any:
+    """The answer to the recorded handshake; raises what it failed with."""
+    __tracebackhide__ = True
+    from aiohttp import WSServerHandshakeError
+
+    if passage.unfinished:
+        await asyncio.get_running_loop().create_future()  # until it is given up again
+    outcome = passage.outcome
+    if isinstance(outcome, Failure):
+        passage.finish()
+        raise native(outcome)
+    assert isinstance(outcome, FramesReply | HttpReply)
+    answer = _Answer(url, outcome.headers)
+    if isinstance(outcome, HttpReply):
+        passage.finish()
+        raise WSServerHandshakeError(
+            answer.request_info, (), message=outcome.reason, status=outcome.status, headers=answer.headers
+        )
+    return answer
+
+
+def _played(line: Replaying, answer: Any, session: Any, options: dict[str, Any]) -> Any:
+    """A native connection over recorded messages."""
+    from aiohttp import ClientWebSocketResponse, ClientWSTimeout
+
+    kind: Any = getattr(session, "_ws_response_class", ClientWebSocketResponse)
+    timeout = options.get("timeout")
+    return kind(
+        _Reader(line, decode_text=options.get("decode_text", True)),
+        _Writer(line),
+        answer.headers.get("Sec-WebSocket-Protocol"),
+        answer,
+        timeout if isinstance(timeout, ClientWSTimeout) else ClientWSTimeout(options.get("receive_timeout"), 10.0),
+        options.get("autoclose", True),
+        options.get("autoping", True),
+        asyncio.get_running_loop(),
+    )
+
+
+class _Heard:
+    """A reader whose messages are noted when the agent takes them."""
+
+    def __init__(self, reader: Any, line: Recording) -> None:
+        self._reader = reader
+        self._line = line
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    async def read(self) -> Any:
+        """The next message."""
+        line = self._line
+        line.waits()
+        try:
+            message = await self._reader.read()
+        except asyncio.CancelledError:
+            line.waits_no_more(patience=False)
+            raise
+        except BaseException as error:
+            line.waits_no_more()
+            line.broke(error)
+            raise
+        # CLOSING is no message: the agent closes the connection and wakes its own reader.
+        line.waits_no_more(patience=message.type.name != "CLOSING")
+        match message.type.name:
+            case "TEXT":
+                line.came(message.data if isinstance(message.data, bytes) else message.data.encode())
+            case "BINARY":
+                line.came(bytes(message.data), binary=True)
+            case "CLOSE":
+                line.closed(Closed(message.data, message.extra or ""))
+        return message
+
+
+class _Said:
+    """A writer whose messages are noted before they go."""
+
+    def __init__(self, writer: Any, line: Recording) -> None:
+        self._writer = writer
+        self._line = line
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    async def send_frame(self, message: Any, opcode: int, compress: int | None = None) -> None:
+        """Send one frame."""
+        told = _note(self._line, message, opcode)
+        try:
+            await self._writer.send_frame(message, opcode, compress)
+        except BaseException as error:
+            if told:
+                self._line.unsent(error)
+            raise
+
+    async def close(self, code: int = 1000, message: Any = b"") -> None:
+        """Say that the connection ends."""
+        reason = message if isinstance(message, str) else bytes(message).decode("utf-8", "replace")
+        self._line.closes(int(code), reason)
+        self._line.closed(Closed(int(code), reason, by_agent=True))
+        await self._writer.close(code, message)
+
+
+class _Reader:
+    """The recorded messages, as aiohttp's queue gives them."""
+
+    def __init__(self, line: Replaying, *, decode_text: bool) -> None:
+        self._line = line
+        self._decode = decode_text
+        self._fed: list[Any] = []
+
+    async def read(self) -> Any:
+        """The next message; the end of the connection is one, too."""
+        from aiohttp import WSMessage, WSMsgType
+
+        __tracebackhide__ = True
+        await asyncio.sleep(0)
+        while True:
+            if self._fed:
+                return self._fed.pop(0)
+            if (found := self._line.take()) is not None:
+                break
+            await self._line.more()
+        if isinstance(found, Failure):
+            raise native(found)
+        if isinstance(found, Closed):
+            return WSMessage(WSMsgType.CLOSE, found.code, found.reason)
+        if found.binary:
+            return WSMessage(WSMsgType.BINARY, found.data, "")
+        return WSMessage(WSMsgType.TEXT, found.data.decode() if self._decode else found.data, "")
+
+    def feed_data(self, message: Any, size: int = 0) -> None:
+        """Let aiohttp wake its own reader, when the agent closes the connection."""
+        del size
+        self._fed.append(message)
+        self._line.wake()
+
+
+class _Writer:
+    """Takes what the agent sends."""
+
+    def __init__(self, line: Replaying) -> None:
+        self._line = line
+
+    async def send_frame(self, message: Any, opcode: int, compress: int | None = None) -> None:
+        """Take one frame; pings go nowhere."""
+        __tracebackhide__ = True
+        del compress
+        end = _note(self._line, message, opcode)
+        if isinstance(end, Failure):
+            raise native(end)
+
+    async def close(self, code: int = 1000, message: Any = b"") -> None:
+        """The agent ends the connection."""
+        del code, message
+        self._line.close()
+
+
+def _note(line: Recording | Replaying, message: Any, opcode: int) -> Any:
+    """Note a message of the agent: true where it is one, or how sending it failed in the recording."""
+    from aiohttp import WSMsgType
+
+    if opcode not in {WSMsgType.TEXT, WSMsgType.BINARY}:
+        return None
+    return line.send(bytes(message), binary=opcode == WSMsgType.BINARY) or True
+
+
+class _Answer:
+    """What stands for the HTTP response below a played connection."""
+
+    connection = None
+    status = 101
+
+    def __init__(self, url: Any, headers: Headers) -> None:
+        from aiohttp import RequestInfo
+        from multidict import CIMultiDict, CIMultiDictProxy
+
+        self.headers = CIMultiDictProxy(CIMultiDict(headers))
+        self.request_info = RequestInfo(url, "GET", CIMultiDictProxy(CIMultiDict()), url)
+
+    def close(self) -> None:
+        """There is nothing to close."""

@@ -1,0 +1,218 @@
+"""What the two clients of the library `websockets` have in common: messages, handshakes and ends, to values and back.
+
+A line is the `Recording` or the `Replaying` of one connection; the connection carries it as an attribute.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.failure import failure_of, raise_able
+from pytest_agentreplay.core.model import Body, Closed, Failure, FrameCall, FramesReply, HttpReply
+from pytest_agentreplay.errors import CannotWrite
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session.loaded import loaded_exception
+from pytest_agentreplay.intercept.session.other_plugins import closed as closed_by_neighbour
+from pytest_agentreplay.intercept.streams.frames_recording import Recording
+from pytest_agentreplay.intercept.streams.frames_replaying import Replaying
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.core.model import Frame, Headers
+    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.streams.frames_replaying import End
+
+LINE = "_agentreplay_line"
+_BROKEN = 1006
+OURS = frozenset({"connection", "upgrade", "date", "sec-websocket-accept", "sec-websocket-extensions"})
+"""Headers of a handshake's answer that are about this one socket."""
+
+Line = Recording | Replaying
+
+
+def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
+    """Put `wrapper(original)` in the stead of a method, for good. A second copy of us takes over from the first."""
+    method = getattr(owner, name, None)
+    if method is None:
+        return
+    by, original = getattr(method, "__agentreplay__", (None, method))
+    if by is not doorstep.current:
+        wrapped = wrapper(original)
+        wrapped.__agentreplay__ = (doorstep.current, original)
+        setattr(owner, name, wrapped)
+
+
+def line_of(connection: Any) -> Line | None:
+    """The line of a connection; None where nothing is recorded or replayed, and where the server is the test's own.
+
+    A connection that is older than the test has none: it cannot be recorded, and a replay refuses it.
+    """
+    line: Line | None = connection.__dict__.get(LINE)
+    if LINE not in connection.__dict__ and (crossing := doorstep.current()) is not None and not doorstep.within_http():
+        request = connection.request
+        if request is not None:  # else it is being opened
+            _stray(crossing, f"ws://{request.headers.get('Host', '')}{request.path}")
+    return line
+
+
+def _stray(crossing: Crossing, url: str) -> None:
+    passage = crossing.enter(FrameCall(url, 0))
+    passage.settle(FramesReply())
+    told = f"the WebSocket to {url} was opened before the test began, so that a replay could not open it"
+    crossing.cannot_keep(CannotWrite(f"{told}; open it in the test or in a fixture of its own"))
+
+
+def opening(url: str, headers: Any) -> FrameCall:
+    """The opening of a connection; `headers` are a mapping, or pairs, or None."""
+    pairs = headers.raw_items() if hasattr(headers, "raw_items") else getattr(headers, "items", lambda: headers or ())()
+    return FrameCall(url.partition("#")[0], None, tuple((str(name), str(value)) for name, value in pairs))
+
+
+def leave(connection: Any) -> Any:
+    """The connection, not recorded: it leads to a server of this process."""
+    setattr(connection, LINE, None)
+    return connection
+
+
+def opened(crossing: Crossing, passage: Passage, call: FrameCall, connection: Any) -> Any:
+    """The connection, recorded from here on."""
+    pairs = connection.response.headers.raw_items() if connection.response is not None else ()
+    headers: Headers = tuple((name, value) for name, value in pairs if name.lower() not in OURS)
+    setattr(connection, LINE, Recording(crossing, passage, call, headers))
+    return connection
+
+
+def not_opened(crossing: Crossing, passage: Passage, error: BaseException) -> None:
+    """Keep why a connection could not be opened."""
+    crossing.cannot_keep(closed_by_neighbour(error))
+    response: Any = getattr(error, "response", None)
+    if hasattr(response, "status_code"):  # websockets.exceptions.InvalidStatus
+        body = bytes(response.body or b"")
+        passage.settle(
+            HttpReply(
+                response.status_code,
+                response.reason_phrase,
+                headers=tuple(response.headers.raw_items()),
+                body=Body(body),
+                cuts=(len(body),) if body else (),
+            )
+        )
+    else:
+        passage.settle(failure_of(error))
+
+
+def refused(passage: Passage) -> BaseException | None:
+    """Why the recorded connection could not be opened, as the library says it; None when it could."""
+    from websockets.datastructures import Headers
+    from websockets.exceptions import InvalidStatus
+    from websockets.http11 import Response
+
+    outcome = passage.outcome
+    if isinstance(outcome, HttpReply):
+        passage.finish()
+        response = Response(outcome.status, outcome.reason, Headers(outcome.headers), outcome.body.data)
+        return InvalidStatus(response)
+    if isinstance(outcome, Failure):
+        passage.finish()
+        return native(outcome)
+    return None
+
+
+def open_without_socket(connection: Any, line: Replaying) -> Any:
+    """A native connection, made without its socket, in the state after the recorded handshake."""
+    from websockets.datastructures import Headers
+    from websockets.http11 import Response
+    from websockets.protocol import State
+
+    protocol = connection.protocol
+    connection.request = protocol.connect()
+    connection.response = Response(101, "Switching Protocols", Headers(line.headers))
+    protocol.subprotocol = connection.response.headers.get("Sec-WebSocket-Protocol")
+    protocol.state = State.OPEN
+    setattr(connection, LINE, line)
+    return connection
+
+
+def close_protocol(connection: Any, end: Closed) -> None:
+    """Put the protocol of a played connection in the state after `end`."""
+    from websockets.frames import Close
+    from websockets.protocol import State
+
+    protocol = connection.protocol
+    if protocol.state is State.CLOSED:
+        return
+    protocol.state = State.CLOSED
+    if end.code == _BROKEN:
+        return
+    frame = Close(1005 if end.code is None else end.code, end.reason)
+    protocol.close_rcvd = protocol.close_sent = frame
+    protocol.close_rcvd_then_sent = not end.by_agent
+
+
+def raised(connection: Any, end: End) -> BaseException:
+    """What taking another message raises after `end`."""
+    if isinstance(end, Failure):
+        return native(end)
+    close_protocol(connection, end)
+    error: BaseException = connection.protocol.close_exc
+    return error
+
+
+def end_of(error: Any) -> Closed | None:
+    """How a connection ended, of a ConnectionClosed; None of any other error."""
+    from websockets.exceptions import ConnectionClosed
+
+    if not isinstance(error, ConnectionClosed):
+        return None
+    if error.rcvd is not None:
+        return Closed(error.rcvd.code, error.rcvd.reason)
+    return Closed(_BROKEN)
+
+
+def native(failure: Failure) -> BaseException:
+    """A recorded failure as an exception."""
+    return raise_able(failure, loaded_exception)
+
+
+def given(frame: Frame, decode: bool | None) -> str | bytes:
+    """A frame as `recv` gives it: a text as str and bytes as bytes, unless `decode` says otherwise."""
+    return frame.data.decode() if (not frame.binary if decode is None else decode) else frame.data
+
+
+def took(line: Recording, message: str | bytes, decode: bool | None) -> str | bytes:
+    """Note a message that was taken undecided, and give it as `decode` wants it."""
+    binary = not isinstance(message, str)
+    data = message if isinstance(message, bytes) else message.encode()
+    line.came(data, binary=binary)
+    return as_wanted(message, decode)
+
+
+def as_wanted(message: str | bytes, decode: bool | None) -> str | bytes:
+    """A message that was taken undecided, as `decode` wants it."""
+    if decode is None or decode is isinstance(message, str):
+        return message
+    return message.decode() if isinstance(message, bytes) else message.encode()
+
+
+def data_of(message: Any, text: bool | None) -> tuple[bytes, bool]:
+    """The bytes of a whole message, and whether it goes as bytes and not as text. Raises TypeError as the library."""
+    if isinstance(message, str):
+        return message.encode(), text is False
+    if isinstance(message, bytes | bytearray | memoryview):
+        return bytes(message), text is not True
+    msg = "data must be str, bytes, iterable, or async iterable"
+    raise TypeError(msg)
+
+
+def joined(fragments: list[Any], text: bool | None) -> tuple[bytes, bool]:
+    """The same of a message in fragments, at least one."""
+    parts = [data_of(fragment, text) for fragment in fragments]
+    return b"".join(data for data, _ in parts), parts[0][1]
+
+
+def is_whole(message: Any) -> bool:
+    """Whether a message is no iterable of fragments, as far as the library would take it."""
+    return isinstance(message, str | bytes | bytearray | memoryview | dict) or not (
+        hasattr(message, "__iter__") or hasattr(message, "__aiter__")
+    )

@@ -1,0 +1,274 @@
+"""The WebSockets of `websockets.asyncio.client`: `connect` is met when it is awaited, a connection in its methods.
+
+Both are met in their classes, so whoever bound `connect` earlier is met too. Pings are the library's own affair. What
+the agent sends in fragments is one message. While replaying, a connection is an object of the library's class that has
+never seen a socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.model import Closed, Frame
+from pytest_agentreplay.intercept.network.in_process import connection_stays
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.streams.frames_replaying import Replaying
+from pytest_agentreplay.intercept.websocket import lines
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Generator
+    from types import ModuleType
+
+    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.streams.frames_recording import Recording
+
+
+def meet(library: ModuleType) -> None:
+    """Wrap what opens connections in `library` (websockets.asyncio.client), and its connections."""
+    lines.wrap(library.connect, "__await__", _awaiting)
+    for name, wrapper in _METHODS.items():
+        lines.wrap(library.ClientConnection, name, wrapper)
+
+
+def _awaiting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    current, within_http = doorstep.current, doorstep.within_http
+
+    @functools.wraps(original)
+    def __await__(self: Any) -> Generator[Any, Any, Any]:  # noqa: N807  it becomes the class's
+        crossing = current()
+        if crossing is None or within_http():
+            steps: Generator[Any, Any, Any] = original(self)
+            return steps
+        return _open(crossing, self, original).__await__()
+
+    return __await__
+
+
+async def _open(crossing: Crossing, connect: Any, original: Callable[[Any], Any]) -> Any:
+    __tracebackhide__ = True
+    call = lines.opening(connect.uri, connect.additional_headers)
+    if connection_stays(crossing, call):
+        return lines.leave(await _Steps(original(connect)))
+    passage = crossing.enter(call)
+    if passage.forward:
+        try:
+            with passage.inside():
+                connection = await _Steps(original(connect))
+        except BaseException as error:
+            lines.not_opened(crossing, passage, error)
+            raise
+        return lines.opened(crossing, passage, call, connection)
+    if passage.unfinished:
+        await asyncio.get_running_loop().create_future()  # until it is given up again
+    if (refusal := lines.refused(passage)) is not None:
+        raise refusal
+    connection = lines.open_without_socket(_built(connect), Replaying(crossing, passage, call))
+    connection.transport = _NoTransport(connection)
+    if hasattr(type(connect), "__await_impl__"):  # before 17 the connector keeps it for its own `async with`
+        connect.connection = connection
+    return connection
+
+
+class _Steps:
+    """An awaitable of the steps of another one."""
+
+    def __init__(self, steps: Any) -> None:
+        self._steps = steps
+
+    def __await__(self) -> Any:
+        return self._steps
+
+
+class _NoTransport(asyncio.Transport):
+    """What stands for the transport of a played connection: it knows no address, and can be given up."""
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__()
+        self._connection = weakref.ref(connection)
+
+    def abort(self) -> None:
+        """Break the connection off."""
+        if (connection := self._connection()) is not None:
+            _end(connection, Closed(1006))
+
+    close = abort
+
+    def is_closing(self) -> bool:
+        """Whether it was."""
+        connection = self._connection()
+        return connection is None or connection.protocol.state.name == "CLOSED"
+
+
+def _end(connection: Any, end: Closed) -> None:
+    """The agent ends a played connection; the recorded end counts where it is told."""
+    line: Replaying = getattr(connection, lines.LINE)
+    lines.close_protocol(connection, line.close() or end)
+    if not connection.connection_lost_waiter.done():
+        connection.connection_lost_waiter.set_result(None)
+
+
+def _built(connect: Any) -> Any:
+    """The connection object that `connect` would make: of the user's class, where it names one."""
+    from websockets.asyncio.client import ClientConnection
+    from websockets.client import ClientProtocol
+    from websockets.uri import parse_uri
+
+    uri = parse_uri(connect.uri)
+    factory = getattr(connect, "factory", None) or getattr(connect, "protocol_factory", None)
+    return factory(uri) if factory is not None else ClientConnection(ClientProtocol(uri))
+
+
+def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def send(self: Any, message: Any, text: bool | None = None) -> None:
+        __tracebackhide__ = True
+        line = lines.line_of(self)
+        if line is None:
+            return await original(self, message, text=text)  # type: ignore[no-any-return]
+        if lines.is_whole(message):
+            data, binary = lines.data_of(message, text)
+        else:
+            message = [part async for part in message] if hasattr(message, "__aiter__") else list(message)
+            if not message:
+                return None
+            data, binary = lines.joined(message, text)
+        if isinstance(line, Replaying):
+            if (end := line.send(data, binary=binary)) is not None:
+                raise lines.raised(self, end)
+            return None
+        line.send(data, binary=binary)
+        try:
+            await original(self, message, text=text)
+        except BaseException as error:
+            line.unsent(error, lines.end_of(error))
+            raise
+        return None
+
+    return send
+
+
+def _receiving(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def recv(self: Any, decode: bool | None = None) -> Any:
+        __tracebackhide__ = True
+        line = lines.line_of(self)
+        if line is None:
+            return await original(self, decode)
+        if isinstance(line, Replaying):
+            return lines.given(await _taken(self, line), decode)
+        return lines.took(line, await _heard(line, original(self)), decode)
+
+    return recv
+
+
+async def _taken(connection: Any, line: Replaying) -> Frame:
+    """The next recorded frame; raises what the end of the connection raises."""
+    __tracebackhide__ = True
+    found = await line.receive()
+    if isinstance(found, Frame):
+        return found
+    raise lines.raised(connection, found)
+
+
+async def _heard(line: Recording, message: Any) -> Any:
+    """Await the next real message; what it raises is kept."""
+    from websockets.exceptions import ConnectionClosed
+
+    line.waits()
+    try:
+        heard = await message
+    except asyncio.CancelledError:
+        line.waits_no_more(patience=False)
+        raise
+    except ConnectionClosed as end:
+        line.waits_no_more()
+        line.closed(lines.end_of(end) or Closed())
+        raise
+    except BaseException:
+        line.waits_no_more()  # two at once, as the library says; the connection lives on
+        raise
+    line.waits_no_more()
+    return heard
+
+
+def _streaming(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def recv_streaming(self: Any, decode: bool | None = None) -> AsyncIterator[Any]:
+        line = lines.line_of(self)
+        if line is None:
+            async for part in original(self, decode):
+                yield part
+        elif isinstance(line, Replaying):
+            yield lines.given(await _taken(self, line), decode)
+        else:
+            parts: list[Any] = []
+            fragments = original(self)
+            while (part := await _heard(line, anext(fragments, None))) is not None:
+                parts.append(part)
+                yield lines.as_wanted(part, decode)
+            data, binary = lines.joined(parts, None)
+            line.came(data, binary=binary)
+
+    return recv_streaming
+
+
+def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def close(self: Any, code: int = 1000, reason: str = "") -> None:
+        line = lines.line_of(self)
+        if isinstance(line, Replaying):
+            _end(self, Closed(int(code), reason, by_agent=True))
+        elif line is not None:
+            line.closes(int(code), reason)
+            await original(self, code, reason)
+            line.closed(Closed(int(code), reason, by_agent=True))
+        else:
+            await original(self, code, reason)
+
+    return close
+
+
+def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def wait_closed(self: Any) -> None:
+        line = lines.line_of(self)
+        if not isinstance(line, Replaying) or not line.ended:
+            await original(self)
+
+    return wait_closed
+
+
+def _pinging(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def ping(self: Any, data: Any = None) -> Any:
+        line = lines.line_of(self)
+        if not isinstance(line, Replaying):
+            return await original(self, data)
+        pong = asyncio.get_running_loop().create_future()
+        pong.set_result(0.0)
+        return pong
+
+    return ping
+
+
+def _ponging(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def pong(self: Any, data: Any = b"") -> None:
+        if not isinstance(lines.line_of(self), Replaying):
+            await original(self, data)
+
+    return pong
+
+
+_METHODS: dict[str, Callable[[Any], Any]] = {
+    "send": _sending,
+    "recv": _receiving,
+    "recv_streaming": _streaming,
+    "close": _closing,
+    "wait_closed": _waiting,
+    "ping": _pinging,
+    "pong": _ponging,
+}

@@ -1,0 +1,279 @@
+"""The WebSockets of `websockets.sync.client`: what opens a connection is met, and a connection in its methods.
+
+Newer versions open in `reconnect.connect`; older ones in the function `connect` itself, whose code is exchanged, so
+that whoever imported it earlier is met too. What the agent sends in fragments is one message. While replaying, a
+connection is an object of the library's class that has neither a socket nor a thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.model import Closed, Frame
+from pytest_agentreplay.intercept.network.in_process import connection_stays
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session.trampoline import is_trampoline, lead, parameters
+from pytest_agentreplay.intercept.streams.frames_replaying import Replaying
+from pytest_agentreplay.intercept.websocket import lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.streams.frames_recording import Recording
+
+
+def meet(library: ModuleType) -> None:
+    """Wrap what opens connections in `library` (websockets.sync.client), and its connections."""
+    if hasattr(library, "reconnect"):
+        lines.wrap(library.reconnect, "connect", _connecting)
+    elif not is_trampoline(library.connect.__code__):
+        _redirect(library.connect)
+    for name, wrapper in _METHODS.items():
+        lines.wrap(library.ClientConnection, name, wrapper)
+
+
+def _connecting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    current, within_http = doorstep.current, doorstep.within_http
+
+    @functools.wraps(original)
+    def connect(self: Any) -> Any:
+        __tracebackhide__ = True
+        crossing = current()
+        if crossing is None or within_http():
+            return original(self)
+        kind = self.create_connection
+        return _open(crossing, self.uri, self.additional_headers, kind, functools.partial(original, self))
+
+    return connect
+
+
+def _redirect(function: FunctionType) -> None:
+    """Exchange the code of the function that opens a connection in older versions."""
+    names = parameters(function.__code__)
+
+    def meeting(positional: tuple[Any, ...], only: tuple[Any, ...], star: Any, stars: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        del star
+        call = functools.partial(real, *positional, **dict(zip(names[len(positional) :], only, strict=False)), **stars)
+        crossing = doorstep.current()
+        if crossing is None or doorstep.within_http():
+            return call()
+        given = dict(zip(names, (*positional, *only), strict=False))
+        return _open(crossing, given["uri"], given.get("additional_headers"), given.get("create_connection"), call)
+
+    code = lead(function, meeting)
+    real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    real.__kwdefaults__ = function.__kwdefaults__
+
+
+def _open(crossing: Crossing, url: str, headers: Any, kind: Any, real: Callable[[], Any]) -> Any:
+    __tracebackhide__ = True
+    call = lines.opening(url, headers)
+    if connection_stays(crossing, call):
+        return lines.leave(real())
+    passage = crossing.enter(call)
+    if passage.forward:
+        try:
+            with passage.inside():
+                connection = real()
+        except BaseException as error:
+            lines.not_opened(crossing, passage, error)
+            raise
+        return lines.opened(crossing, passage, call, connection)
+    if (refusal := lines.refused(passage)) is not None:
+        raise refusal
+    line = Replaying(crossing, passage, call)
+    if passage.unfinished:
+        line.receive_now()
+    return lines.open_without_socket(_built(url, kind), line)
+
+
+def _built(url: str, kind: Any) -> Any:
+    """A connection of the class `kind`, without what its constructor starts: a thread on a socket."""
+    from websockets.client import ClientProtocol
+    from websockets.sync.client import ClientConnection
+    from websockets.uri import parse_uri
+
+    kind = kind if isinstance(kind, type) else ClientConnection
+    connection = kind.__new__(kind)
+    protocol = ClientProtocol(parse_uri(url), logger=logging.getLogger("websockets.client"))
+    vars(connection).update(
+        protocol=protocol,
+        id=protocol.id,
+        logger=protocol.logger,
+        debug=protocol.debug,
+        latency=0.0,
+        connection_exc=None,
+        pending_legacy_warning=False,
+        socket=_NoSocket(),
+    )
+    return connection
+
+
+class _NoSocket:
+    """What stands for the socket of a played connection."""
+
+    def getsockname(self) -> tuple[str, int]:
+        """No address."""
+        return "", 0
+
+    getpeername = getsockname
+
+
+def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def send(self: Any, message: Any, text: bool | None = None) -> None:
+        __tracebackhide__ = True
+        line = lines.line_of(self)
+        if line is None:
+            return original(self, message, text=text)  # type: ignore[no-any-return]
+        if lines.is_whole(message):
+            data, binary = lines.data_of(message, text)
+        else:
+            message = list(message)
+            if not message:
+                return None
+            data, binary = lines.joined(message, text)
+        if isinstance(line, Replaying):
+            if (end := line.send(data, binary=binary)) is not None:
+                raise lines.raised(self, end)
+            return None
+        line.send(data, binary=binary)
+        try:
+            original(self, message, text=text)
+        except BaseException as error:
+            line.unsent(error, lines.end_of(error))
+            raise
+        return None
+
+    return send
+
+
+def _receiving(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def recv(self: Any, timeout: float | None = None, decode: bool | None = None) -> Any:
+        __tracebackhide__ = True
+        line = lines.line_of(self)
+        if line is None:
+            return original(self, timeout, decode)
+        if isinstance(line, Replaying):
+            return lines.given(_taken(self, line, timeout), decode)
+        return lines.took(line, _heard(line, functools.partial(original, self, timeout)), decode)
+
+    return recv
+
+
+def _taken(connection: Any, line: Replaying, timeout: float | None = None) -> Frame:
+    """The next recorded frame; raises what the end of the connection, or of patience, raises."""
+    __tracebackhide__ = True
+    found = line.receive_now(timeout)
+    if isinstance(found, Frame):
+        return found
+    if found is None:
+        msg = f"timed out in {timeout:.1f}s"
+        raise TimeoutError(msg)
+    raise lines.raised(connection, found)
+
+
+def _heard(line: Recording, hear: Callable[[], Any]) -> Any:
+    """Wait for the next real message; what that raises is kept."""
+    from websockets.exceptions import ConnectionClosed
+
+    line.waits()
+    try:
+        heard = hear()
+    except TimeoutError:
+        line.waits_no_more(patience=False)
+        raise
+    except ConnectionClosed as end:
+        line.waits_no_more()
+        line.closed(lines.end_of(end) or Closed())
+        raise
+    except BaseException:
+        line.waits_no_more()  # two at once, as the library says; the connection lives on
+        raise
+    line.waits_no_more()
+    return heard
+
+
+def _streaming(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def recv_streaming(self: Any, decode: bool | None = None) -> Iterator[Any]:
+        line = lines.line_of(self)
+        if line is None:
+            yield from original(self, decode)
+        elif isinstance(line, Replaying):
+            yield lines.given(_taken(self, line), decode)
+        else:
+            parts: list[Any] = []
+            fragments = iter(original(self))
+            while (part := _heard(line, functools.partial(next, fragments, None))) is not None:
+                parts.append(part)
+                yield lines.as_wanted(part, decode)
+            data, binary = lines.joined(parts, None)
+            line.came(data, binary=binary)
+
+    return recv_streaming
+
+
+def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def close(self: Any, code: int = 1000, reason: str = "") -> None:
+        line = lines.line_of(self)
+        if isinstance(line, Replaying):
+            lines.close_protocol(self, line.close() or Closed(int(code), reason, by_agent=True))
+        elif line is not None:
+            line.closes(int(code), reason)
+            original(self, code, reason)
+            line.closed(Closed(int(code), reason, by_agent=True))
+        else:
+            original(self, code, reason)
+
+    return close
+
+
+def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def wait_closed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        line = lines.line_of(self)
+        return line.ended if isinstance(line, Replaying) else original(self, *args, **kwargs)
+
+    return wait_closed
+
+
+def _pinging(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def ping(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(lines.line_of(self), Replaying):
+            return original(self, *args, **kwargs)
+        pong = threading.Event()
+        pong.set()
+        return pong
+
+    return ping
+
+
+def _ponging(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def pong(self: Any, data: Any = b"") -> None:
+        if not isinstance(lines.line_of(self), Replaying):
+            original(self, data)
+
+    return pong
+
+
+_METHODS: dict[str, Callable[[Any], Any]] = {
+    "send": _sending,
+    "recv": _receiving,
+    "recv_streaming": _streaming,
+    "close": _closing,
+    "wait_closed": _waiting,
+    "ping": _pinging,
+    "pong": _ponging,
+}

@@ -1,0 +1,180 @@
+"""Who calls: what a test says itself, in its tasks and threads too, and what a library says that is loaded."""
+
+import asyncio
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+
+import pytest
+import trio
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from pytest_agentreplay import agent
+from pytest_agentreplay.core.model import ToolCall, ToolReply
+from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.intercept.session import agents, lanes
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session.agents import agent_here
+
+
+@pytest.fixture
+def stamped():
+    """The test's own stamp, which threads are carried over with."""
+    crossing = doorstep.Crossing(None, None)
+    doorstep.open_for(crossing)
+    token = lanes.STRAND.set(crossing.main())
+    yield
+    lanes.STRAND.reset(token)
+    doorstep.open_for(None)
+
+
+def test_nobody_is_named_unless_somebody_says_a_name():
+    assert agent_here() == ""
+    with agent("researcher") as name:
+        assert agent_here() == name == "researcher"
+        with agent("writer"):
+            assert agent_here() == "writer"
+        assert agent_here() == "researcher"
+    assert agent_here() == ""
+
+
+def test_one_name_may_be_said_twice():
+    researcher = agent("researcher")
+    with researcher, agent("writer"), researcher:
+        assert agent_here() == "researcher"
+    assert agent_here() == ""
+
+
+def test_a_function_is_an_agents_own():
+    @agent("researcher")
+    def plain(text):
+        """Looks up."""
+        return text, agent_here()
+
+    @agent("writer")
+    async def coroutine(text):
+        await asyncio.sleep(0)
+        return text, agent_here()
+
+    async def both():
+        return await asyncio.gather(coroutine("a"), coroutine("b"))
+
+    assert plain("x") == ("x", "researcher")
+    assert plain.__doc__ == "Looks up."
+    assert asyncio.run(both()) == [("a", "writer"), ("b", "writer")]
+    assert asyncio.iscoroutinefunction(coroutine)
+    assert agent_here() == ""
+
+
+def test_agents_side_by_side_keep_their_names():
+    async def work(name):
+        with agent(name):
+            await asyncio.sleep(0)
+            below = asyncio.create_task(asyncio.to_thread(agent_here))
+            await asyncio.sleep(0)
+            return agent_here(), await below
+
+    async def both():
+        return await asyncio.gather(work("researcher"), work("writer"))
+
+    assert asyncio.run(both()) == [("researcher", "researcher"), ("writer", "writer")]
+
+
+def test_a_task_of_trio_is_of_the_agent_that_began_it():
+    found = []
+
+    async def work():
+        found.append(agent_here())
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            with agent("researcher"):
+                nursery.start_soon(work)
+
+    trio.run(main)
+    assert found == ["researcher"]
+
+
+@pytest.mark.usefixtures("stamped")
+def test_threads_and_jobs_are_of_the_agent_that_began_them():
+    found = []
+    with ThreadPoolExecutor(1) as pool:
+        with agent("researcher"):
+            thread = threading.Thread(target=lambda: found.append(agent_here()))
+            thread.start()
+            thread.join()
+            found.append(pool.submit(agent_here).result())
+        found.append(pool.submit(agent_here).result())
+    assert found == ["researcher", "researcher", ""]
+
+
+def test_a_name_is_one_short_line():
+    with agent("the\n  researcher " + "x" * 99):
+        assert agent_here() == ("the researcher " + "x" * 99)[:60]
+
+
+def test_the_open_span_may_say_the_name(monkeypatch):
+    tracer = TracerProvider().get_tracer("t")
+    with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.agent.name": "researcher"}):
+        assert agent_here() == "researcher"
+        with agent("writer"):
+            assert agent_here() == "writer", "who says it by hand is right"
+    with tracer.start_as_current_span("other"):
+        assert agent_here() == ""
+    monkeypatch.delitem(sys.modules, "opentelemetry.trace")
+    with trace.use_span(tracer.start_span("x", attributes={"gen_ai.agent.name": "researcher"})):
+        assert agent_here() == "", "a library that is not loaded is not asked"
+
+
+@pytest.mark.parametrize("module", [where for where, _ in agents._FRAMEWORKS])
+def test_a_library_that_has_changed_names_nobody(monkeypatch, module):
+    monkeypatch.setitem(sys.modules, module, ModuleType(module))
+    assert agent_here() == ""
+
+
+class Config(ModuleType):
+    """LangChain's variable, as far as a name is read from it."""
+
+    def __init__(self, **metadata):
+        super().__init__("config")
+        self.var_child_runnable_config = self
+        self.metadata = metadata
+
+    def get(self):
+        return {"metadata": self.metadata}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "name"),
+    [
+        ({"langgraph_node": "research", "langgraph_checkpoint_ns": "research:1-2"}, "research"),
+        ({"langgraph_node": "research"}, "research"),
+        ({"langgraph_node": "model", "langgraph_checkpoint_ns": "model:1-2"}, ""),
+        ({"langgraph_node": "model", "langgraph_checkpoint_ns": "researcher:1-2|model:3-4"}, "researcher"),
+        ({"langgraph_node": "x", "langgraph_checkpoint_ns": "team:1|researcher:1-2|1|model:3"}, "team/researcher"),
+        ({"langgraph_node": "model", "lc_agent_name": "scout", "langgraph_checkpoint_ns": "a:1|model:2"}, "scout"),
+        ({"user": "u-1"}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_places_of_a_graph(monkeypatch, metadata, name):
+    monkeypatch.setitem(sys.modules, "langchain_core.runnables.config", Config(**metadata))
+    assert agent_here() == name
+
+
+def test_the_crossing_keeps_the_name_without_its_secrets():
+    redaction = Redaction(Places({}))
+    redaction.learn("secret", "hunter2-hunter2")
+    gate = Recorder()
+    crossing = doorstep.Crossing(gate, redaction)
+    for name in ("researcher", "researcher", "of hunter2-hunter2", ""):
+        with agent(name):
+            crossing.enter(ToolCall("look")).settle(ToolReply("x"))
+    first, second, third, last = [x.agent for x in gate.exchanges()]
+    assert (first, second, last) == ("researcher", "researcher", "")
+    assert third.startswith("of ")
+    assert "hunter2" not in third

@@ -1,0 +1,274 @@
+"""The stepped wall clock: the same instants in both modes, whoever asks, and an end for loops that wait on it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+import pytest
+import time_machine
+
+from pytest_agentreplay.intercept.environment import clock as clocks
+from pytest_agentreplay.intercept.environment.clock import Clock
+from pytest_agentreplay.intercept.environment.clock_and_seeds import Steps
+from pytest_agentreplay.intercept.environment.randomness import Chance
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.interception import Crossing
+
+pytestmark = pytest.mark.env("main", "lowest")
+
+WALL = 1_763_653_219_123_456_000  # 2025-11-20T15:40:19.123456 UTC
+
+
+@pytest.fixture
+def stepped():
+    clock = Clock("stepped", WALL)
+    clock.start()
+    yield clock
+    clock.stop()
+
+
+def readings() -> list[object]:
+    """The wall time in every way that an agent asks for it."""
+    return [
+        time.time(),
+        time.time_ns(),
+        time.clock_gettime(time.CLOCK_REALTIME) if hasattr(time, "clock_gettime") else None,
+        dt.datetime.now(),
+        dt.datetime.now(dt.UTC),
+        dt.datetime.now().astimezone(),
+        dt.date.today(),
+        time.gmtime(),
+        time.localtime(),
+        time.strftime("%Y-%m-%d %H:%M:%S"),
+        time.ctime(),
+        time.ctime(None),
+        time.asctime(),
+        dt.datetime.today(),
+        uuid.uuid1(node=1, clock_seq=2),
+        uuid.uuid1(node=1, clock_seq=2),
+    ]
+
+
+def an_agent(steps: list[int]) -> list[object]:
+    clock = Steps(Clock("stepped", WALL), Chance(1))
+    clock.start()
+    try:
+        seen = readings()
+        for count, at in enumerate(steps, 1):
+            clock.step(at, "main", count)
+            seen += readings()
+        return seen
+    finally:
+        clock.stop()
+
+
+def test_two_runs_see_the_very_same_times():
+    steps = [17, 1_234_567, 1_234_568, 900_000_000_001, 86_400_000_000_000]
+    assert an_agent(steps) == an_agent(steps)
+
+
+def test_time_stands_at_the_last_settled_crossing(stepped):
+    assert time.time_ns() == WALL
+    assert dt.datetime.now(dt.UTC).isoformat() == "2025-11-20T15:40:19.123456+00:00"
+    time.sleep(0.002)
+    assert time.time_ns() == WALL
+    stepped.step(2_500_000_000)
+    assert time.time_ns() == WALL + 2_500_000_000
+    assert dt.datetime.now(dt.UTC).isoformat() == "2025-11-20T15:40:21.623456+00:00"
+    assert stepped.stepping
+    assert not stepped.ran_on
+
+
+def test_a_run_that_passes_midnight_sees_tomorrow(stepped):
+    today = dt.date.today()
+    stepped.step(86_400_000_000_000)
+    assert dt.date.today() - today == dt.timedelta(days=1)
+
+
+@pytest.mark.parametrize("nanoseconds", [1, 499, 500, 999])
+def test_every_way_to_ask_gives_one_instant(stepped, nanoseconds):
+    stepped.step(1_000 * 777 + nanoseconds)
+    assert time.time_ns() == WALL + 777_000
+    assert dt.datetime.now(dt.UTC).microsecond == 123_456 + 777
+    assert dt.datetime.fromtimestamp(time.time(), dt.UTC) == dt.datetime.now(dt.UTC)
+
+
+def test_two_time_ids_of_one_instant_differ(stepped):
+    assert len({uuid.uuid1() for _ in range(20)}) == 20
+
+
+def test_monotonic_clocks_run_on(stepped):
+    before = time.monotonic(), time.perf_counter()
+    time.sleep(0.002)
+    assert time.monotonic() > before[0]
+    assert time.perf_counter() > before[1]
+
+
+def test_a_loop_that_waits_on_wall_time_ends(stepped, monkeypatch):
+    monkeypatch.setattr(clocks, "PATIENCE", 5_000_000)
+    stepped.step(0)
+    deadline = time.time() + 0.02
+    while time.time() < deadline:
+        time.sleep(0.001)
+    assert stepped.ran_on
+    stepped.step(30_000_000)
+    monkeypatch.setattr(clocks, "PATIENCE", 10**12)
+    assert time.time_ns() == WALL + 30_000_000
+
+
+def test_the_clock_runs_on_without_a_jump(stepped, monkeypatch):
+    monkeypatch.setattr(clocks, "PATIENCE", 2_000_000)
+    seen = [time.time_ns() for _ in range(20_000)]
+    assert seen == sorted(seen)
+    assert seen[0] == WALL
+
+
+def test_waiting_inside_an_exchange_is_no_waiting_of_the_agent(stepped, monkeypatch):
+    monkeypatch.setattr(clocks, "PATIENCE", -1)
+    with lanes.inside(lanes.Strand(None), 1, "tool"):
+        assert time.time_ns() > WALL
+    assert not stepped.ran_on
+
+
+def test_no_thread_is_started(monkeypatch):
+    """A second thread makes every fork of the agent a DeprecationWarning, from Python 3.12 on."""
+    monkeypatch.setattr(threading.Thread, "start", lambda self: pytest.fail("a thread"))
+    clock = Clock("stepped", WALL)
+    clock.start()
+    clock.step(1)
+    clock.stop()
+
+
+def test_other_threads_see_the_same_time(stepped):
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(time.time_ns()))
+    thread.start()
+    thread.join()
+    assert seen == [WALL]
+
+
+def test_stop_gives_time_back_and_is_safe_twice():
+    now, instant = time.time, time.time()
+    clock = Clock("stepped", WALL)
+    clock.start()
+    clock.stop()
+    clock.stop()
+    assert time.time is now
+    assert time.time() >= instant
+    assert not time_machine.escape_hatch.is_travelling()
+
+
+def test_a_clock_that_never_started_stops():
+    Clock("stepped", WALL).stop()
+
+
+def test_a_real_clock_is_left_alone():
+    clock = Clock("real", WALL)
+    clock.start()
+    try:
+        clock.step(5)
+        assert time.time_ns() > WALL
+        assert not clock.stepping
+        assert not time_machine.escape_hatch.is_travelling()
+    finally:
+        clock.stop()
+
+
+def test_who_travelled_before_is_left_alone():
+    with time_machine.travel(1_000_000_000, tick=False):
+        clock = Clock("stepped", WALL)
+        clock.start()
+        clock.step(7)
+        assert not clock.stepping
+        assert time.time() == 1_000_000_000
+        clock.stop()
+        assert time.time() == 1_000_000_000
+    assert not time_machine.escape_hatch.is_travelling()
+
+
+def test_a_function_of_the_tests_own_is_left_alone(monkeypatch):
+    """time-machine would write into it as if it were one of C, and end the process."""
+    monkeypatch.setattr(time, "time", lambda: 5.0)
+    clock = Clock("stepped", 1_700_000_000_000_000_000)
+    clock.start()
+    assert not clock.stepping
+    assert time.time() == 5.0
+    clock.stop()
+
+
+def test_freezegun_is_left_alone(monkeypatch):
+    class FakeDatetime(dt.datetime):
+        """What freezegun puts in the place of the class."""
+
+    monkeypatch.setattr(dt, "datetime", FakeDatetime)
+    clock = Clock("stepped", WALL)
+    clock.start()
+    assert not clock.stepping
+    clock.stop()
+
+
+def test_who_travels_inside_wins_until_they_come_back(stepped):
+    with time_machine.travel(1_000_000_000, tick=False):
+        stepped.step(5_000)
+        assert time.time() == 1_000_000_000
+    assert time.time_ns() == WALL + 5_000
+
+
+def test_who_does_not_come_back_in_time_comes_back_later():
+    clock = Clock("stepped", WALL)
+    clock.start()
+    theirs = time_machine.travel(1_000_000_000, tick=False)
+    theirs.start()
+    clock.stop()
+    assert time.time() == 1_000_000_000
+    theirs.stop()
+    assert time.time_ns() > WALL
+    assert not time_machine.escape_hatch.is_travelling()
+
+
+def test_both_start_or_neither(monkeypatch):
+    steps = Steps(Clock("stepped", WALL), Chance(1))
+    monkeypatch.setattr(random, "getstate", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        steps.start()
+    assert not time_machine.escape_hatch.is_travelling()
+
+
+def test_one_step_moves_both():
+    steps = Steps(Clock("stepped", WALL), Chance(1))
+    state = random.getstate()
+    steps.start()
+    stamp = lanes.STRAND.set(Crossing(None, None).main())
+    try:
+        steps.step(1_000, "main", 1)
+        first = time.time_ns(), random.random(), uuid.uuid4()
+        random.random()
+        steps.step(1_000, "main", 1)
+        assert (time.time_ns(), random.random(), uuid.uuid4()) == first
+        assert first[0] == WALL + 1_000
+    finally:
+        lanes.STRAND.reset(stamp)
+        steps.stop()
+    assert random.getstate() == state
+
+
+def test_a_real_second_without_a_crossing():
+    """The shipped patience, in a process of its own: the loop ends, and the interpreter's exit is not held up."""
+    source = f"""
+import time
+from pytest_agentreplay.intercept.environment.clock import Clock
+clock = Clock("stepped", {WALL})
+clock.start()
+deadline = time.time() + 0.05
+while time.time() < deadline:
+    time.sleep(0.01)
+print(clock.ran_on)
+"""
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.split() == ["True"]

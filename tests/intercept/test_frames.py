@@ -1,0 +1,239 @@
+"""Connections without a library: what is recorded of them, who waits in a replay, and who is told instead."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Closed, Failure, Frame, FrameCall, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.streams import frames_replaying
+from pytest_agentreplay.intercept.streams.frames_recording import Recording
+from pytest_agentreplay.intercept.streams.frames_replaying import Replaying
+
+OPENING = FrameCall("wss://voice.example.com/talk")
+
+
+@contextmanager
+def doors(gate):
+    crossing = doorstep.Crossing(gate, Redaction(Places({})))
+    doorstep.open_for(crossing)
+    token = lanes.STRAND.set(crossing.main())
+    try:
+        yield crossing
+    finally:
+        lanes.STRAND.reset(token)
+        doorstep.open_for(None)
+        crossing.end()
+
+
+def recorded(act):
+    """The run of `act(line, crossing)`, which plays the agent and the world."""
+    gate = Recorder()
+    with doors(gate) as crossing:
+        act(Recording(crossing, crossing.enter(OPENING), OPENING), crossing)
+    return Run(Header("t::t"), gate.exchanges())
+
+
+@contextmanager
+def replayed(run):
+    gate = Replayer(run, Matching(READER, RULES), READER)
+    with doors(gate) as crossing:
+        yield Replaying(crossing, crossing.enter(OPENING), OPENING), gate
+
+
+def ask(line, word):
+    line.send(json.dumps({"say": word}).encode())
+
+
+def talk(line, _crossing):
+    line.came(b"hello")
+    ask(line, "one")
+    line.came(b"1a")
+    line.came(b"1b")
+    ask(line, "two")
+    line.came(b"2a", binary=True)
+
+
+def test_frames_come_after_their_messages_and_the_rest_is_told():
+    with replayed(recorded(talk)) as (line, gate):
+        assert line.receive_now() == Frame(b"hello")
+        ask(line, "one")
+        ask(line, "two")
+        assert [line.receive_now() for _ in range(3)] == [Frame(b"1a"), Frame(b"1b"), Frame(b"2a", binary=True)]
+        with pytest.raises(ReplayDiverged, match=r"none came in the recording: voice.example.com/talk"):
+            line.receive_now()
+        assert gate.divergence.kind.code == "AR-EXTRA"
+
+
+def test_the_tests_own_thread_does_not_wait_for_what_only_it_could_send():
+    with replayed(recorded(talk)) as (line, gate):
+        line.receive_now()
+        with pytest.raises(ReplayDiverged, match="after others that it has not sent"):
+            line.receive_now()
+        assert gate.divergence is not None
+
+
+def test_patience_ends_as_the_library_says():
+    with replayed(recorded(talk)) as (line, gate):
+        line.receive_now()
+        assert line.receive_now(timeout=0.02) is None
+        assert gate.divergence is None
+
+
+def test_a_thread_waits_until_another_one_sends():
+    with replayed(recorded(talk)) as (line, gate):
+        heard = []
+        reader = threading.Thread(target=lambda: heard.extend(line.receive_now() for _ in range(4)))
+        reader.start()
+        ask(line, "one")
+        ask(line, "two")
+        reader.join(10)
+        assert [frame.data for frame in heard] == [b"hello", b"1a", b"1b", b"2a"]
+        assert gate.divergence is None
+
+
+def test_a_task_waits_until_another_one_sends():
+    async def act(line):
+        reader = asyncio.create_task(collect(line, 4))
+        await asyncio.sleep(0.01)
+        ask(line, "one")
+        await asyncio.sleep(0.01)
+        ask(line, "two")
+        return await reader
+
+    async def collect(line, count):
+        return [(await line.receive()).data for _ in range(count)]
+
+    with replayed(recorded(talk)) as (line, gate):
+        assert asyncio.run(act(line)) == [b"hello", b"1a", b"1b", b"2a"]
+        assert gate.divergence is None
+
+
+def test_a_task_that_nothing_can_wake_is_told_and_does_not_hang(monkeypatch):
+    monkeypatch.setattr(frames_replaying, "STALL", 0.3)
+    monkeypatch.setattr(frames_replaying, "STALL_BESIDE", 0.3)
+
+    async def act(line):
+        await line.receive()
+        await line.receive()
+
+    with replayed(recorded(talk)) as (line, gate):
+        with pytest.raises(ReplayDiverged, match="after others that it has not sent"):
+            asyncio.run(act(line))
+        assert gate.divergence is not None
+
+
+def waiting(line, _crossing):
+    line.came(b"hello")
+    line.waits()
+
+
+def test_who_still_waited_when_the_recording_ended_waits_again():
+    run = recorded(waiting)
+    assert run.exchanges[0].outcome.waited
+
+    async def act(line):
+        await line.receive()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(line.receive(), 0.05)
+
+    with replayed(run) as (line, gate):
+        asyncio.run(act(line))
+        assert gate.divergence is None
+
+
+def closed_by_the_agent(line, _crossing):
+    line.came(b"hello")
+    line.waits()
+    line.closes(1000, "enough")
+    line.waits_no_more()
+    line.closed(Closed(1006))
+
+
+def test_a_reader_is_woken_by_the_agents_own_close():
+    run = recorded(closed_by_the_agent)
+    assert run.exchanges[0].outcome.closed == Closed(1000, "enough", by_agent=True)
+
+    async def act(line):
+        await line.receive()
+        reader = asyncio.create_task(line.receive())
+        await asyncio.sleep(0.01)
+        line.close()
+        return await reader
+
+    with replayed(run) as (line, gate):
+        assert asyncio.run(act(line)) == Closed(1000, "enough", by_agent=True)
+        assert gate.divergence is None
+
+
+@pytest.mark.parametrize("end", [Closed(1011, "overloaded"), Closed(1006)])
+def test_the_end_comes_after_the_last_frame(end):
+    def act(line, _crossing):
+        line.came(b"hello")
+        line.closed(end)
+        line.came(b"too late")
+
+    with replayed(recorded(act)) as (line, _gate):
+        assert not line.ended
+        assert [line.receive_now(), line.receive_now(), line.receive_now()] == [Frame(b"hello"), end, end]
+        assert line.ended
+
+
+def test_what_broke_off_breaks_off():
+    def act(line, _crossing):
+        line.broke(ConnectionResetError("gone"))
+
+    with replayed(recorded(act)) as (line, _gate):
+        found = line.receive_now()
+        assert isinstance(found, Failure)
+        assert found.type == "builtins.ConnectionResetError"
+
+
+def test_a_message_that_could_not_be_sent_cannot_be_sent_again():
+    def act(line, _crossing):
+        ask(line, "one")
+        line.unsent(ConnectionResetError("gone"), Closed(1006))
+        ask(line, "two")
+        line.unsent(OSError("no route"))
+
+    with replayed(recorded(act)) as (line, _gate):
+        assert line.send(b'{"say": "one"}') == Closed(1006)
+        assert line.send(b'{"say": "two"}').message == "no route"
+
+
+def test_a_message_inside_a_frozen_tool_is_not_waited_for():
+    def act(line, crossing):
+        ask(line, "one")
+        line.came(b"1a")
+        tool = crossing.enter(ToolCall("lookup"))
+        with tool.inside():
+            ask(line, "inner")
+            line.came(b"inner a")
+        line.came(b"outer a")
+        tool.settle(ToolReply("found"))
+        ask(line, "two")
+        line.came(b"2a")
+
+    run = recorded(act)
+    assert [x.parent for x in run.exchanges] == [None, None, None, 4, None]
+    with replayed(run) as (line, gate):
+        ask(line, "one")
+        assert line.receive_now() == Frame(b"1a")
+        assert line.receive_now() == Frame(b"outer a")
+        line.crossing.enter(ToolCall("lookup")).finish()
+        ask(line, "two")
+        assert line.receive_now() == Frame(b"2a")
+        assert gate.finish() is None

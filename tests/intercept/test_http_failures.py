@@ -1,0 +1,71 @@
+"""Exceptions cross the file as values, and a file cannot raise what no HTTP library would."""
+
+from __future__ import annotations
+
+import httpx
+import httpx2
+import pytest
+
+from pytest_agentreplay.core.model import Failure
+from pytest_agentreplay.intercept.http.failures import frozen, thawed
+
+
+class Odd(httpx.TransportError):
+    def __init__(self, code, *, extra):
+        super().__init__(f"odd {code}")
+        self.extra = extra
+
+
+def test_failures_come_back_as_the_same_class_or_a_stand_in():
+    odd = thawed(frozen(Odd(7, extra=object())), httpx)
+    assert type(odd) is Odd
+    assert str(odd) == "odd 7"
+    refused = thawed(frozen(ConnectionRefusedError(111, "refused")), httpx)
+    assert (type(refused), refused.errno) == (ConnectionRefusedError, 111)
+    gone = Failure(
+        "vendor.errors.Overloaded", "too much", bases=("vendor.errors.Base", "httpx.ReadError", "httpx.HTTPError")
+    )
+    for library in (httpx, httpx2):
+        stand_in = thawed(gone, library)
+        assert isinstance(stand_in, library.ReadError)
+        assert type(stand_in).__name__ == "Overloaded"
+        assert type(stand_in).__module__ == "vendor.errors"
+        assert str(stand_in) == "too much"
+    unknown = thawed(Failure("nowhere.Strange", "m", bases=("builtins.Exception",)), httpx)
+    assert type(unknown).__bases__ == (RuntimeError,)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "builtins.SystemExit",
+        "_pytest.outcomes.Skipped",
+        "_pytest.outcomes.Exit",
+        "unittest.case.SkipTest",
+        "unittest.SkipTest",
+        "os.system",
+    ],
+)
+@pytest.mark.parametrize("bases", [("builtins.BaseException",), ("_pytest.outcomes.Exit", "builtins.Exception")])
+def test_a_file_cannot_skip_a_test_or_end_the_session(path, bases):
+    error = thawed(Failure(path, "m", bases=bases), httpx)
+    assert type(error).__bases__ == (RuntimeError if "builtins.Exception" in bases else BaseException,)
+    assert str(error) == "m"
+
+
+def test_a_broken_text_is_no_reason_to_lose_the_exchange():
+    class Broken(Exception):
+        def __str__(self):
+            raise ValueError
+
+    assert frozen(Broken(1)).message == ""
+
+
+def test_a_file_cannot_name_a_signal_of_a_test_runner():
+    from pytest_agentreplay.intercept.session.loaded import loaded_exception
+
+    for path in ("_pytest.outcomes.Exit", "_pytest.outcomes.Skipped", "unittest.case.SkipTest"):
+        assert loaded_exception(path) is None
+        name = path.rpartition(".")[2]
+        back = thawed(Failure(path, "now", ("now",), ("builtins.Exception",)), httpx)
+        assert (type(back).__name__, type(back).__mro__[1]) == (name, RuntimeError)

@@ -1,0 +1,86 @@
+"""The interpreter is silent about what a refusal led to, and about nothing else."""
+
+import logging
+import threading
+import types
+
+import pytest
+
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.session.excepthooks import follows_refusal, install, quietened, worth_saying
+
+
+def raised(error, cause=None):
+    try:
+        raise error from cause
+    except BaseException as caught:
+        return caught
+
+
+OURS = [
+    ReplayDiverged("no"),
+    BaseExceptionGroup("both", [ReplayDiverged("no"), BaseExceptionGroup("inner", [ReplayDiverged("no")])]),
+    raised(RuntimeError("the agent broke"), ReplayDiverged("no")),
+    raised(ValueError("again"), raised(RuntimeError("the agent broke"), ReplayDiverged("no"))),
+]
+THEIRS = [ValueError("x"), BaseExceptionGroup("mixed", [ReplayDiverged("no"), ValueError("x")]), None]
+
+
+@pytest.mark.parametrize("error", OURS)
+def test_what_a_refusal_led_to_is_not_said(error):
+    said = []
+    assert follows_refusal(error)
+    quietened(said.append)(types.SimpleNamespace(exc_value=error))
+    assert said == []
+
+
+@pytest.mark.parametrize("error", THEIRS)
+def test_everything_else_is(error):
+    said = []
+    assert not follows_refusal(error)
+    quietened(said.append)(told := types.SimpleNamespace(exc_value=error))
+    assert said == [told]
+
+
+def test_an_error_in_a_circle_ends():
+    one, two = ValueError(), ValueError()
+    one.__cause__, two.__cause__ = two, one
+    assert not follows_refusal(one)
+
+
+def test_logs_of_asyncio():
+    def record(error):
+        return logging.LogRecord(
+            "asyncio", logging.ERROR, "", 1, "m", (), (type(error), error, None) if error else None
+        )
+
+    assert not worth_saying(record(ReplayDiverged("no")))
+    assert worth_saying(record(ValueError()))
+    assert worth_saying(record(None))
+
+
+def test_installed_once(monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", print)
+    install()
+    hook = threading.excepthook
+    install()
+    assert threading.excepthook is hook is not print
+
+
+@pytest.mark.parametrize("name", ["asyncio", "openai.agents"])
+def test_what_a_refusal_did_to_a_thread_of_theirs_is_not_logged(name, caplog):
+    install()
+    logger = logging.getLogger(name)
+
+    def export(error):
+        try:
+            raise error
+        except BaseException:
+            logger.exception("the exporter's thread has failed")
+
+    for error in (ReplayDiverged("refused: its test had ended"), ValueError("of theirs")):
+        thread = threading.Thread(target=export, args=(error,))
+        thread.start()
+        thread.join()
+    (record,) = caplog.records
+    assert isinstance(record.exc_info[1], ValueError)

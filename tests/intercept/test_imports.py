@@ -1,0 +1,161 @@
+"""A library is met whenever it comes, and nobody else notices."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.resources
+import importlib.util
+import pkgutil
+import sys
+import threading
+import time
+
+import pytest
+
+from pytest_agentreplay.intercept.session import import_hooks
+from pytest_agentreplay.intercept.session.import_hooks import when_imported
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A package that no other test knows, and the record of who met it."""
+    home = tmp_path / "metlib"
+    home.mkdir()
+    (home / "__init__.py").write_text("import time, metlib_gate\nmetlib_gate.wait()\nVALUE = 1\n")
+    (home / "data.txt").write_text("data")
+    (home / "inner.py").write_text("VALUE = 2\n")
+    (tmp_path / "metlib_gate.py").write_text(
+        "import threading\nopen = threading.Event()\nopen.set()\nwait = open.wait\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(import_hooks, "_acts", {})
+    yield home
+    for name in [name for name in sys.modules if name.startswith("metlib")]:
+        del sys.modules[name]
+
+
+def test_met_after_its_import_once_and_whole(library):
+    met = []
+    act = lambda module: met.append(module.VALUE)  # noqa: E731  the same object twice is the point
+    when_imported("metlib", act)
+    when_imported("metlib", act)
+    assert met == []
+    importlib.import_module("metlib")
+    importlib.import_module("metlib.inner")
+    assert met == [1]
+
+
+def test_met_now_if_it_is_there(library):
+    module = importlib.import_module("metlib")
+    met = []
+    when_imported("metlib", met.append)
+    when_imported("metlib", met.append)  # another bound method, equal all the same
+    assert met == [module]
+
+
+def test_two_acts_in_order(library):
+    met = []
+    when_imported("metlib", lambda _: met.append("first"))
+    when_imported("metlib", lambda _: met.append("second"))
+    importlib.import_module("metlib")
+    assert met == ["first", "second"]
+
+
+def test_a_submodule_by_its_dotted_name(library):
+    met = []
+    when_imported("metlib.inner", met.append)
+    importlib.import_module("metlib")
+    assert met == []
+    assert importlib.import_module("metlib.inner") is met[0]
+
+
+def test_nothing_remains_of_us_on_the_module(library):
+    module_before = importlib.import_module("metlib")
+    before = type(module_before.__loader__), type(module_before.__spec__.loader)
+    del sys.modules["metlib"]
+    when_imported("metlib", lambda _: None)
+    module = importlib.import_module("metlib")
+    assert (type(module.__loader__), type(module.__spec__.loader)) == before
+    assert module.__loader__ is module.__spec__.loader
+    assert importlib.resources.files("metlib").joinpath("data.txt").read_text() == "data"
+    assert [info.name for info in pkgutil.iter_modules(module.__path__)] == ["inner"]
+    assert pkgutil.get_data("metlib", "data.txt") == b"data"
+
+
+def test_a_spec_that_is_only_looked_at_answers_as_the_real_one(library):
+    when_imported("metlib", lambda _: None)
+    spec = importlib.util.find_spec("metlib")
+    assert "VALUE = 1" in spec.loader.get_source("metlib")
+    assert spec.loader.is_package("metlib")
+    assert "metlib" not in sys.modules
+
+
+def test_reload_and_a_second_import_are_met_again(library):
+    met = []
+    when_imported("metlib", met.append)
+    module = importlib.import_module("metlib")
+    importlib.reload(module)
+    del sys.modules["metlib"]
+    again = importlib.import_module("metlib")
+    assert met == [module, module, again]
+
+
+def test_a_failed_import_fails_as_ever_and_is_met_when_it_works(library):
+    met = []
+    when_imported("metlib", met.append)
+    source = library / "__init__.py"
+    good = source.read_text()
+    source.write_text("raise OSError('no disk')  # not the length of the good one\n")
+    with pytest.raises(OSError, match="no disk"):
+        importlib.import_module("metlib")
+    assert met == []
+    source.write_text(good)
+    importlib.invalidate_caches()
+    assert importlib.import_module("metlib") is met[0]
+
+
+def test_what_is_not_there_stays_away(library):
+    when_imported("metlib_nowhere", lambda _: None)
+    assert importlib.util.find_spec("metlib_nowhere") is None
+    with pytest.raises(ModuleNotFoundError, match="metlib_nowhere"):
+        importlib.import_module("metlib_nowhere")
+
+
+def test_it_comes_back_when_the_meta_path_was_restored(library):
+    met = []
+    saved = list(sys.meta_path)
+    when_imported("metlib", met.append)
+    sys.meta_path[:] = saved
+    when_imported("metlib", met.append)
+    importlib.import_module("metlib")
+    assert len(met) == 1
+
+
+def test_an_import_under_way_in_another_thread_is_waited_for(library):
+    gate = importlib.import_module("metlib_gate")
+    gate.open.clear()
+    importing = threading.Thread(target=importlib.import_module, args=("metlib",))
+    importing.start()
+    while "metlib" not in sys.modules:
+        time.sleep(0.001)
+    met = []
+    asking = threading.Thread(target=when_imported, args=("metlib", lambda module: met.append(module.VALUE)))
+    asking.start()
+    time.sleep(0.02)
+    assert met == []
+    gate.open.set()
+    importing.join(5)
+    asking.join(5)
+    assert met == [1]
+
+
+def test_two_threads_that_import_at_once_are_met_once(library):
+    met = []
+    when_imported("metlib", met.append)
+    threads = [threading.Thread(target=importlib.import_module, args=("metlib",)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert met == [sys.modules["metlib"]]

@@ -1,0 +1,166 @@
+"""numpy's random numbers in a run: the same in both modes, whatever is drawn inside a call, and nothing left behind."""
+
+# ruff: noqa: NPY002
+# The global generator is what is held here.
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.environment import numpy_random, randomness
+from pytest_agentreplay.intercept.environment.randomness import Chance
+
+pytestmark = pytest.mark.env("main", "lowest")
+
+
+@pytest.fixture(autouse=True)
+def met():
+    registry.install()
+
+
+def draws():
+    return [
+        float(np.random.rand()),
+        np.random.randint(1_000_000, size=3).tolist(),
+        float(np.random.randn()),
+        float(np.random.default_rng().random()),
+        float(np.random.RandomState().rand()),
+        float(np.random.Generator(np.random.PCG64()).random()),
+    ]
+
+
+def a_run(seed=5, *, inside=0):
+    made = Chance(seed)
+    made.start()
+    try:
+        seen = draws()
+        for count in (1, 2):
+            np.random.rand(inside)
+            made.step("main", count)
+            seen += draws()
+        return seen
+    finally:
+        made.stop()
+
+
+def test_a_replay_draws_what_the_recording_drew():
+    assert a_run(inside=7) == a_run()
+    assert len({str(one) for one in a_run()}) == 18, "no two draws of a run are the same"
+
+
+def test_another_seed_draws_other_numbers():
+    assert not {str(one) for one in a_run()} & {str(one) for one in a_run(seed=6)}
+
+
+def test_known_values():
+    """A recording made on one machine and numpy is replayed on others: these may never change."""
+    assert a_run(seed=1)[:4] == KNOWN
+
+
+KNOWN = [0.2973241389809945, [821776, 720606, 395388], -1.229696146685276, 0.3410674153101415]
+
+
+def test_nothing_is_left_behind():
+    np.random.seed(99)
+    np.random.randn()  # leaves the second of a pair behind
+    expected = [np.random.randn(), np.random.rand()]
+    np.random.seed(99)
+    np.random.randn()
+    a_run()
+    assert [np.random.randn(), np.random.rand()] == expected
+    assert np.random.default_rng().random() != np.random.default_rng().random()
+
+
+def test_another_bit_generator_is_held_and_put_back():
+    before = np.random.get_bit_generator()
+    try:
+        np.random.set_bit_generator(np.random.PCG64(3))
+        assert a_run() == a_run()
+        made = Chance(1)
+        made.start()
+        mine = np.random.get_bit_generator()
+        np.random.set_bit_generator(np.random.MT19937(4))
+        made.stop()
+        assert np.random.get_bit_generator() is mine
+    finally:
+        np.random.set_bit_generator(before)
+
+
+def test_a_seed_that_the_agent_gives_is_its_own():
+    made = Chance(1)
+    made.start()
+    try:
+        assert np.random.default_rng(7).random() == np.random.Generator(np.random.PCG64(7)).random()
+    finally:
+        made.stop()
+
+
+def test_a_run_inside_a_run_holds_both():
+    outer, inner = Chance(1), Chance(2)
+    outer.start()
+    first = np.random.rand()
+    state = np.random.get_state()[1].tolist()
+    inner.start()
+    np.random.rand()
+    inner.stop()
+    assert np.random.get_state()[1].tolist() == state
+    outer.stop()
+    outer = Chance(1)
+    outer.start()
+    assert np.random.rand() == first
+    outer.stop()
+
+
+@pytest.mark.parametrize("inside", ["a module", "a function"])
+def test_a_generator_that_a_module_makes_for_itself_is_as_random_as_ever(tmp_path, inside):
+    holder = "import numpy.random\nRNG = numpy.random.default_rng()\n"
+    if inside == "a function":
+        holder = "import numpy.random\ndef make():\n    return numpy.random.default_rng()\nRNG = make()\n"
+    (tmp_path / "holder.py").write_text(holder, encoding="utf-8")
+    source = """
+        import sys, uuid
+        from pytest_agentreplay.intercept import registry as seams
+        from pytest_agentreplay.intercept.environment.randomness import Chance
+
+        def run():
+            chance = Chance(11)
+            chance.start()
+            chance.step("main.2", 4)
+            import holder, numpy.random
+            seen = [numpy.random.rand(), numpy.random.default_rng().random(), str(uuid.uuid4())]
+            chance.step("main", 1)
+            seen += [numpy.random.rand(), numpy.random.default_rng().random(), str(uuid.uuid4())]
+            chance.stop()
+            return seen, holder.RNG.random()
+
+        seams.install()
+        assert "numpy.random" not in sys.modules
+        (first, mine), (second, _) = run(), run()
+        assert first == second, (first, second)
+        print(first, mine, sep="|")
+    """
+
+    def go():
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(source)],
+            cwd=tmp_path,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split("|")
+
+    (first, mine), (second, other) = go(), go()
+    assert first == second, "numpy stands where it would, had it been loaded before the run"
+    assert mine != other
+
+
+def test_threads_without_a_run_ask_the_system():
+    assert randomness.drawing() is None
+    assert not numpy_random.importing()
+    assert np.random.SeedSequence().entropy != np.random.SeedSequence().entropy

@@ -1,0 +1,139 @@
+"""The one way to a tool's body in a replay: a read tool, asked to be verified, once for each answered call."""
+
+import pytest
+
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.core.tolerance import Tolerances
+from pytest_agentreplay.core.verifier import Verifier
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.session import originals
+from pytest_agentreplay.intercept.session.interception import Crossing
+
+LOOK, REFUND, GIVEN_UP = ToolCall("look_up", {"id": 7}), ToolCall("refund"), ToolCall("slow")
+INNER = HttpCall("GET", "http://db.test/rows")
+RUN = Run(
+    Header("test_it"),
+    (
+        Exchange(LOOK, ToolReply("late"), 1, 6),
+        Exchange(INNER, HttpReply(200), 2, 3, parent=1),
+        Exchange(REFUND, ToolReply("done"), 4, 5, parent=1),
+        Exchange(REFUND, ToolReply("done"), 7, 8),
+        Exchange(GIVEN_UP, Failure("asyncio.CancelledError"), 9, 10),
+    ),
+)
+
+
+class Plain:
+    """A scrub that changes nothing."""
+
+    def headers(self, headers, url=""):
+        return headers
+
+    def call(self, call):
+        return call
+
+    def outcome(self, call, outcome):
+        return outcome
+
+    reveal = staticmethod(lambda outcome: outcome)
+
+
+@pytest.fixture
+def body():
+    def function():
+        return "ran"
+
+    originals.keep(-1, function, function.__code__)
+    yield
+    originals.empty(-1)
+
+
+def door(kind=Verifier):
+    more = (Tolerances(),) if kind is Verifier else ()
+    return Crossing(kind(RUN, Matching(READER), READER, *more), Plain())
+
+
+def lends(passage):
+    try:
+        return originals.lend(-1, passage)() == "ran"
+    except ReplayDiverged:
+        return False
+
+
+@pytest.mark.usefixtures("body")
+def test_a_read_tool_is_lent_until_its_outcome_is_there():
+    crossing = door()
+    passage = crossing.enter(LOOK, reads=True)
+    assert lends(passage)
+    passage.compared(ToolReply("late"))
+    assert not lends(passage)
+    assert crossing.gate.changed == []
+    assert crossing.gate.verified == 1
+
+
+@pytest.mark.usefixtures("body")
+@pytest.mark.parametrize(
+    ("kind", "call", "reads"),
+    [(Replayer, LOOK, True), (Replayer, LOOK, False), (Verifier, LOOK, False), (Verifier, GIVEN_UP, True)],
+    ids=["replaying", "replaying a write tool", "verifying a write tool", "given up when recorded"],
+)
+def test_nothing_else_is(kind, call, reads):
+    crossing = door(kind)
+    if call is GIVEN_UP:
+        crossing.enter(LOOK)
+        crossing.enter(REFUND)
+    passage = crossing.enter(call, reads=reads)
+    assert not passage.forward
+    assert not lends(passage)
+
+
+@pytest.mark.usefixtures("body")
+def test_a_tool_reads_when_its_shown_name_is_declared():
+    crossing = door()
+    crossing.read_tools = ("look_*",)
+    assert lends(crossing.enter(LOOK))
+    assert not lends(crossing.enter(REFUND))
+
+
+def test_inside_a_running_tool_the_wire_is_open_and_write_tools_are_answered_once():
+    crossing = door()
+    outer = crossing.enter(LOOK, reads=True)
+    with outer.inside():
+        live = crossing.enter(HttpCall("GET", "http://db.test/other"))
+        assert live.forward
+        live.settle(HttpReply(200))
+        inner = crossing.enter(REFUND)
+        assert not inner.open
+        assert inner.outcome == ToolReply("done")
+        with pytest.raises(ReplayDiverged, match="tool refund called inside tool look_up"):
+            crossing.enter(REFUND)
+        with pytest.raises(ReplayDiverged):
+            crossing.enter(HttpCall("GET", "http://db.test/third"))
+    assert crossing.gate.divergence is not None
+
+
+def test_outside_of_it_the_wire_is_closed():
+    crossing = door()
+    outer = crossing.enter(LOOK, reads=True)
+    with outer.inside():
+        pass
+    with pytest.raises(ReplayDiverged):
+        crossing.enter(INNER)
+    with pytest.raises(ReplayDiverged):
+        crossing.enter(LOOK, reads=True)
+
+
+def test_a_changed_result_is_no_refusal_and_comes_before_what_is_refused():
+    crossing = door()
+    crossing.enter(LOOK, reads=True).compared(ToolReply("lost"))
+    assert crossing.gate.divergence is None
+    crossing.enter(REFUND)
+    with pytest.raises(ReplayDiverged) as refused:
+        crossing.enter(REFUND)
+    first = crossing.gate.first(refused.value.divergence)
+    assert first.kind.code == "AR-RESULT"
+    assert first.summary == "tool look_up: result changed, $ late -> lost"
+    assert first.detail[-1].startswith("then: [AR-EXTRA]")

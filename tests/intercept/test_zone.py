@@ -1,0 +1,124 @@
+"""Local time as it was where the run was recorded, and nothing that a file says opens another one."""
+
+import datetime as dt
+import os
+import time
+
+import pytest
+
+from pytest_agentreplay.intercept.environment import zone as zones
+from pytest_agentreplay.intercept.environment.zone import Zone, zone_here
+
+SUMMER = int(dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC).timestamp()) * 10**9
+WINTER = int(dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC).timestamp()) * 10**9
+
+pytestmark = pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process is not to be moved here")
+
+
+@pytest.fixture
+def live_in(monkeypatch):
+    def go(name):
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield go
+    monkeypatch.undo()
+    time.tzset()
+
+
+def local(wall_ns):
+    return dt.datetime.fromtimestamp(wall_ns / 1e9).isoformat()
+
+
+ZONES = ["Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC", "<+0545>-05:45", "NST+3:30"]
+
+
+@pytest.mark.parametrize("wall", [SUMMER, WINTER])
+@pytest.mark.parametrize("there", ZONES)
+@pytest.mark.parametrize("here", ["UTC", "Pacific/Auckland"])
+def test_local_time_is_that_of_the_recording(live_in, here, there, wall):
+    live_in(there)
+    stored, was = zone_here(wall), local(wall)
+    live_in(here)
+    today = local(wall)
+    zone = Zone(stored, wall)
+    zone.start()
+    assert local(wall) == was
+    zone.stop()
+    zone.stop()
+    assert (local(wall), os.environ["TZ"]) == (today, here)
+
+
+def test_a_name_that_this_machine_does_not_know_goes_by_its_offset(live_in):
+    live_in("UTC")
+    zone = Zone({"name": "Atlantis/Old_Town", "offset": 5400}, SUMMER)
+    zone.start()
+    assert time.localtime(SUMMER // 10**9).tm_gmtoff == 5400
+    zone.stop()
+    assert time.localtime(SUMMER // 10**9).tm_gmtoff == 0
+
+
+@pytest.mark.parametrize("there", ["Europe/Berlin", "America/New_York", "CET-1CEST,M3.5.0,M10.5.0/3", "EST5EDT"])
+def test_a_machine_that_knows_no_zones_goes_by_the_rule(live_in, there, monkeypatch):
+    live_in(there)
+    stored, was = zone_here(WINTER), [local(WINTER), local(SUMMER)]
+    assert "," in stored["rule"]
+    live_in("UTC")
+    monkeypatch.setattr(zones, "FOLDERS", ())
+    zone = Zone(stored, WINTER)
+    zone.start()
+    assert os.environ["TZ"] == stored["rule"]
+    assert [local(WINTER), local(SUMMER)] == was
+    zone.stop()
+
+
+@pytest.mark.parametrize("stored", [{"name": "Europe/Berlin", "offset": 7200}, {"offset": 7200}])
+def test_the_same_zone_is_left_alone(live_in, stored, monkeypatch):
+    live_in("Europe/Berlin")
+    monkeypatch.setattr(time, "tzset", lambda: pytest.fail("the zone was moved"))
+    zone = Zone(stored, SUMMER)
+    zone.start()
+    zone.stop()
+
+
+def test_zones_that_agree_today_part_at_the_change_of_summer_time(live_in):
+    live_in("Europe/Berlin")
+    stored, was = zone_here(WINTER), local(SUMMER)
+    live_in("Africa/Lagos")
+    assert local(SUMMER) != was
+    zone = Zone(stored, WINTER)
+    zone.start()
+    assert local(SUMMER) == was
+    zone.stop()
+
+
+HOSTILE = [
+    "/etc/passwd",
+    ":/etc/passwd",
+    "../../etc/passwd",
+    "Europe/../../x",
+    "a\nb",
+    "",
+    "CET-1CEST,/etc/passwd",
+    7,
+    None,
+    ["UTC"],
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_no_name_never_reaches_the_system(live_in, name):
+    live_in("UTC")
+    zone = Zone({"name": name, "rule": name, "offset": 3600}, SUMMER)
+    zone.start()
+    assert os.environ["TZ"] == "<+0100>-01:00"
+    zone.stop()
+
+
+@pytest.mark.parametrize("stored", [None, {}, "UTC", {"name": "UTC"}, {"offset": "x"}, {"offset": 10**9}])
+def test_what_is_no_zone_moves_nothing(live_in, stored):
+    live_in("UTC")
+    zone = Zone(stored, SUMMER)
+    zone.start()
+    assert os.environ["TZ"] == "UTC"
+    zone.stop()
