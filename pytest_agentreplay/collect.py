@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay.cases import form
+from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.errors import AgentReplayError, CaseError
 from pytest_agentreplay.report.escape import line, printed
-from pytest_agentreplay.workflow import cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import Half
+    from pytest_agentreplay.cases_run.evaluation import Court
     from pytest_agentreplay.report.verdict import Verdict
-    from pytest_agentreplay.workflow.hearing import Court
 
 MARKER = "agentreplay_case"
 MOST_LABELS = 50
@@ -48,7 +48,7 @@ class CaseFile(pytest.File):
     def collect(self) -> Iterator[CaseItem]:
         """An item for each half that the case has; one that tells what is wrong with a case that cannot be read."""
         try:
-            head = form.headline(cases.data(self.path), file=self.nodeid)
+            head = form.headline(stored_case.data(self.path), file=self.nodeid)
         except CaseError as error:
             yield CaseItem.of(self, BROKEN, error=error)
             return

@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.runs.fixture_handle import AgentReplay
+from pytest_agentreplay.runs.run_session import Ended, Place
+from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
-from pytest_agentreplay.workflow.begin import begin
-from pytest_agentreplay.workflow.handle import AgentReplay
-from pytest_agentreplay.workflow.scene import Ended, Place
 
 LEDGER = Path(os.environ.get("REFUND_LEDGER") or tempfile.mkdtemp(prefix="refunds-")) / "ledger.txt"
 TESTS = "tests/test_refunds.py"

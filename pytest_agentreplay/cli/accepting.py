@@ -29,8 +29,8 @@ def code(text: str) -> str:
 
 def accept(options: argparse.Namespace) -> int:
     """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests --reason WHY] [--dry-run] [--rule ...]`."""
+    from pytest_agentreplay.runs import accept as accepting
     from pytest_agentreplay.store.projects import root_above
-    from pytest_agentreplay.workflow import accept as accepting
 
     if options.rule is not None:
         path, _, reason = options.rule.partition("=")
@@ -52,8 +52,8 @@ def accept(options: argparse.Namespace) -> int:
 def runs(options: argparse.Namespace) -> int:
     """Take pending runs: each whole or not at all. What cannot be taken is told, and the others are taken."""
     from pytest_agentreplay.cli.locking import remind
-    from pytest_agentreplay.workflow.accept import Pending, all_wanted, read_pending
-    from pytest_agentreplay.workflow.choosing import pending_meant
+    from pytest_agentreplay.runs.accept import Pending, all_wanted, read_pending
+    from pytest_agentreplay.runs.snapshot_selection import pending_meant
 
     files = pending_meant(options.what, Path.cwd())
     if not files:
@@ -80,7 +80,7 @@ def runs(options: argparse.Namespace) -> int:
 
 def requests(options: argparse.Namespace) -> int:
     """Run tests on their recorded replies and keep their changed requests, by one pytest for each project."""
-    from pytest_agentreplay.workflow.choosing import snapshots_meant
+    from pytest_agentreplay.runs.snapshot_selection import snapshots_meant
 
     if (not options.all and not options.what) or not (options.reason.strip() or options.dry_run):
         return complain(f"say of which snapshot, and why its replies still hold: {WANTED}", USAGE)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
+    from pytest_agentreplay.case_files.scaffold import Scaffold, Told
+    from pytest_agentreplay.case_files.trace_import import Import
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.interchange.trace import Trace
-    from pytest_agentreplay.workflow.importing import Import
-    from pytest_agentreplay.workflow.scaffolding import Scaffold, Told
 
 CASES = "cases"
 MANY = 20
@@ -34,8 +34,8 @@ MANY = 20
 
 def scaffold(options: argparse.Namespace) -> int:
     """`agentreplay scaffold TRACE|SNAPSHOT... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
+    from pytest_agentreplay.case_files.trace_import import imported
     from pytest_agentreplay.store.layout import SUFFIX
-    from pytest_agentreplay.workflow.importing import imported
 
     policy, _ = chosen_policy(options.policy)
     if options.all:
@@ -91,8 +91,8 @@ def every(options: argparse.Namespace, policy: Policy) -> int:
 
 def cases_of(path: Path, options: argparse.Namespace, policy: Policy) -> Iterable[Scaffold]:
     """The case of each run in a file; with those beside it where it is not enough alone."""
+    from pytest_agentreplay.case_files.trace_import import imported
     from pytest_agentreplay.store.layout import SUFFIX
-    from pytest_agentreplay.workflow.importing import imported
 
     if path.name.endswith(SUFFIX):
         yield of_snapshot(path, options, policy)
@@ -113,15 +113,15 @@ def cases_of(path: Path, options: argparse.Namespace, policy: Policy) -> Iterabl
 
 def of_trace(trace: Trace, found: Import, options: argparse.Namespace, folder: Path) -> Scaffold:
     """The case of an imported run."""
-    from pytest_agentreplay.workflow.scaffolding import from_trace
+    from pytest_agentreplay.case_files.scaffold import from_trace
 
     return from_trace(trace, found, told(folder, options))
 
 
 def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaffold:
     """The case of a snapshot."""
+    from pytest_agentreplay.case_files.from_last_run import from_snapshot
     from pytest_agentreplay.store import layout
-    from pytest_agentreplay.workflow.freezing import from_snapshot
 
     name = file.name.removesuffix(layout.SUFFIX)
     folder = named(options, name, shown(file)) if getattr(options, "all", False) else folder_of(options, name)
@@ -130,7 +130,7 @@ def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaf
 
 def of_refusal(found: Import, options: argparse.Namespace) -> Scaffold:
     """The cold case of files from which no run can be read."""
-    from pytest_agentreplay.workflow.scaffolding import from_refusal
+    from pytest_agentreplay.case_files.scaffold import from_refusal
 
     name = Path(found.sources[0][0]).name.partition(".")[0]
     folder = named(options, name, found.sources[0][0]) if options.all else folder_of(options, name)
@@ -140,9 +140,9 @@ def of_refusal(found: Import, options: argparse.Namespace) -> Scaffold:
 
 def told(folder: Path, options: argparse.Namespace) -> Told:
     """What the command line says of a case; the day on which it was made stays that of the first time."""
+    from pytest_agentreplay.case_files.case_writer import day_of
+    from pytest_agentreplay.case_files.scaffold import Told
     from pytest_agentreplay.cases.form_model import ID
-    from pytest_agentreplay.workflow.laying import day_of
-    from pytest_agentreplay.workflow.scaffolding import Told
 
     root = root_above(Path.cwd())
     whole = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type
@@ -155,7 +155,7 @@ def told(folder: Path, options: argparse.Namespace) -> Told:
 
 def folder_of(options: argparse.Namespace, name: str) -> Path:
     """Where the one case goes: as was said, else below `cases/` by its name."""
-    from pytest_agentreplay.workflow.scaffolding import folder_name
+    from pytest_agentreplay.case_files.scaffold import folder_name
 
     out: Path | None = options.out
     return out if out is not None else root_above(Path.cwd()) / CASES / folder_name(name or "case")
@@ -163,14 +163,14 @@ def folder_of(options: argparse.Namespace, name: str) -> Path:
 
 def named(options: argparse.Namespace, name: str, identity: str) -> Path:
     """Where one case of many goes: below the folder that was said, by name and identity, so that none meets another."""
-    from pytest_agentreplay.workflow.scaffolding import folder_name
+    from pytest_agentreplay.case_files.scaffold import folder_name
 
     return (options.out or root_above(Path.cwd()) / CASES) / folder_name(name, identity)
 
 
 def put(made: Scaffold, options: argparse.Namespace, *, quiet: bool = False) -> int:
     """Write a case, and say what it is, what was done, and what comes next."""
-    from pytest_agentreplay.workflow.laying import lay
+    from pytest_agentreplay.case_files.case_writer import lay
 
     laid = lay(made.case.folder, made.contents, force=options.force)
     where = shown(made.case.folder)
@@ -209,7 +209,7 @@ def summary(written: tuple[str, ...], same: tuple[str, ...]) -> str:
 
 def freeze(options: argparse.Namespace) -> int:
     """`agentreplay freeze NODEID [--out DIR] [--runner KEY]`."""
-    from pytest_agentreplay.workflow.freezing import from_snapshot, latest
+    from pytest_agentreplay.case_files.from_last_run import from_snapshot, latest
 
     policy, _ = chosen_policy(options.policy)
     file = latest(root_above(Path.cwd()), options.nodeid)

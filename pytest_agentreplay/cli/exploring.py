@@ -28,9 +28,9 @@ TAIL = 15  # lines of pytest's output where it did not come to the orders
 
 def orders(options: argparse.Namespace) -> int:
     """`agentreplay orders FILE [--limit N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
+    from pytest_agentreplay.runs.order_exploration import trials
     from pytest_agentreplay.store.reading import load
     from pytest_agentreplay.store.roots import test_to_run
-    from pytest_agentreplay.workflow.exploring import trials
 
     run = load(options.file).run
     root, module, test = test_to_run(options.file.absolute(), run.header.test)

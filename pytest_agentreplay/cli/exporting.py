@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.case_files import export as exporting
 from pytest_agentreplay.cli.saying import SAME, say
 from pytest_agentreplay.interchange.exporting import TARGETS
 from pytest_agentreplay.report.escape import line
 from pytest_agentreplay.store.shown import shown
-from pytest_agentreplay.workflow import exporting
 
 if TYPE_CHECKING:
     import argparse

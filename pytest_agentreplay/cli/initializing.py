@@ -14,14 +14,14 @@ from pytest_agentreplay.store.shown import shown
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_agentreplay.workflow.initializing import Plan
+    from pytest_agentreplay.project_setup.init_plan import Plan
 
 TEXTCONV = 'git config diff.agentreplay.textconv "agentreplay show --textconv"'
 
 
 def init(options: argparse.Namespace) -> int:
     """`agentreplay init [--yes | --dry-run] [--no-workflow]`."""
-    from pytest_agentreplay.workflow.initializing import plan, write
+    from pytest_agentreplay.project_setup.init_plan import plan, write
 
     planned = plan(root_above(Path.cwd()), workflow=not options.no_workflow)
     for line in report(planned):
@@ -48,7 +48,7 @@ def init(options: argparse.Namespace) -> int:
 
 def report(planned: Plan) -> list[str]:
     """Return what was found, in lines."""
-    from pytest_agentreplay.workflow.tool_search import suggests_reading
+    from pytest_agentreplay.project_setup.tool_search import suggests_reading
 
     lines = [f"settings  {shown(planned.configuration)}"]
     lines += [f"tool      {path} ({'new' if path in planned.added else 'has a line'})" for path in planned.tools.named]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def mv(options: argparse.Namespace) -> int:
     """`agentreplay mv OLD NEW`."""
-    from pytest_agentreplay.workflow.moving import Project, move
+    from pytest_agentreplay.runs.snapshot_moves import Project, move
 
     here = Path.cwd()
     project = Project.at(root_above(here), here)
@@ -33,7 +33,7 @@ def mv(options: argparse.Namespace) -> int:
 
 def prune(options: argparse.Namespace) -> int:
     """`agentreplay prune [--dry-run]`."""
-    from pytest_agentreplay.workflow.unused import delete
+    from pytest_agentreplay.runs.unused_snapshots import delete
 
     root = root_above(Path.cwd())
     code, found = whole_run(root)
@@ -60,7 +60,7 @@ def whole_run(root: Path) -> tuple[int, dict[str, Any] | None]:
 
 def told(kept: list[list[str]], unreadable: list[str], went: list[str]) -> int:
     """Say what was left where it is, and what to do about it; gives the exit code."""
-    from pytest_agentreplay.workflow.renaming import mv as command
+    from pytest_agentreplay.runs.renamed_tests import mv as command
 
     for file, old, new in kept:
         say(f"kept      {shown(file)}: {new} has none, and may have had this one:")

@@ -13,7 +13,7 @@ from pytest_agentreplay.store.shown import shown
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_agentreplay.workflow.linting import Linted
+    from pytest_agentreplay.case_files.case_linting import Linted
 
 
 def lint(options: argparse.Namespace) -> int:
@@ -23,8 +23,8 @@ def lint(options: argparse.Namespace) -> int:
 
         say_data(schema())
         return SAME
+    from pytest_agentreplay.case_files.case_linting import cases_in, linted
     from pytest_agentreplay.cli.redacting import chosen_policy
-    from pytest_agentreplay.workflow.linting import cases_in, linted
 
     paths = options.cases or [root_above(Path.cwd()) / "cases"]
     chosen, _ = chosen_policy(options.policy)

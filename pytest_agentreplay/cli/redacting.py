@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.workflow.reviewing import Found
+    from pytest_agentreplay.redact.rule_review import Found
 
 
 def policy(options: argparse.Namespace) -> int:
     """`agentreplay policy check FILE [--baseline OTHER] [PATH...]`."""
     from pytest_agentreplay.policies.difference import difference, rules
-    from pytest_agentreplay.workflow import policies
+    from pytest_agentreplay.redact import chosen_policy as policies
 
     read = policies.load(options.file)
     counts = Counter(rule.key for rule in rules(read))
@@ -47,7 +47,7 @@ def policy(options: argparse.Namespace) -> int:
 def would_change(snapshots: Iterable[Path], read: Policy) -> None:
     """Say what would be taken off which snapshots; of those that cannot be read, why."""
     from pytest_agentreplay.errors import AgentReplayError
-    from pytest_agentreplay.workflow.redact import redacted
+    from pytest_agentreplay.redact.snapshot_rewrite import redacted
 
     total = changed = 0
     for file in snapshots:
@@ -74,7 +74,7 @@ def tell(file: Path, found: Iterable[Found]) -> None:
 
 def redact(options: argparse.Namespace) -> int:
     """`agentreplay redact FILE... [--policy P] [--reason WHY] [--dry-run]`."""
-    from pytest_agentreplay.workflow.redact import redacted, write
+    from pytest_agentreplay.redact.snapshot_rewrite import redacted, write
 
     chosen, named = chosen_policy(options.policy)
     reason = options.reason.strip() or f"redacted again{f' with {named}' if named else ''}"
@@ -95,7 +95,7 @@ def redact(options: argparse.Namespace) -> int:
 
 def scan(options: argparse.Namespace) -> int:
     """`agentreplay scan PATH... [--policy P] [--json]`."""
-    from pytest_agentreplay.workflow.scan import Skipped, files_in, scanned
+    from pytest_agentreplay.case_files.file_scan import Skipped, files_in, scanned
 
     chosen, _ = chosen_policy(options.policy)
     found: list[tuple[Path, Found]] = []
@@ -125,8 +125,8 @@ def scan(options: argparse.Namespace) -> int:
 def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
     """What holds for the project here, with what was named beside it; and its name."""
     from pytest_agentreplay.core.redaction.policy import joined
+    from pytest_agentreplay.redact import chosen_policy as policies
     from pytest_agentreplay.settings.words import redact_of
-    from pytest_agentreplay.workflow import policies
 
     said = redact_of(words or (), (), "")
     return joined(policies.of_words(said), policies.in_force(root_above(Path.cwd()))), ", ".join(said)

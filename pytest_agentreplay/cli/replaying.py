@@ -6,20 +6,20 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cli.runs import run_test
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError, SnapshotError
 from pytest_agentreplay.report.escape import printed
 from pytest_agentreplay.store.shown import shown
-from pytest_agentreplay.workflow import cases
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from pytest_agentreplay.cases_run.command_line_run import Bench
     from pytest_agentreplay.conftests import Hooks
     from pytest_agentreplay.report.verdict import Verdict
-    from pytest_agentreplay.workflow.bench import Bench
 
 COLD = -1
 """What a cold case ends with among others: those alone say how it ends then."""
@@ -29,13 +29,13 @@ WORST = (DAMAGED, DIVERGED, CANNOT)
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
     """What is ours of `replay ...`, and what is pytest's: all that follows a snapshot."""
-    snapshot = words[1:2] and not words[1].startswith("-") and not cases.is_case(Path(words[1]))
+    snapshot = words[1:2] and not words[1].startswith("-") and not stored_case.is_case(Path(words[1]))
     return (words[:2], words[2:]) if snapshot else (words, [])
 
 
 def replay(options: argparse.Namespace) -> int:
     """`agentreplay replay FILE ...`, `agentreplay replay CASE ...`."""
-    if not any(map(cases.is_case, options.file)):
+    if not any(map(stored_case.is_case, options.file)):
         if len(options.file) > 1 or options.runner or options.runner_cmd or options.live or options.json:
             return complain("these flags are for cases, and a snapshot is replayed by its test", USAGE)
         return run_test(options.file[0], "--agentreplay-mode=model", *options.command)
@@ -45,7 +45,7 @@ def replay(options: argparse.Namespace) -> int:
     from pytest_agentreplay.intercept.ordering.deadline import let_end
 
     told: list[dict[str, object]] = []
-    files = [cases.file_of(path).absolute() for path in options.file]
+    files = [stored_case.file_of(path).absolute() for path in options.file]
     try:
         codes = loaded(files, lambda hooks: [one(file, options, told, hooks) for file in files])
     except SettingsError as error:
@@ -69,7 +69,7 @@ def worst(codes: list[int]) -> int:
 
 def one(file: Path, options: argparse.Namespace, told: list[dict[str, object]], hooks: Callable[[Path], Hooks]) -> int:
     """Replay one case and tell it; gives its exit code."""
-    from pytest_agentreplay.workflow.bench import Bench
+    from pytest_agentreplay.cases_run.command_line_run import Bench
 
     try:
         bench = Bench(file, os.environ, here=Path.cwd(), hooks=hooks(file), allow_live=options.live)

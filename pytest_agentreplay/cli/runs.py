@@ -74,9 +74,9 @@ def parted(first: Path, second: Path) -> tuple[Divergence, ...]:
     from pytest_agentreplay.core.align import divergences
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.dialects import READER, RULES
+    from pytest_agentreplay.runs.accepted_rules import accepted_rules
     from pytest_agentreplay.store.projects import root_above
     from pytest_agentreplay.store.reading import load
-    from pytest_agentreplay.workflow.accepted import accepted_rules
 
     matching = Matching(READER, (*RULES, *accepted_rules(root_above(Path.cwd()))))
     return divergences(load(first).run, load(second).run, READER, matching=matching)

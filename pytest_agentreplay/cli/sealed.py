@@ -56,13 +56,14 @@ def reseal(options: argparse.Namespace) -> int:
 def recover(options: argparse.Namespace) -> int:
     """`agentreplay recover [--policy FILE] [JOURNAL]`."""
     from pytest_agentreplay.core.redaction.policy import joined
-    from pytest_agentreplay.workflow import accept, policies, recovering
+    from pytest_agentreplay.redact import chosen_policy
+    from pytest_agentreplay.runs import accept, recovery
 
     root = root_above(Path.cwd())
-    policy = joined(policies.of_words(options.policy or ()), policies.of_project(root))
+    policy = joined(chosen_policy.of_words(options.policy or ()), chosen_policy.of_project(root))
     chosen = [options.journal] if options.journal is not None else accept.refused(root) if options.policy else []
     for file in chosen:
-        say(recovering.recover(file.absolute(), os.environ, policy))
+        say(recovery.recover(file.absolute(), os.environ, policy))
     if chosen:
         return SAME
     lines = accept.journals(root)
@@ -74,9 +75,9 @@ def recover(options: argparse.Namespace) -> int:
 def rules(options: argparse.Namespace) -> int:
     """`agentreplay rules`."""
     from pytest_agentreplay.dialects.rules import RULES
+    from pytest_agentreplay.runs.accepted_rules import accepted_rules
     from pytest_agentreplay.settings.words import ignored_of, rules_of
     from pytest_agentreplay.store.projects import ini_lines
-    from pytest_agentreplay.workflow.accepted import accepted_rules
 
     root = root_above(Path.cwd())
     lines, file = ini_lines(root, "agentreplay_ignore")

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
-    from pytest_agentreplay.workflow.serving import Serving
+    from pytest_agentreplay.runs.snapshot_server import Serving
 
 
 def serve(options: argparse.Namespace) -> int:
     """`agentreplay serve FILE [--port N] [-- COMMAND ...]`."""
+    from pytest_agentreplay.runs.snapshot_server import Serving
     from pytest_agentreplay.store.projects import root_above
     from pytest_agentreplay.store.reading import load
-    from pytest_agentreplay.workflow.serving import Serving
 
     snapshot = load(options.file)
     file = options.file.absolute()

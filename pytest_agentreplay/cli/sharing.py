@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 def bundle(options: argparse.Namespace) -> int:
     """`agentreplay bundle CASE -o FILE`, `agentreplay bundle --open FILE --out DIR`."""
+    from pytest_agentreplay.case_files.bundling import open_bundle, packed_case
+    from pytest_agentreplay.case_files.case_writer import lay
     from pytest_agentreplay.cases.case import FILE
     from pytest_agentreplay.cases.form import headline
     from pytest_agentreplay.report.escape import line
     from pytest_agentreplay.store import files
-    from pytest_agentreplay.workflow.bundling import open_bundle, packed_case
-    from pytest_agentreplay.workflow.laying import lay
 
     if options.open is not None:
         if options.out is None or options.case is not None:
@@ -67,7 +67,7 @@ def remedy(options: argparse.Namespace) -> str:
 
 def cold(options: argparse.Namespace) -> int:
     """`agentreplay cold [PATH...] [--by model|hour|tenant|tool] [--json]`."""
-    from pytest_agentreplay.workflow import cold as looking
+    from pytest_agentreplay.case_files import cold as looking
 
     places = options.paths or [root_above(Path.cwd()) / CASES]
     if missing := [path for path in options.paths if not os.path.lexists(path)]:

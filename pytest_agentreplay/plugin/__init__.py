@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from pytest_agentreplay.workflow.handle import AgentReplay
+    from pytest_agentreplay.runs.fixture_handle import AgentReplay
 
 DETERMINED = r"^Failed: \[AR-(?!LATE\])"
 """What pytest-rerunfailures sees of a divergence: the same at each try, unlike a thread that comes late."""
@@ -122,9 +122,9 @@ def pytest_configure(config: pytest.Config) -> None:
             file=str(config.inipath or ""),
         )
         if config.stash[BASE].redact or os.path.lexists(config.rootpath / knobs.POLICY):
-            from pytest_agentreplay.workflow import policies
+            from pytest_agentreplay.redact import chosen_policy
 
-            config.stash[BASE] = policies.with_policy(config.stash[BASE], config.rootpath)
+            config.stash[BASE] = chosen_policy.with_policy(config.stash[BASE], config.rootpath)
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
     if config.option.agentreplay_proof is not None:
@@ -212,7 +212,7 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
 def agentreplay(request: pytest.FixtureRequest) -> AgentReplay:
     """Record this test's model and tool calls, or replay them; a handle with .run, .mode, .tool, .secret ..."""
     from pytest_agentreplay.plugin import scenes
-    from pytest_agentreplay.workflow.handle import AgentReplay
+    from pytest_agentreplay.runs.fixture_handle import AgentReplay
 
     return AgentReplay(scenes.begin(request.node), request.config.rootpath, skip_without_run)
 

@@ -8,17 +8,17 @@ import os
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import FILE
+from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.collect import CaseFile
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.plugin.keys import BASE, redaction_of, redactors_of
-from pytest_agentreplay.workflow import cases
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-    from pytest_agentreplay.workflow.hearing import Court
+    from pytest_agentreplay.cases_run.evaluation import Court
 
 FOLDER = "cases"
 MOST = 200  # entries of cases/ that are looked at for one that is a case
@@ -39,14 +39,14 @@ def ours(path: Path, root: Path) -> bool:
     if temporary(path.parent.name):
         return False
     within = path.relative_to(root) if path.is_relative_to(root) else path
-    return FOLDER in within.parts[:-1] or cases.names_our_form(path)
+    return FOLDER in within.parts[:-1] or stored_case.names_our_form(path)
 
 
 def court_of(item: pytest.Item) -> Court:
     """What it takes to try the case of `item`: the session's settings, and what the hooks above its folder give."""
+    from pytest_agentreplay.cases_run.evaluation import Court
+    from pytest_agentreplay.cases_run.runners import Runners
     from pytest_agentreplay.conftests import hooks_of
-    from pytest_agentreplay.workflow.hearing import Court
-    from pytest_agentreplay.workflow.runners import Runners
 
     config, hooks = item.config, hooks_of(item.ihook)
     return Court(

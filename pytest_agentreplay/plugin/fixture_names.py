@@ -49,7 +49,7 @@ def id_of(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
     parameters = "-".join(labels(fixturedef, item))
     if not parameters:
         return fixture
-    from pytest_agentreplay.workflow.redacting import stored_id
+    from pytest_agentreplay.redact.redaction_factory import stored_id
 
     config = item.config
     nth = "-".join(map(str, item.callspec.indices.values()))  # type: ignore[attr-defined]

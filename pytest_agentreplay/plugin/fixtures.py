@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.report.findings import Finding
-    from pytest_agentreplay.workflow.scene import Scene
+    from pytest_agentreplay.runs.run_session import Scene
 
 
 class Fixtures:
@@ -83,8 +83,8 @@ class Fixtures:
         from pytest_agentreplay.intercept.environment.places import todays_places
         from pytest_agentreplay.plugin import scenes
         from pytest_agentreplay.plugin.adopting import planned
-        from pytest_agentreplay.workflow import fixtures
-        from pytest_agentreplay.workflow.scene import Place
+        from pytest_agentreplay.runs import fixture_session as fixtures
+        from pytest_agentreplay.runs.run_session import Place
 
         root = self.config.rootpath
         markers = [dict(mark.kwargs) for mark in node.iter_markers("agentreplay")]
@@ -320,7 +320,7 @@ def ended(
 ) -> BaseException | None:
     """End the set-up that `failure` has ended; return what it fails with instead, if anything."""
     from pytest_agentreplay.plugin.scenes import INTERRUPTS
-    from pytest_agentreplay.workflow.scene import Ended
+    from pytest_agentreplay.runs.run_session import Ended
 
     skipped = isinstance(failure, pytest.skip.Exception)
     interrupted = isinstance(failure, INTERRUPTS)
@@ -352,6 +352,6 @@ def failed(
 ) -> BaseException:
     """The exception for a finding about the fixture."""
     from pytest_agentreplay.plugin import scenes
-    from pytest_agentreplay.workflow.fixtures import used_by
+    from pytest_agentreplay.runs.fixture_session import used_by
 
     return scenes.failed(item, used_by(finding, sharing()), failure)

@@ -14,7 +14,7 @@ from pytest_agentreplay.plugin.session import LINES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.workflow.fresh import Results
+    from pytest_agentreplay.runs.proof_process import Results
 
     Told = dict[str, Any]
 
@@ -91,7 +91,7 @@ class Proof:
 
     def results(self, chosen: list[Told]) -> Results:
         """Replay these tests."""
-        from pytest_agentreplay.workflow import fresh
+        from pytest_agentreplay.runs import proof_process
 
         config = self.config
         tests = [
@@ -110,9 +110,11 @@ class Proof:
             "has": [name for name in ("cacheprovider", "logging-plugin") if config.pluginmanager.hasplugin(name)],
         }
         try:
-            return fresh.replay(tests, plan, words[:end], environ=self.environ, folder=config.invocation_params.dir)
+            return proof_process.replay(
+                tests, plan, words[:end], environ=self.environ, folder=config.invocation_params.dir
+            )
         except KeyboardInterrupt:
-            return fresh.Results(missing={row["test"]: "it was interrupted" for row in tests})
+            return proof_process.Results(missing={row["test"]: "it was interrupted" for row in tests})
 
 
 def uses(told: Told) -> Iterable[str]:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.runs.late_calls import Afterwards
+    from pytest_agentreplay.runs.renamed_tests import Suite
+    from pytest_agentreplay.runs.run_session import Scene
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
-    from pytest_agentreplay.workflow.afterwards import Afterwards
-    from pytest_agentreplay.workflow.renaming import Suite
-    from pytest_agentreplay.workflow.scene import Scene
 
 BASE: pytest.StashKey[Settings] = pytest.StashKey()
 STORE: pytest.StashKey[Store] = pytest.StashKey()
@@ -83,7 +83,7 @@ def nodeid_of(item: pytest.Item) -> str:
     if getattr(item.config.option, "loadgroup", False) and item.parent is not None:
         nodeid = f"{item.parent.nodeid}::{item.name}"
     if "[" in nodeid:
-        from pytest_agentreplay.workflow.redacting import stored_id
+        from pytest_agentreplay.redact.redaction_factory import stored_id
 
         config, indices = item.config, getattr(getattr(item, "callspec", None), "indices", {})
         nth = "-".join(map(str, indices.values())) or "0"
@@ -101,7 +101,7 @@ def redaction_of(config: pytest.Config) -> Redaction:
 
 def new_redaction(config: pytest.Config) -> Redaction:
     """The same, with nothing numbered yet."""
-    from pytest_agentreplay.workflow.redacting import redaction_for
+    from pytest_agentreplay.redact.redaction_factory import redaction_for
 
     policy = config.stash[BASE].redacted
     try:
@@ -129,7 +129,7 @@ def store_of(config: pytest.Config) -> Store:
 def afterwards_of(config: pytest.Config) -> Afterwards:
     """What hears of the tests of this process once they are over."""
     if AFTERWARDS not in config.stash:
-        from pytest_agentreplay.workflow.afterwards import Afterwards
+        from pytest_agentreplay.runs.late_calls import Afterwards
 
         config.stash[AFTERWARDS] = Afterwards()
     return config.stash[AFTERWARDS]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.orders import Order
-    from pytest_agentreplay.workflow.scene import Ended, Scene
+    from pytest_agentreplay.runs.run_session import Ended, Scene
 
 NO_TESTCASE = (
     "@pytest.mark.agentreplay(orders=...) is not there for methods of unittest.TestCase, of which pytest makes one "
@@ -76,7 +76,7 @@ def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> 
         snapshot = store.load(store.path_of(item.path, test), test)
     except (SettingsError, SnapshotError):
         return []
-    from pytest_agentreplay.workflow.exploring import trials
+    from pytest_agentreplay.runs.order_exploration import trials
 
     return trials(snapshot.run, limit=limit, seed=seed)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pytest_agentreplay.plugin.fixtures import Fixtures
-    from pytest_agentreplay.workflow.scene import Scene
+    from pytest_agentreplay.runs.run_session import Scene
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -208,7 +208,7 @@ def call_of_late(item: pytest.Item) -> Generator[None, Any, Any]:
 def conclude(item: pytest.Item, scene: Scene, result: Any, failure: BaseException | None) -> Any:
     """The body has given `result` or raised `failure`: let the gate have the last word."""
     from pytest_agentreplay.plugin import scenes
-    from pytest_agentreplay.workflow.scene import Ended
+    from pytest_agentreplay.runs.run_session import Ended
 
     ended = scenes.how_it_ended(item, failure, Ended)
     finding = scene.end_body(ended)

@@ -33,8 +33,8 @@ from pytest_agentreplay.plugin.session import suite_of
 if TYPE_CHECKING:
     from pytest_agentreplay.core.orders import Trial
     from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.runs.run_session import Ended, Scene
     from pytest_agentreplay.settings import Settings
-    from pytest_agentreplay.workflow.scene import Ended, Scene
 
 INTERRUPTS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception, bdb.BdbQuit)
 
@@ -57,10 +57,10 @@ def begin(item: pytest.Item) -> Scene | None:
             settings = settings._replace(trial=in_which_order(item))
         scene = None
         if settings.mode != "off" and not left_out(item, marker):
-            from pytest_agentreplay.workflow.collecting import uncollected
+            from pytest_agentreplay.runs.garbage_collection import uncollected
 
             with uncollected():
-                from pytest_agentreplay.workflow.begin import begin as begin_scene
+                from pytest_agentreplay.runs.session_factory import begin as begin_scene
 
                 place, store = place_of(item, settings), store_of(item.config)
             scene = begin_scene(place, settings, store, functools.partial(suite_of, item.session))
@@ -148,7 +148,7 @@ def left_out(item: pytest.Item, markers: list[dict[str, Any]]) -> bool:
 def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
     """The exception that fails a test which cannot be recorded or replayed as it stands."""
     if isinstance(error, SnapshotError):
-        from pytest_agentreplay.workflow.begin import refused
+        from pytest_agentreplay.runs.session_factory import refused
 
         item.stash[FINDING] = refused(error, nodeid_of(item), functools.partial(suite_of, item.session))
         return failed(item, item.stash[FINDING])
@@ -160,7 +160,7 @@ def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
 def place_of(item: pytest.Item, settings: Settings) -> Any:
     """Where the test stands, today's directories included."""
     from pytest_agentreplay.intercept.environment.places import todays_places
-    from pytest_agentreplay.workflow.scene import Place
+    from pytest_agentreplay.runs.run_session import Place
 
     tmp = (getattr(item, "funcargs", None) or {}).get("tmp_path")
     nodeid, store = nodeid_of(item), store_of(item.config)
@@ -176,7 +176,7 @@ def refused_in_setup(item: pytest.Item, raised: BaseException) -> BaseException 
     refused = scene is not None and getattr(scene.crossing.gate, "divergence", None) is not None
     if scene is None or not (refused or isinstance(raised, ReplayDiverged)) or isinstance(raised, INTERRUPTS):
         return None
-    from pytest_agentreplay.workflow.scene import Ended
+    from pytest_agentreplay.runs.run_session import Ended
 
     finding = scene.end_body(Ended(raised))
     if finding is None:
@@ -225,7 +225,7 @@ def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[E
 def broken_off(scene: Scene, raised: BaseException) -> None:
     """A teardown was ended by `raised`: a run that was interrupted there is not complete either."""
     if isinstance(raised, INTERRUPTS):
-        from pytest_agentreplay.workflow.scene import Ended
+        from pytest_agentreplay.runs.run_session import Ended
 
         scene.end_body(Ended(interrupted=True))
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.plugin.shared import SharedCauses
-    from pytest_agentreplay.workflow.renaming import Suite
-    from pytest_agentreplay.workflow.scene import Scene
+    from pytest_agentreplay.runs.renamed_tests import Suite
+    from pytest_agentreplay.runs.run_session import Scene
 
 
 def tried_again(report: pytest.TestReport) -> bool:
@@ -171,7 +171,7 @@ class SessionLines:
             self.await_exit(session)
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
         if self.exits and self.told:
-            from pytest_agentreplay.workflow.exiting import handed_over
+            from pytest_agentreplay.runs.process_exit import handed_over
 
             if late := handed_over(self.exits):
                 self.elsewhere.append({"late": late})
@@ -189,7 +189,7 @@ class SessionLines:
         self.compare(session)
         if not any(self.elsewhere):
             return
-        from pytest_agentreplay.workflow.afterwards import joined
+        from pytest_agentreplay.runs.late_calls import joined
 
         self.facts = joined(self.elsewhere)
         self.told += () if hasattr(config, "workeroutput") else self.facts.get("fixtures", ())
@@ -205,7 +205,7 @@ class SessionLines:
     @staticmethod
     def await_exit(session: pytest.Session) -> None:
         """Fail the process by calls that come when the session has been reported."""
-        from pytest_agentreplay.workflow.exiting import Exit
+        from pytest_agentreplay.runs.process_exit import Exit
 
         config = session.config
         hand_over = getattr(config, "workerinput", {}).get("agentreplay_exit", "")
@@ -217,7 +217,7 @@ class SessionLines:
 
     def cut_short(self, scene: Scene) -> None:
         """Close what an interrupt left open; a second one, which people type, has to wait for that moment."""
-        from pytest_agentreplay.workflow.scene import Ended
+        from pytest_agentreplay.runs.run_session import Ended
 
         main = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
@@ -260,27 +260,29 @@ class SessionLines:
         if not folders or not wish or base.mode == "off":
             return {}
         from pytest_agentreplay.plugin.fixture_names import id_of, wide
-        from pytest_agentreplay.workflow import unused
+        from pytest_agentreplay.runs import unused_snapshots
 
         words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
-        if part := unused.narrowed(vars(config.option), *words):
-            return unused.nothing(part)
+        if part := unused_snapshots.narrowed(vars(config.option), *words):
+            return unused_snapshots.nothing(part)
         tests = [(nodeid_of(item) if wanted(item) else item.nodeid, item.path, wanted(item)) for item in items]
         shared = {id_of(each, item) for item in items if wanted(item) for each in wide(item)}
         fixtures = [(fixture, config.rootpath / fixture.partition("::")[0]) for fixture in sorted(shared)]
-        return unused.look(unused.Collected(tests, fixtures, self.seen, {*map(Path, folders)}), store_of(config))
+        return unused_snapshots.look(
+            unused_snapshots.Collected(tests, fixtures, self.seen, {*map(Path, folders)}), store_of(config)
+        )
 
     def conclude(self, session: pytest.Session) -> None:
         """Decide which snapshots are unused, if every test of the project was run to its end."""
-        from pytest_agentreplay.workflow import unused
+        from pytest_agentreplay.runs import unused_snapshots
 
         config = session.config
         stopped = session.shouldstop or session.shouldfail or session.exitstatus not in {0, 1, 5}
-        why = unused.LOST if self.lost else "the session was stopped" if stopped else ""
+        why = unused_snapshots.LOST if self.lost else "the session was stopped" if stopped else ""
         looked = self.facts.get("looked", [])
-        self.unused = unused.conclude(looked, why=why, ran=self.ran, told=self.told, store=store_of(config))
+        self.unused = unused_snapshots.conclude(looked, why=why, ran=self.ran, told=self.told, store=store_of(config))
         if into := config.option.agentreplay_unused_into:
-            unused.hand_over(self.unused, into)
+            unused_snapshots.hand_over(self.unused, into)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         """The footer: only when there is something to say."""
@@ -336,7 +338,7 @@ def suite_of(session: pytest.Session) -> Suite:
     """What the session knows of the project's tests, for those that were renamed."""
     if SUITE not in session.config.stash:
         from pytest_agentreplay.plugin.fixture_names import id_of, wide
-        from pytest_agentreplay.workflow.renaming import Suite
+        from pytest_agentreplay.runs.renamed_tests import Suite
 
         opted_in = [*filter(wanted, session.items)]
         fixtures = (id_of(each, item) for item in opted_in for each in wide(item))

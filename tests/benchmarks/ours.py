@@ -1,4 +1,4 @@
-"""Our side, by the way that the plugin goes: settings, store, `workflow.begin`, open, body, end. Only pytest is missing."""
+"""Our side, by the way that the plugin goes: settings, store, `runs.session_factory`, open, body, end. Only pytest is missing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.runs.run_session import Ended, Place
+from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
-from pytest_agentreplay.workflow.begin import begin
-from pytest_agentreplay.workflow.scene import Ended, Place
 
 TEST = "tests/test_orders.py::test_conversation"
 SECRETS = {

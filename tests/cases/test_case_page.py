@@ -66,7 +66,7 @@ def test_every_key_word_and_rule_has_its_row():
     assert set(rows("What is served")) == {"strict", "position", "arguments", "live"}
     code = "".join(
         (ROOT / "pytest_agentreplay" / name).read_text("utf-8")
-        for name in ("cases/linting.py", "cases/contradictions.py", "workflow/linting.py")
+        for name in ("cases/linting.py", "cases/contradictions.py", "case_files/case_linting.py")
     )
     used = set(re.findall(r'Complaint\(\s*"(\w+)"|yield "(\w+)", \w+,|_at\(case, "\w+", "(\w+)"', code))
     named = {word for found in used for word in found if word} | set(

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.case_files.bundle_copies import text_copy
 from pytest_agentreplay.cases import form
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.interchange.archives import packed
-from pytest_agentreplay.workflow.bundle_copies import text_copy
-from pytest_agentreplay.workflow.redacting import redaction_for
+from pytest_agentreplay.redact.redaction_factory import redaction_for
 
 TRACES = Path(__file__).parents[1] / "interchange" / "traces" / "generated"
 REFUND = TRACES / "otel-genai" / "otlp_refund_spanonly.jsonl"

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentreplay.case_files.case_writer import lay
+from pytest_agentreplay.case_files.export import write
+from pytest_agentreplay.cases_run.artifacts import Keeping
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.plugin.cases import ours
 from pytest_agentreplay.store import files, locks
-from pytest_agentreplay.workflow.exporting import write
-from pytest_agentreplay.workflow.keeping import Keeping
-from pytest_agentreplay.workflow.laying import lay
 from tests.store.faults.disk import LASTING, Disk, each_call, fails, instead_of, interrupts
 
 REFUND = Path(__file__).parents[1] / "interchange/traces/generated/otel-genai/otlp_refund_spanonly.jsonl"

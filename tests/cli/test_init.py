@@ -12,9 +12,9 @@ from iniconfig import IniConfig
 
 from pytest_agentreplay import cli
 from pytest_agentreplay.errors import CannotWrite
+from pytest_agentreplay.project_setup import init_plan
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.projects import ini_lines
-from pytest_agentreplay.workflow import initializing
 from tests.conftest import Project, refunds
 
 DONE, NOT_DONE, USAGE = 0, 1, 2
@@ -502,10 +502,10 @@ def test_a_disk_that_takes_only_some_files_gets_none(root, in_git, monkeypatch):
 
 
 def test_a_file_that_was_edited_meanwhile_is_not_overwritten(root):
-    planned = initializing.plan(root)
+    planned = init_plan.plan(root)
     file = put(root, "pytest.ini", "[pytest]\naddopts = -q\n")
     with pytest.raises(CannotWrite, match="was edited meanwhile"):
-        initializing.write(planned.changes)
+        init_plan.write(planned.changes)
     assert file.read_text(encoding="utf-8") == "[pytest]\naddopts = -q\n"
 
 

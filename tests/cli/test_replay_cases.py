@@ -443,7 +443,7 @@ def test_the_panel_keeps_to_the_terminal(docket, columns):
 
 
 def test_a_command_line_of_windows_is_split_as_people_type_it_there():
-    from pytest_agentreplay.workflow.child import windows_words
+    from pytest_agentreplay.runs.command import windows_words
 
     typed = r'"C:\Program Files\node.exe" agent.js --name="a b" C:\x\y'
     assert windows_words(typed) == [r"C:\Program Files\node.exe", "agent.js", "--name=a b", r"C:\x\y"]

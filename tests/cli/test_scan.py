@@ -6,8 +6,8 @@ import os
 import pytest
 
 from pytest_agentreplay import cli, codec
+from pytest_agentreplay.case_files import file_scan as scanning
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
-from pytest_agentreplay.workflow import scan as scanning
 
 CLEAN, FOUND, USAGE, NOTHING = 0, 1, 2, 5
 CUSTOMER = "CUST-123456"

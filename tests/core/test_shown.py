@@ -29,7 +29,7 @@ from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.gateway.routes import Routes
 from pytest_agentreplay.intercept.http.stdlib import Under
 from pytest_agentreplay.intercept.session.interception import Crossing
-from pytest_agentreplay.workflow.scene import Place
+from pytest_agentreplay.runs.run_session import Place
 
 SECRET = "s3cret-of-a-test-0815-4711"
 HEADERS = ((SECRET, SECRET),)

@@ -14,7 +14,7 @@ from pytest_agentreplay.core.rules import MATCHED_HEADERS
 from pytest_agentreplay.dialects import DIALECTS
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.registry import SEAMS
-from pytest_agentreplay.workflow.handle import AgentReplay
+from pytest_agentreplay.runs.fixture_handle import AgentReplay
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 

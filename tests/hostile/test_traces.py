@@ -11,14 +11,14 @@ from markdown_it import MarkdownIt
 from shown import forbidden
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.case_files.scaffold import Told, from_refusal, from_trace
+from pytest_agentreplay.case_files.trace_import import imported
 from pytest_agentreplay.cases import form
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN
 from pytest_agentreplay.cases.timeline import code, written
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.interchange.opening import opened
-from pytest_agentreplay.workflow.importing import imported
-from pytest_agentreplay.workflow.scaffolding import Told, from_refusal, from_trace
 
 PATIENCE = 5.0
 """Seconds of processor time; all of these take a part of one, and took minutes where they were not bounded."""

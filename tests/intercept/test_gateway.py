@@ -7,7 +7,7 @@ import pytest
 
 from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.demo.server import Raw
-from pytest_agentreplay.workflow.handle import AgentReplay
+from pytest_agentreplay.runs.fixture_handle import AgentReplay
 
 INI = "[pytest]\nagentreplay_allow_subprocess = python\n"
 """The children stand for programs in other languages: started with -S they do not load the plugin."""

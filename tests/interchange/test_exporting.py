@@ -13,6 +13,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentreplay.case_files import export
+from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.interchange.exporting import TARGETS, openai_evals, otlp, promptfoo, pytest_file
 from pytest_agentreplay.interchange.exporting.retelling import trace_of
@@ -20,7 +22,6 @@ from pytest_agentreplay.interchange.exporting.subject import Subject
 from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import Fault, ModelCall, ToolRun, Trace
 from pytest_agentreplay.interchange.trace import Source as TraceSource
-from pytest_agentreplay.workflow import cases, exporting
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted(file.parent for file in ROOT.glob("cases/*/case.yaml") if (file.parent / "run.snapshot.json").exists())
@@ -33,7 +34,7 @@ def named(folder):
 
 def exported(folder, target):
     """The files of an export by name, and its losses."""
-    out = exporting.exported(folder, target)
+    out = export.exported(folder, target)
     return dict(out.files), out.losses
 
 
@@ -236,7 +237,7 @@ def test_without_an_ideal_there_is_no_sample():
 
 @pytest.mark.parametrize("folder", CASES, ids=named)
 def test_spans_come_back_as_the_same_run(folder):
-    run = cases.frozen(cases.read(folder / "case.yaml"), strict=False).run
+    run = stored_case.frozen(stored_case.read(folder / "case.yaml"), strict=False).run
     told = trace_of(run, id=folder.name)
     (back,) = traces([(name, text.encode()) for name, text in exported(folder, "otlp")[0].items()])
     assert [facts(step) for step in back.steps] == [facts(step) for step in told.steps]

@@ -22,7 +22,7 @@ IMPORTERS = {
     "__init__.py": "from its own table of lazy names",
     "intercept/registry.py": "from its own table of boundaries",
     "intercept/tools/tool_paths.py": "from ini, marker or code",
-    "workflow/runners.py": "from ini alone; a case names a key of it",
+    "cases_run/runners.py": "from ini alone; a case names a key of it",
 }
 """Who may import by a name that is not written out, and where that name comes from."""
 

@@ -1,4 +1,4 @@
-"""Who may know whom: the table below, read against every import of the package, type-only and local ones too."""
+"""Which package may import which: the table below, read against every import of the package, type-only and local ones too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ PACKAGE = ROOT / "pytest_agentreplay"
 NAME = "pytest_agentreplay"
 
 PURE = ("core", "dialects", "codec", "errors")
-WINGS_OF_THE_HALL = ("intercept", "store", "interchange", "cases", "report")
+ADAPTERS = ("intercept", "store", "interchange", "cases", "report")
+APPLICATION = ("redact", "runs", "cases_run", "case_files", "project_setup")
 LAYERS: dict[str, tuple[str, ...]] = {
     "errors": (),
     "clocks": (),
@@ -31,30 +32,39 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "demo": PURE,
     "settings": ("core", "errors"),
     "hookspec": ("core", "errors", "settings"),
-    "workflow": (*PURE, "clocks", "policies", *WINGS_OF_THE_HALL, "settings", "hookspec"),
+    "redact": (*PURE, "clocks", "policies", *ADAPTERS, "settings"),
+    "runs": (*PURE, "clocks", "policies", *ADAPTERS, "settings", "hookspec", "redact"),
+    "cases_run": (*PURE, "clocks", "policies", *ADAPTERS, "settings", "redact", "runs"),
+    "case_files": (*PURE, "clocks", "policies", *ADAPTERS, "settings", "redact", "runs", "cases_run"),
+    "project_setup": (*PURE, "clocks", *ADAPTERS, "settings"),
     "transcript": (*PURE, "cases", "report"),
-    "collect": (*PURE, "workflow", "cases", "report", "settings"),
+    "collect": (*PURE, *APPLICATION, "cases", "report", "settings"),
     "conftests": (*PURE, "cases"),
-    "plugin": (*PURE, "workflow", *WINGS_OF_THE_HALL, "collect", "conftests", "hookspec", "settings", "transcript"),
-    "cli": (*PURE, "policies", "workflow", *WINGS_OF_THE_HALL, "conftests", "demo", "settings"),
+    "plugin": (*PURE, *APPLICATION, *ADAPTERS, "collect", "conftests", "hookspec", "settings", "transcript"),
+    "cli": (*PURE, "policies", *APPLICATION, *ADAPTERS, "conftests", "demo", "settings"),
     "__main__": ("cli",),
     "__init__": (*PURE, "intercept", "cases", "store"),
 }
-"""Room -> the other rooms it may import. A room may always import itself. `__init__` is the face: its row is its table of names."""
+"""Package -> the other packages it may import; each may import itself. `__init__` is the public API, a table of names."""
 
-WINGS = (*WINGS_OF_THE_HALL, "demo")
+SEPARATE = (*ADAPTERS, "demo")
+"""Packages that never import each other."""
 
 JOINERS: dict[str, str] = {
-    "workflow": "the hall: one test from settings to finding, and what a person takes afterwards",
-    "cli": "door 2: every verb hands over to a wing",
-    "transcript": "the extension prints (report) what a test holds (cases)",
+    "redact": "redacts what exists: runs, snapshots, traces",
+    "runs": "one test from its settings to its finding",
+    "cases_run": "one case from its file to its verdicts",
+    "case_files": "the files of a case, from a trace or a run",
+    "project_setup": "the settings and files that a project needs",
+    "cli": "every verb hands over to one of the application packages",
+    "transcript": "the syrupy extension prints (report) what a test holds (cases)",
     "collect": "pytest items of case files, with their findings",
-    "plugin": "door 1: hands pytest's facts to the hall, and its findings (report) back",
-    "__init__": "the face: a table of names; nothing is joined, each is loaded when it is asked for",
+    "plugin": "hands pytest's facts to the application packages, and their findings (report) back",
+    "__init__": "a table of names, each loaded when it is asked for",
 }
-"""Who may import from more than one wing, and why."""
+"""Who may import more than one of the separate packages, and why."""
 
-PYTEST_ROOMS = {"plugin", "collect", "conftests", "transcript", "hookspec"}
+PYTEST_PACKAGES = {"plugin", "collect", "conftests", "transcript", "hookspec"}
 HOST_LIBRARIES = {"pytest", "_pytest", "pluggy", "syrupy"}
 """Libraries that are pytest, or load it."""
 
@@ -65,18 +75,21 @@ WRITERS: dict[str, tuple[set[str], str]] = {
     ),
     "demo.shop.shop": ({"LEDGER.open"}, "the refund tool writes the ledger that the demo shows to be untouched"),
     "demo.walk": ({"write_text", "mkdir", "unlink"}, "the demo's folder, laid out for the reader to go on by hand"),
-    "workflow.outside": (
+    "cases_run.command_agent": (
         {"tempfile.TemporaryDirectory"},
         "where a command writes its result, until that is read and its secrets are off",
     ),
-    "workflow.fresh": ({"tempfile.TemporaryDirectory"}, "what it asks of a pytest of its own, and what that reports"),
+    "runs.proof_process": (
+        {"tempfile.TemporaryDirectory"},
+        "what it asks of a pytest of its own, and what that reports",
+    ),
     "core.redaction.archives": (
         {"import zipfile"},
         "reads an archive that it holds in memory, and makes it anew there",
     ),
     "interchange.opening": ({"import zipfile"}, "reads an archive that it holds in memory"),
     "interchange.archives": ({"import zipfile"}, "makes an archive in memory"),
-    "workflow.bundling": ({"import zipfile"}, "reads the archive of a bundle that it holds in memory"),
+    "case_files.bundling": ({"import zipfile"}, "reads the archive of a bundle that it holds in memory"),
     "cli": ({"os.open", "os.O_WRONLY"}, "the null device, where nobody reads on"),
     "cli.accepting": ({"tempfile.TemporaryDirectory"}, "what it asks of a pytest of its own"),
     "cli.exploring": ({"tempfile.TemporaryDirectory"}, "what it asks of a pytest of its own, and what that tells"),
@@ -104,7 +117,7 @@ class Import:
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the package by its name inside it ("core.model"; a package is its own name; the face "__init__")."""
+    """Every module of the package by its name inside it ("core.model"; a package is its own name; the public API "__init__")."""
     found = {}
     for file in sorted(PACKAGE.rglob("*.py")):
         parts = file.relative_to(PACKAGE).with_suffix("").parts
@@ -112,7 +125,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def room(module: str) -> str:
+def package_of(module: str) -> str:
     return module.partition(".")[0]
 
 
@@ -124,7 +137,7 @@ def imports(module: str, tree: ast.AST) -> list[Import]:
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         else:
-            assert node.level == 0, f"{module}:{node.lineno}: imports are absolute in this house"
+            assert node.level == 0, f"{module}:{node.lineno}: imports are absolute"
             targets = [f"{node.module}.{alias.name}" for alias in node.names]
         found.extend(Import(module, target, typing, local, node.lineno) for target in targets)
 
@@ -155,48 +168,55 @@ def ours(found: Import) -> str | None:
     if found.of != NAME and not found.of.startswith(f"{NAME}."):
         return None
     path = found.of.removeprefix(NAME).removeprefix(".")
-    if room(path) not in MODULES and room(path) in LAYERS:
-        return room(path)
+    if package_of(path) not in MODULES and package_of(path) in LAYERS:
+        return package_of(path)
     while path and path not in MODULES:
         path = path.rpartition(".")[0]
     return path or "__init__"
 
 
-def test_every_room_stands_in_the_table():
-    assert {room(name) for name in MODULES} <= set(LAYERS), (
-        "a new room needs a row in LAYERS and in docs/architecture.md"
+def test_every_package_is_in_the_table():
+    assert {package_of(name) for name in MODULES} <= set(LAYERS), (
+        "a new package needs a row in LAYERS and in docs/architecture.md"
     )
 
 
-def test_rooms_import_only_what_their_row_names():
+def test_packages_import_only_what_their_row_names():
     wrong = []
     for found in IMPORTS:
         target = ours(found)
-        if target is not None and room(target) != room(found.by) and room(target) not in LAYERS[room(found.by)]:
+        if (
+            target is not None
+            and package_of(target) != package_of(found.by)
+            and package_of(target) not in LAYERS[package_of(found.by)]
+        ):
             wrong.append(
-                f"{found}: {room(found.by)} may import {', '.join(LAYERS[room(found.by)]) or 'nothing of ours'}"
+                f"{found}: {package_of(found.by)} may import {', '.join(LAYERS[package_of(found.by)]) or 'nothing of ours'}"
             )
     assert not wrong, "\n".join(wrong)
 
 
-def test_nothing_imports_a_door():
+def test_nothing_imports_an_entry_point():
     wrong = [
         str(found)
         for found in IMPORTS
-        if room(ours(found) or "") in {"plugin", "cli"} and room(found.by) not in {room(ours(found) or ""), "__main__"}
+        if package_of(ours(found) or "") in {"plugin", "cli"}
+        and package_of(found.by) not in {package_of(ours(found) or ""), "__main__"}
     ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_wings_never_meet_in_a_wing():
-    for wing in WINGS:
-        assert not set(LAYERS[wing]) & set(WINGS), f"{wing} names another wing in its row"
-    joining = {name for name, row in LAYERS.items() if len(set(row) & set(WINGS)) > 1}
-    assert joining <= set(JOINERS), "whoever joins wings says why in JOINERS"
+def test_adapters_never_import_each_other():
+    for package in SEPARATE:
+        assert not set(LAYERS[package]) & set(SEPARATE), f"{package} names another adapter in its row"
+    joining = {name for name, row in LAYERS.items() if len(set(row) & set(SEPARATE)) > 1}
+    assert joining <= set(JOINERS), "whoever joins adapters says why in JOINERS"
 
 
-def test_pytest_is_imported_at_its_doors_only():
-    wrong = [str(f) for f in IMPORTS if f.of.partition(".")[0] in HOST_LIBRARIES and room(f.by) not in PYTEST_ROOMS]
+def test_pytest_is_imported_by_the_pytest_packages_only():
+    wrong = [
+        str(f) for f in IMPORTS if f.of.partition(".")[0] in HOST_LIBRARIES and package_of(f.by) not in PYTEST_PACKAGES
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -206,17 +226,17 @@ def third_party(found: Import) -> str | None:
 
 
 def test_a_third_party_library_is_imported_where_it_is_used():
-    """At the top of a module it costs everyone who loads that module; its own boundary file is loaded for it alone."""
+    """At the top of a module it costs everyone who loads that module; its own patch module is loaded for it alone."""
     wrong = []
     for found in IMPORTS:
         library = third_party(found)
         if library is None or found.local or found.typing or found.by.startswith(EXAMPLE):
             continue
-        own_file = room(found.by) == "intercept" and library.rstrip("0123456789") in found.by.replace("_", ".").split(
-            "."
-        )
-        at_door = room(found.by) in PYTEST_ROOMS and library in HOST_LIBRARIES
-        if not own_file and not at_door:
+        own_file = package_of(found.by) == "intercept" and library.rstrip("0123456789") in found.by.replace(
+            "_", "."
+        ).split(".")
+        of_pytest = package_of(found.by) in PYTEST_PACKAGES and library in HOST_LIBRARIES
+        if not own_file and not of_pytest:
             wrong.append(f"{found}: import it inside the function that needs it")
     assert not wrong, "\n".join(wrong)
 
@@ -323,7 +343,7 @@ def for_writing(call: ast.Call) -> bool:
     return any(not isinstance(mode, ast.Constant) for mode in [*second, *modes[len(call.args) :]])
 
 
-def test_files_are_written_in_one_room():
+def test_files_are_written_in_one_module():
     wrong = [
         f"{name}:{line} {what}: only store.files touches the disk"
         for name, tree in TREES.items()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import httpx2
 
 from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.runs.run_session import Ended, Place
+from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
-from pytest_agentreplay.workflow.begin import begin
-from pytest_agentreplay.workflow.scene import Ended, Place
 from tests.ordering.programs import RUNS, SENSITIVE, TOOLS, Agent, Memory, Structured, program
 
 TEST = "tests/test_agents.py::test_agent"

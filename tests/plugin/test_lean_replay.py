@@ -37,12 +37,12 @@ WAITING = (
     "core.tolerance",
     "report.findings",
     "report.terminal",
-    "workflow.accept",
-    "workflow.adopting",
-    "workflow.kit",
-    "workflow.recording",
-    "workflow.recovering",
-    "workflow.sealing",
+    "runs.accept",
+    "runs.adopting",
+    "runs.replay_kit",
+    "runs.recording_session",
+    "runs.recovery",
+    "redact.final_scan",
 )
 """Parts of the package that a replay of HTTP calls which passes does without."""
 
@@ -68,7 +68,7 @@ def test_a_replay_that_passes_loads_only_what_serves_its_calls(project):
     done = project.offline()
     assert done.returncode == 0, done.stdout + done.stderr
     ours, every = loaded(project)
-    assert "workflow.replaying" in ours
+    assert "runs.replay_session" in ours
     early = [name for name in ours if name.startswith(tuple(f"{part}." for part in WAITING)) or name in WAITING]
     assert not early, early
     assert "tomllib" not in every

@@ -28,7 +28,7 @@ def test_the_count_can_fail():
 import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
 import refunds
-from pytest_agentreplay.workflow import scene
+from pytest_agentreplay.runs import run_session as scene
 scene.release = lambda crossing, tools: [tool.restore() for tool in tools]
 late = [way for way in refunds.WAYS if way.after]
 print(sorted(refunds.count(len(late), late).values()))
@@ -89,7 +89,8 @@ def test_a_hole_in_the_gate_is_seen(hole):
 import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
 import refunds
-from pytest_agentreplay.intercept.tools import originals, tool_replaying
+from pytest_agentreplay.intercept.session import originals
+from pytest_agentreplay.intercept.tools import tool_replaying
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.core.gate import Forward, Refuse
 from pytest_agentreplay.core.replayer import Replayer

@@ -9,7 +9,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.core.redaction.shapes import shape
 from pytest_agentreplay.errors import Leak
-from pytest_agentreplay.workflow import recovering
+from pytest_agentreplay.runs import recovery
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
@@ -118,7 +118,7 @@ def test_a_policy_finishes_it(refused, monkeypatch):
     monkeypatch.chdir(refused.root)
     (pending,) = left(refused)
     policy = Policy(shapes=(shape("customer", rb"[0-9]{4}-[0-9]{4}-[0-9]{4}"),))
-    told = recovering.recover(pending, {}, policy)
+    told = recovery.recover(pending, {}, policy)
     (snapshot,) = refused.snapshots
     assert "written for test_shop.py::test_shop; a placeholder stands for key in the request of call 1" in told
     assert snapshot.run.exchanges[0].outcome.value == {"charged": 3.5, "for": "customer [[redacted:customer:1]]"}
@@ -129,7 +129,7 @@ def test_a_policy_finishes_it(refused, monkeypatch):
 def test_numbers_of_placeholders_that_are_there_are_not_given_again(refused, monkeypatch):
     monkeypatch.chdir(refused.root)
     (pending,) = left(refused)
-    recovering.recover(pending, {}, Policy(shapes=(shape("opaque", rb"[0-9]{4}-[0-9]{4}-[0-9]{4}"),)))
+    recovery.recover(pending, {}, Policy(shapes=(shape("opaque", rb"[0-9]{4}-[0-9]{4}-[0-9]{4}"),)))
     (snapshot,) = refused.snapshots
     assert snapshot.run.exchanges[0].outcome.value["for"] == "customer [[redacted:opaque:2]]"
 
@@ -139,7 +139,7 @@ def test_what_is_not_clean_under_the_policy_is_not_written(refused, monkeypatch)
     (pending,) = left(refused)
     before = pending.read_bytes()
     with pytest.raises(Leak, match="would be in it"):
-        recovering.recover(pending, {}, Policy(shapes=(shape("word", rb"test_shop.py"),)))
+        recovery.recover(pending, {}, Policy(shapes=(shape("word", rb"test_shop.py"),)))
     assert pending.read_bytes() == before
     assert refused.files == []
 
@@ -151,7 +151,7 @@ def test_a_failed_rest_does_not_replace_a_passing_snapshot(project, monkeypatch)
     assert project.record().returncode == 1
     (pending,) = left(project)
     monkeypatch.chdir(project.root)
-    assert "agentreplay accept" in recovering.recover(pending, {}, Policy())
+    assert "agentreplay accept" in recovery.recover(pending, {}, Policy())
     assert project.files[0].read_bytes() == before
     assert pending.exists()
 

@@ -78,7 +78,7 @@ import os, pathlib, platform, random, socket, time, types, pytest
 
 if os.environ.get("SECONDS_AGO"):
     # A recording takes its start from here, and its agent sees no other time.
-    from pytest_agentreplay.workflow import recording
+    from pytest_agentreplay.runs import recording_session as recording
     ago = int(os.environ["SECONDS_AGO"]) * 10**9
     recording.time = types.SimpleNamespace(time_ns=lambda: time.time_ns() - ago)
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from pytest_agentreplay.workflow import kit
+from pytest_agentreplay.runs import replay_kit
 
 LETTER = "\u91cc"  # in no Western code page
 
@@ -69,7 +69,7 @@ def test_a_name_in_another_encoding_does_not_stop_a_recording(project):
         os.path.join(os.fsencode(project.root) if os.name == "posix" else project.root, name), "w", encoding="utf-8"
     ) as file:
         file.write("b")
-    assert dict(kit.git_state(str(project.root)))["dirty"] is True
+    assert dict(replay_kit.git_state(str(project.root)))["dirty"] is True
 
 
 def test_told_paths_have_slashes_and_commands_can_be_pasted(project):

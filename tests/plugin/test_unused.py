@@ -258,8 +258,8 @@ def test_a_few_are_named_and_with_v_all(suite):
 
 def test_a_project_without_snapshots_loads_nothing_for_it(suite):
     shutil.rmtree(suite.root / "tests" / BESIDE)
-    look = "import sys\n\ndef pytest_unconfigure():\n    print([m for m in sys.modules if m.endswith('workflow.unused')])\n"
+    look = "import sys\n\ndef pytest_unconfigure():\n    print([m for m in sys.modules if m.endswith('runs.unused_snapshots')])\n"
     suite.write(conftest=look, tests__test_first="def test_plain():\n    pass\n", tests__test_second="")
     assert suite.run("-s").stdout.rstrip().endswith("[]")
     (suite.root / "tests" / BESIDE).mkdir()
-    assert suite.run("-s").stdout.rstrip().endswith("['pytest_agentreplay.workflow.unused']")
+    assert suite.run("-s").stdout.rstrip().endswith("['pytest_agentreplay.runs.unused_snapshots']")

@@ -12,10 +12,10 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced
+from pytest_agentreplay.runs import accept, recovery
 from pytest_agentreplay.store import files, nearby
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.store.windows import EXTENDED, LONGEST, extended, shortened
-from pytest_agentreplay.workflow import accept, recovering
 
 DEEP = "\\".join(["folder"] * 40)
 
@@ -116,7 +116,7 @@ def test_every_file_of_ours_is_reached_however_deep_the_project_lies(windows, de
     journal.write(Exchange(ToolCall("t", {}), ToolReply(2), 1, 2))
     journal.close(keep=True)
     assert journal.path.name in accept.journals(deep)[0]
-    said = recovering.recover(journal.path, {})
+    said = recovery.recover(journal.path, {})
     (pending,) = accept.pending(deep)
     assert pending.name in said
     assert accept.read_pending(home).take() == f"{home.as_posix()}: taken for {NODE}"
@@ -224,9 +224,9 @@ def test_the_store_alone_walks_folders():
         "intercept/network/in_process.py: os.listdir(",
         "intercept/network/sandbox.py: .iterdir(",
         "store/locks.py: os.walk(",
-        "workflow/linting.py: os.walk(",
-        "workflow/project_modules.py: os.walk(",
-        "workflow/scan.py: os.walk(",
+        "case_files/case_linting.py: os.walk(",
+        "project_setup/project_modules.py: os.walk(",
+        "case_files/file_scan.py: os.walk(",
         "store/declared.py: .glob(",
         "store/files.py: os.listdir(",
         "store/nearby.py: .glob(",

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import openai
 
 from pytest_agentreplay.cases.case import Case, CaseSource
+from pytest_agentreplay.cases_run.in_process_run import attempt
 from pytest_agentreplay.core.model import Exchange, Header, Run, Timing, ToolCall, ToolReply
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.dialects import speaking
+from pytest_agentreplay.runs.run_session import Ended, Place
+from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
-from pytest_agentreplay.workflow.begin import begin
-from pytest_agentreplay.workflow.scene import Ended, Place
-from pytest_agentreplay.workflow.trying import attempt
 
 QUESTION = "Where is my order A-17?"
 LEDGER: list[str] = []

@@ -15,12 +15,12 @@ import pytest
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.cases.evidence import Evidence
+from pytest_agentreplay.cases_run.evaluation import Court
+from pytest_agentreplay.cases_run.in_process_run import attempt
+from pytest_agentreplay.cases_run.runners import Runners
+from pytest_agentreplay.cases_run.stored_case import read
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Header, Run
-from pytest_agentreplay.workflow.cases import read
-from pytest_agentreplay.workflow.hearing import Court
-from pytest_agentreplay.workflow.runners import Runners
-from pytest_agentreplay.workflow.trying import attempt
 from tests import refunds
 from tests.workflow.shop import CLIENTS, Shop, by_hand, case, settings
 

@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from pytest_agentreplay.cases.case import Case, Serving
+from pytest_agentreplay.cases_run.in_process_run import attempt
 from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.runs.run_session import Ended, Place
+from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
-from pytest_agentreplay.workflow.begin import begin
-from pytest_agentreplay.workflow.scene import Ended, Place
-from pytest_agentreplay.workflow.trying import attempt
 
 pytestmark = pytest.mark.env("frameworks")
 

@@ -16,7 +16,7 @@ from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, Http
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.errors import Leak
-from pytest_agentreplay.workflow import sealing
+from pytest_agentreplay.redact import final_scan
 
 KEY = "Tr0ub4dor" + "-Kq7Zx9Lm2"
 URL = "https://api.test/v1/x"
@@ -33,7 +33,7 @@ def redaction(key=KEY):
 def sealed(made, call, outcome):
     """The run as it comes back from the file that is written of it."""
     run = made.rescan(Run(Header("test_x.py::test"), (Exchange(made.call(call), made.outcome(call, outcome), 1, 2),)))
-    return codec.loads(sealing.checked(made, run, "a.snapshot.json"), file="a.snapshot.json").run.exchanges[0]
+    return codec.loads(final_scan.checked(made, run, "a.snapshot.json"), file="a.snapshot.json").run.exchanges[0]
 
 
 def looks_like(prefix, length):
@@ -57,7 +57,7 @@ def test_a_known_value_that_the_lines_of_a_blob_would_cut_is_found():
     data = b"\xff" * (COLUMNS * 3 // 4 - 6) + KEY.encode() + b"\xfe" * 4000
     raw = Run(Header("t"), (Exchange(POST, HttpReply(200, body=Body(data), cuts=(len(data),)), 1, 2),))
     with pytest.raises(Leak, match="key"):
-        sealing.checked(redaction(), raw, "a.snapshot.json")
+        final_scan.checked(redaction(), raw, "a.snapshot.json")
     assert b"[[redacted:key:1]]" in sealed(redaction(), *_crossed(data)).outcome.body.data
 
 

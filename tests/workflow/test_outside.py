@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 
-from pytest_agentreplay.workflow import child
-from pytest_agentreplay.workflow.keeping import Keeping
+from pytest_agentreplay.cases_run.artifacts import Keeping
+from pytest_agentreplay.runs import command
 
 WILD = """
 import subprocess, sys
@@ -24,16 +24,16 @@ sys.stdout.flush()
 
 
 def test_one_that_floods_and_leaves_a_child_that_holds_its_outputs_is_read_within_bounds(tmp_path, monkeypatch):
-    monkeypatch.setattr(child, "KEPT", 1 << 20)
-    monkeypatch.setattr(child, "PATIENCE", 0.2)
+    monkeypatch.setattr(command, "KEPT", 1 << 20)
+    monkeypatch.setattr(command, "PATIENCE", 0.2)
     words = [sys.executable, "-c", WILD]
-    ended = child.run(words, environ=os.environ, folder=tmp_path, given=b"never read" * 100_000, limit=60)
+    ended = command.run(words, environ=os.environ, folder=tmp_path, given=b"never read" * 100_000, limit=60)
     far, _, said = ended.stdout.partition(b"\n")
     with suppress(OSError):
         os.kill(int(far), signal.SIGTERM)
     assert ended.code == 0
     for output in (said, ended.stderr):
-        assert len(output) < child.KEPT + 100
+        assert len(output) < command.KEPT + 100
         assert b"more bytes are left out" in output
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_agentreplay.core.model import Body, Exchange, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.workflow import kit
+from pytest_agentreplay.runs import replay_kit
 
 MODULE = """
 def look_up(order): ...
@@ -61,9 +61,9 @@ def run(tool, *between):
     ],
 )
 def test_the_path_of_an_unseen_tool(root, tool, path):
-    assert kit.unfrozen(run(tool), READER, root) == [{"tool": tool, "path": path}]
+    assert replay_kit.unfrozen(run(tool), READER, root) == [{"tool": tool, "path": path}]
 
 
 def test_a_function_of_a_plugin_that_is_frozen_is_not_unseen(root):
     frozen = ToolCall("find_parcel", {}), ToolReply("here")
-    assert kit.unfrozen(run("Shop-find_parcel", frozen), READER, root) == []
+    assert replay_kit.unfrozen(run("Shop-find_parcel", frozen), READER, root) == []

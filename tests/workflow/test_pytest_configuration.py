@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.workflow.pytest_configuration import Configuration, read_table
+from pytest_agentreplay.project_setup.pytest_configuration import Configuration, read_table
 
 KEY = "agentreplay_tools"
 NEW = ["n.x", "n.y = read"]

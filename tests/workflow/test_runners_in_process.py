@@ -19,13 +19,13 @@ import pydantic
 import pytest
 
 from pytest_agentreplay.cases.case import Serving
+from pytest_agentreplay.cases_run.in_process_run import attempt
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
 from pytest_agentreplay.intercept.ordering import overtime
-from pytest_agentreplay.workflow.trying import attempt
 from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, case, lookup_order, script, settings, tried
 
 NOBODY = "http://127.0.0.1:9"

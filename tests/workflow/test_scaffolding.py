@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.case_files.scaffold import Told, folder_name, from_refusal, from_trace
+from pytest_agentreplay.case_files.trace_import import imported
 from pytest_agentreplay.cases import fixtures, form
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.given import given
@@ -18,8 +20,6 @@ from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.linting import lint
 from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.interchange import reading
-from pytest_agentreplay.workflow.importing import imported
-from pytest_agentreplay.workflow.scaffolding import Told, folder_name, from_refusal, from_trace
 
 pytestmark = pytest.mark.env("main")  # an archive of Inspect is packed by zstandard, which is not everywhere
 TRACES = Path(__file__).parents[1] / "interchange" / "traces"
@@ -145,10 +145,10 @@ def test_a_known_secret_of_this_machine_is_taken_off_too(tmp_path):
     ],
 )
 def test_credentials_in_headers_come_off_however_short(text, gone, tmp_path):
+    from pytest_agentreplay.case_files.trace_cleaning import clean
     from pytest_agentreplay.codec import strict_yaml
     from pytest_agentreplay.errors import TraceError
-    from pytest_agentreplay.workflow.cleaning import clean
-    from pytest_agentreplay.workflow.redacting import redaction_for
+    from pytest_agentreplay.redact.redaction_factory import redaction_for
 
     done = clean(text, redaction_for({}))
 
@@ -167,9 +167,9 @@ def shape(value):
 
 
 def test_ids_and_times_that_look_like_cards_stay(tmp_path):
+    from pytest_agentreplay.case_files.trace_cleaning import clean
     from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.workflow.cleaning import clean
-    from pytest_agentreplay.workflow.redacting import redaction_for
+    from pytest_agentreplay.redact.redaction_factory import redaction_for
 
     text = '{"spanId": "6985697013347470", "startTimeUnixNano": "4111111111111111", "said": "4111111111111111"}'
     done = json.loads(clean(text, redaction_for({}, policy=Policy(pii=True))))

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_agentreplay.case_files.file_scan import scanned
+from pytest_agentreplay.case_files.trace_cleaning import clean, found_in
 from pytest_agentreplay.codec import foreign_yaml
 from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange.opening import rows_of
-from pytest_agentreplay.workflow.cleaning import clean, found_in
-from pytest_agentreplay.workflow.redacting import redaction_for
-from pytest_agentreplay.workflow.scan import scanned
+from pytest_agentreplay.redact.redaction_factory import redaction_for
 
 SHAPES = {
     "a list of values": '{"headers": {"Authorization": ["Bearer tok-a", "Bearer tok-b"]}}',
@@ -93,7 +93,7 @@ def test_however_deep_in_strings_of_json_a_header_stands(name, values, depth, as
     "text", ['[\n{"a": 1,\n' * 20_000, '{"a": [\n' * 20_000, '"\n' * 200_000], ids=["open", "deep", "quotes"]
 )
 def test_a_broken_file_is_searched_once(text):
-    from pytest_agentreplay.workflow.trace_headers import edits
+    from pytest_agentreplay.redact.trace_headers import edits
 
     assert edits(text, lambda _, value: value) == []
 

@@ -16,9 +16,9 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
+from pytest_agentreplay.runs import accept, recovery
 from pytest_agentreplay.store import files, held, snapshots
 from pytest_agentreplay.store.snapshots import Store
-from pytest_agentreplay.workflow import accept, recovering
 from tests.store.faults.racing import outcomes
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -182,7 +182,7 @@ def test_the_journal_of_a_living_recording_is_left_alone_and_that_of_a_dead_one_
         (journal,) = tmp_path.rglob("*.jsonl")
         assert accept.journals(tmp_path) == []
         with pytest.raises(SnapshotUnreadable, match="still being recorded"):
-            recovering.recover(journal, {})
+            recovery.recover(journal, {})
         seal(store, path, 1)
         assert journal.exists()
         killed(process)

@@ -1,0 +1,1 @@
+"""The files of cases: scaffolding, importing a trace, freezing the last failure, bundling, exporting, linting."""

@@ -1,0 +1,176 @@
+"""A case as one file to share, and out of such a file again.
+
+What is packed is what a case consists of and nothing beside it, looked through once more for secrets and people. What
+is opened comes from a stranger: plain files of known names, of bounded size, each of the digest that the bundle lists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import stat
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.case_files.bundle_copies import redacted_copies
+from pytest_agentreplay.case_files.trace_cleaning import found_in
+from pytest_agentreplay.case_files.trace_import import PERSONAL
+from pytest_agentreplay.cases import form
+from pytest_agentreplay.cases.case import FILE, NOTES, RUN
+from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.core.redaction.policy import joined
+from pytest_agentreplay.errors import CaseError, SnapshotError
+from pytest_agentreplay.interchange.archives import packed
+from pytest_agentreplay.interchange.opening import RATIO, SMALL
+from pytest_agentreplay.redact.redaction_factory import redaction_for
+from pytest_agentreplay.redact.rule_review import Review
+from pytest_agentreplay.store import files
+from pytest_agentreplay.store.layout import RESERVED
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_agentreplay.core.redaction.policy import Policy
+
+LISTING = "bundle.json"
+VERSION = "1.0"
+LARGEST = 64 << 20
+"""Bytes of a bundle, and of all that is in it."""
+MEMBERS = 1000
+TEXTS = re.compile(r"source-trace(?:-[1-9][0-9]{0,2})?\.(?:json|jsonl|yaml|zip)|fixtures/[A-Za-z0-9_.-]{1,80}\.yaml")
+"""What a case holds beside its three own files."""
+PLAIN = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A bundle: bytes, digest, the files in it, those left out, and where something stands that must stay.
+
+    `redacted` says where something was replaced in the copies, with the same words as `found`.
+    """
+
+    data: bytes
+    digest: str
+    names: tuple[str, ...]
+    left: tuple[str, ...]
+    found: tuple[str, ...]
+    redacted: tuple[str, ...] = ()
+
+
+def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, redact: bool = False) -> Packed:
+    """The bundle of the case in `folder`. `redact` has its copies of the files redacted under the policy.
+
+    Raises CaseError for what is no case, SnapshotError for a broken run, TraceError for a trace that cannot be opened.
+    """
+    folder = folder.parent if folder.name == FILE else folder
+    there = [path.relative_to(folder).as_posix() for path in files.below(folder, "", strict=True)]
+    names = [name for name in there if known(name)]
+    if FILE not in names:
+        raise CaseError(f"there is no {FILE} in it", file=shown(folder))
+    contents = {name: files.read(folder / name, LARGEST) for name in names}
+    sound(contents, shown(folder))
+    policy = joined(policy, PERSONAL)
+    found = all_places(folder, contents, policy, environ)
+    redacted: list[str] = []
+    if found and redact:
+        contents = redacted_copies(contents, policy, environ)
+        sound(contents, shown(folder))
+        redacted, found = found, all_places(folder, contents, policy, environ)
+    listing = {"schemaVersion": VERSION, "files": {name: digest_of(data) for name, data in sorted(contents.items())}}
+    data = packed({**contents, LISTING: (json.dumps(listing, indent=2) + "\n").encode()})
+    left = tuple(name for name in there if name not in names)
+    return Packed(data, digest_of(data), tuple(names), left, tuple(found), tuple(redacted))
+
+
+def all_places(folder: Path, contents: Mapping[str, bytes], policy: Policy, environ: Mapping[str, str]) -> list[str]:
+    """Where in the files of a case something stands that must not be shared."""
+    named = ((f"{shown(folder)}/{name}", data) for name, data in contents.items())
+    return [line for name, data in named for line in places(name, data, policy, environ)]
+
+
+def places(name: str, data: bytes, policy: Policy, environ: Mapping[str, str]) -> list[str]:
+    """Where something stands that must not be shared: file, place and category, never what."""
+    if name.endswith(f"/{RUN}"):
+        found = Review(codec.loads(data, file=name).run, data, policy, environ).found
+    elif name.endswith(".zip"):
+        return []  # its members were redacted one by one when it was made, and no rule reads through a packing
+    else:
+        found = found_in(name.rpartition("/")[2], data, redaction_for(environ, policy=policy))
+    return [f"{name}:{one.place}: {one.category}" for one in found]
+
+
+def open_bundle(file: Path) -> dict[str, bytes]:
+    """The files of the case in a bundle, by name. Raises CaseError for one that is damaged, changed or hostile."""
+    name = shown(file)
+    contents = _members(files.read(file, LARGEST), name)
+    listing = parse(contents.pop(LISTING, b""))
+    wanted = listing.get("files") if not isinstance(listing, NotJson) and isinstance(listing, dict) else None
+    if not isinstance(wanted, dict):
+        raise CaseError(f"is no bundle of a case: it has no {LISTING} that lists its files", file=name)
+    for member in {*wanted, *contents}:
+        if member not in contents or wanted.get(member) != digest_of(contents[member]):
+            raise CaseError(f"{member!r:.80} is not what the bundle was made with; ask for it again", file=name)
+    sound(contents, name)
+    return contents
+
+
+def sound(contents: Mapping[str, bytes], file: str) -> None:
+    """Raise CaseError where the case and its run cannot be read."""
+    if FILE not in contents:
+        raise CaseError(f"holds no {FILE}", file=file)
+    form.read(contents[FILE], file=f"{file}/{FILE}", folder=Path(), words=None)
+    if RUN in contents:
+        try:
+            codec.loads(contents[RUN], file=f"{file}/{RUN}")
+        except SnapshotError as error:
+            raise CaseError(str(error), file=file) from None
+
+
+def _members(data: bytes, file: str) -> dict[str, bytes]:
+    """The files in an archive, if each of them is one that a case may have."""
+    contents: dict[str, bytes] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            listed = archive.infolist()
+            most = min(LARGEST, max(SMALL, RATIO * len(data)))
+            if len(listed) > MEMBERS or sum(info.file_size for info in listed) > most:
+                raise CaseError(f"holds more than {MEMBERS:,} files or {most:,} bytes", file=file)
+            for info in listed:
+                if why := refused(info, {name.lower() for name in contents}):
+                    raise CaseError(f"{info.filename!r:.80} {why}; nothing was written", file=file)
+                with archive.open(info) as member:
+                    contents[info.filename] = member.read(info.file_size)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, zlib.error, OSError, EOFError) as error:
+        raise CaseError(f"is no bundle that can be opened: {error}", file=file) from None
+    return contents
+
+
+def refused(info: zipfile.ZipInfo, there: set[str]) -> str:
+    """Why a member of an archive is not taken out; "" for one that is."""
+    mode = info.external_attr >> 16
+    if info.is_dir() or (mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode)):
+        return "is no plain file"
+    if info.filename.lower() in there:
+        return "is there twice"
+    if info.flag_bits & 1 or info.compress_type not in PLAIN:
+        return "is packed in a way that is not read"
+    return "" if info.filename == LISTING or known(info.filename) else "is no file of a case"
+
+
+def known(name: str) -> bool:
+    """Whether a case may have a file of that name, which every system takes."""
+    if any(RESERVED.match(part) or part.startswith(".") or part.endswith(".") for part in name.split("/")):
+        return False
+    return name in {FILE, RUN, NOTES} or TEXTS.fullmatch(name) is not None
+
+
+def digest_of(data: bytes) -> str:
+    """The sha256 of a file."""
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,125 @@
+"""Linting a case: its files are read, held against each other, and looked through for what should have come off.
+
+Nothing is run, no link is followed, nothing outside of the case's folder is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.case_files.file_scan import Skipped, scanned
+from pytest_agentreplay.cases import linting
+from pytest_agentreplay.cases.case import FILE, RUN
+from pytest_agentreplay.cases.fixtures import Fixtures
+from pytest_agentreplay.cases.linting import Complaint
+from pytest_agentreplay.cases_run import stored_case
+from pytest_agentreplay.cases_run.case_backend import fixtures_of
+from pytest_agentreplay.errors import CaseError, SnapshotError
+from pytest_agentreplay.store import nearby
+from pytest_agentreplay.store.layout import SUFFIX
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.core.redaction.policy import Policy
+
+MOST_FILES = 5000
+RULE = "unreadable"
+DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """One case: its folder, and what is wrong with it."""
+
+    folder: Path
+    complaints: tuple[Complaint, ...]
+
+    @property
+    def damaged(self) -> bool:
+        """Whether its run cannot be read."""
+        return any(one.rule == DAMAGED for one in self.complaints)
+
+    @property
+    def fails(self) -> bool:
+        """Whether there is more than a warning."""
+        return any(one.level == "error" for one in self.complaints)
+
+
+def cases_in(paths: Iterable[Path]) -> Iterator[Path]:
+    """The folders of cases that were named (by folder or file), and those below the folders that were."""
+    for path in paths:
+        if path.name == FILE and not path.is_dir():
+            yield path.parent
+        elif os.path.lexists(path / FILE):
+            yield path
+        elif path.is_dir() and not path.is_symlink():
+            for here, folders, names in os.walk(path):
+                folders[:] = sorted(one for one in folders if not nearby.skipped(one))
+                if FILE in names:
+                    folders[:] = []
+                    yield Path(here)
+
+
+def linted(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Linted:
+    """What is wrong with the case in `folder`."""
+    try:
+        case = stored_case.read(folder.absolute() / FILE, words=None)
+    except CaseError as error:
+        return Linted(folder, (refused(error),))
+    found: list[Complaint] = []
+    run: Run | None = None
+    told = Fixtures()
+    try:
+        run = stored_case.frozen(case, strict=False).run if os.path.lexists(folder / RUN) else None
+    except SnapshotError as error:
+        found.append(Complaint(DAMAGED, str(error).removeprefix(f"{error.file}: "), error.file))
+    try:
+        told = fixtures_of(case)
+    except CaseError as error:
+        found.append(refused(error))
+    if not found:
+        found += linting.lint(case, run, told)
+    there = [*names_in(folder)]
+    found += linting.strangers(case, there)
+    found += unredacted(folder, there, policy, environ)
+    return Linted(folder, tuple(found))
+
+
+def refused(error: CaseError) -> Complaint:
+    """A file that cannot be read, as a complaint."""
+    where = f"{error.file}:{error.place}" if error.place else error.file
+    return Complaint(RULE, str(error).removeprefix(f"{where}: "), error.file, error.place)
+
+
+def names_in(folder: Path) -> Iterator[str]:
+    """The files below a folder, by their path in it; a link is told by its name and not followed."""
+    for count, (here, folders, names) in enumerate(os.walk(folder)):
+        linked = [name for name in folders if (Path(here) / name).is_symlink()]
+        folders[:] = sorted(name for name in folders if name not in linked and not nearby.skipped(name))
+        if count > MOST_FILES:
+            return
+        for name in sorted((*names, *linked))[:MOST_FILES]:
+            yield (Path(here) / name).relative_to(folder).as_posix()
+
+
+def unredacted(folder: Path, there: Iterable[str], policy: Policy, environ: Mapping[str, str]) -> Iterator[Complaint]:
+    """What the rules and the policy find in the files of a case; a value is never told."""
+    for name in there:
+        file = folder / name
+        try:
+            hits = scanned(file, policy, environ)
+        except Skipped as skipped:
+            yield Complaint("folder", f"is not looked into: {skipped}", shown(file), "", "warning")
+            continue
+        for hit in hits:
+            message = f"holds what should have come off: {hit.category}, {hit.count} time{'s' * (hit.count != 1)}"
+            place = hit.place if hit.place[:1].isdigit() else ""
+            where = "" if place else f" ({hit.place})"
+            how = "agentreplay redact" if name.endswith(SUFFIX) else "take it out"
+            yield Complaint("unredacted", f"{message}{where}: {how}", shown(file), place)

@@ -1,0 +1,102 @@
+"""`agentreplay freeze`: the failing run that a test has just had, as a case of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.case_files.scaffold import scaffold
+from pytest_agentreplay.cases.case import CaseSource
+from pytest_agentreplay.core.drift import table, texts
+from pytest_agentreplay.core.shell import quoted, selecting
+from pytest_agentreplay.errors import SnapshotEdited, SnapshotMissing
+from pytest_agentreplay.redact.final_scan import CUT
+from pytest_agentreplay.redact.rule_review import Review
+from pytest_agentreplay.store import defined, files, layout, nearby, reading, roots
+from pytest_agentreplay.store.projects import ini_value
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Literal
+
+    from pytest_agentreplay.case_files.scaffold import Scaffold, Told
+    from pytest_agentreplay.core.redaction.policy import Policy
+
+MOST_NAMED = 3
+FIDELITIES: tuple[Literal["bytes", "body-json", "semantic"], ...] = ("bytes", "body-json", "semantic")
+
+
+def latest(root: Path, nodeid: str) -> Path:
+    """The file of the latest run of a test: its pending one, else its snapshot.
+
+    Raises SnapshotMissing with the tests that may be meant: those of a class or file, of other parameters, of a slip.
+    """
+    module = nodeid.partition("::")[0]
+    directory = ini_value(root, "agentreplay_dir") or layout.DIRECTORY
+    if layout.names_test(nodeid):
+        snapshot = roots.snapshot_path(root, module, nodeid, directory)
+        for file in (layout.pending_path(root, snapshot), snapshot):
+            if files.exists(file):
+                return file
+    tests: dict[str, None] = {}
+    for file in (*files.below(layout.pending_folder(root), layout.SUFFIX), *files.below(root, layout.SUFFIX)):
+        test = nearby.test_of(file, root)
+        if test == nodeid:  # under another name: its parameters held a secret, or it was moved
+            return file
+        if test is not None:
+            tests[test] = None
+    if several := [test for test in tests if test.startswith((f"{nodeid}::", f"{nodeid}["))]:
+        more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
+        raise SnapshotMissing(f"is no test by itself: name {', or '.join(several[:MOST_NAMED])}{more}", file=nodeid)
+    raise SnapshotMissing(unknown(root, nodeid, [*tests]), file=nodeid)
+
+
+def unknown(root: Path, nodeid: str, recorded: list[str]) -> str:
+    """Return why there is no run of a test, and a command that works; `recorded` are the tests that have a run."""
+    module, _, name = nodeid.partition("::")
+    in_file = defined.tests_in(root / module, module) if layout.names_test(nodeid) and module.endswith(".py") else []
+    close = near(nodeid, recorded)
+    if name and (in_file is None or nodeid.partition("[")[0] in in_file):
+        record = f"no run of this test is kept; record it: pytest --snapshot-record {selecting(nodeid)}"
+        return record + (f"; or freeze one that is near: agentreplay freeze {selecting(close[0])}" if close else "")
+    if close:
+        return f"there is no such test; near are {', '.join(close)}: agentreplay freeze {selecting(close[0])}"
+    if in_file and (others := near(nodeid, in_file)):
+        listed = ", ".join(others)
+        return (
+            f"there is no such test; near are {listed}, without a run: pytest --snapshot-record {selecting(others[0])}"
+        )
+    return "there is no such test; these are all: pytest --collect-only -q"
+
+
+def near(nodeid: str, tests: list[str]) -> list[str]:
+    """Return the tests whose ids resemble `nodeid`, the nearest first; else the first ones of the same file."""
+    module = nodeid.partition("::")[0]
+    same = [test for test in tests if test.startswith(f"{module}::")]
+    return get_close_matches(nodeid, tests, n=MOST_NAMED, cutoff=0.8) or same[:MOST_NAMED]
+
+
+def from_snapshot(file: Path, told: Told, policy: Policy, environ: Mapping[str, str]) -> Scaffold:
+    """The case of the run in a snapshot, redacted again by today's rules.
+
+    Raises SnapshotError, SnapshotEdited for one that was edited, Leak.
+    """
+    data = reading.data(file)
+    snapshot = codec.loads(data, file=shown(file))
+    if not snapshot.sealed:
+        how = f"agentreplay reseal {quoted(shown(file))} --reason WHY"
+        raise SnapshotEdited(f"was edited after it was sealed; if the edit is meant: {how}", file=shown(file))
+    review = Review(snapshot.run, data, policy, environ)
+    run = review.run
+    stated = table(run.header.kit, "case")
+    fidelity = next((one for one in FIDELITIES if one == stated.get("fidelity")), FIDELITIES[0])
+    source = CaseSource(
+        id=run.header.test, fidelity=fidelity, imported=told.today, losses=tuple(texts(stated.get("losses")))
+    )
+    run = replace(run, header=replace(run.header, test=told.test))
+    missing = (*texts(stated.get("missing")), *texts(run.header.kit.get(CUT)))
+    return scaffold(run, source, told, review.redaction, missing=missing)

@@ -1,0 +1,206 @@
+"""From a frozen run to a case: what it says of itself, and the files that make its folder.
+
+Nothing is written here. What is inferred is a proposal; the person who keeps the case edits it, and `laying` never
+writes over that.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.cases import form_model, render
+from pytest_agentreplay.cases.case import FILE, NOTES, RUN, Case, CaseSource
+from pytest_agentreplay.cases.evidence import frozen
+from pytest_agentreplay.cases.fitting import fitting
+from pytest_agentreplay.cases.fixtures import of_answers, one
+from pytest_agentreplay.cases.given import given, writable
+from pytest_agentreplay.cases.inferring import inferred
+from pytest_agentreplay.cases.timeline import notes, plain
+from pytest_agentreplay.codec.blobs import unwrapped
+from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.drift import table, texts
+from pytest_agentreplay.core.model import Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.redaction.headers import kept_in_reply
+from pytest_agentreplay.core.turns import top_level
+from pytest_agentreplay.errors import CaseError, Leak
+from pytest_agentreplay.interchange.freezing import frozen_run
+from pytest_agentreplay.redact.rule_review import Review, redacted_by
+from pytest_agentreplay.store.layout import RESERVED, hashed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pytest_agentreplay.case_files.trace_import import Import
+    from pytest_agentreplay.cases.fixtures import Fixture
+    from pytest_agentreplay.core.model import Exchange, JsonObject
+    from pytest_agentreplay.core.redaction import Redaction
+    from pytest_agentreplay.errors import TraceIncomplete
+    from pytest_agentreplay.interchange.trace import Trace
+
+TITLE = 100
+LONGEST = 60
+UNKEPT = "the source is not kept: what must not be stored stands in it in a coding that hides it"
+UNWRITTEN = "its input holds characters that no text file can: they stand in the run alone"
+PARTLY = "the trace does not hold all that a replay needs"
+
+
+@dataclass(frozen=True, slots=True)
+class Scaffold:
+    """A case that is not written yet, with the bytes of each file of it by name; `told` is what looks wrong."""
+
+    case: Case
+    run: Run
+    contents: dict[str, bytes]
+    told: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a person says of a case that is about to be made: its folder and test id, the day, a runner's key."""
+
+    folder: Path
+    test: str
+    today: str
+    runner: str = ""
+
+
+def from_trace(trace: Trace, found: Import, told: Told) -> Scaffold:
+    """The case of an imported run. Raises Leak for one that still holds a secret."""
+    run, hidden = clean(frozen_run(trace, test=told.test), found)
+    stated = table(run.header.kit, "case")
+    losses = tuple(texts(stated.get("losses")))
+    kept = found.kept(trace)
+    if hidden or found.unkept:
+        kept, losses = {}, (*losses, UNKEPT)
+    source = CaseSource(
+        format=trace.source.format,
+        version=trace.source.version,
+        file=next(iter(kept), ""),
+        id=trace.source.id or trace.id,
+        fidelity=trace.source.fidelity,
+        imported=told.today,
+        losses=losses,
+    )
+    return scaffold(run, source, told, found.redaction, kept=kept, missing=tuple(texts(stated.get("missing"))))
+
+
+def from_refusal(error: TraceIncomplete, found: Import, told: Told) -> Scaffold:
+    """The cold case of sources that hold no run that could be read: what they are, and what would bring the rest."""
+    kept = {} if found.unkept else found.kept(None)
+    source = CaseSource(format="unknown", file=next(iter(kept), ""), fidelity="semantic", imported=told.today)
+    run, _ = clean(Run(Header(told.test)), found)
+    why = found.redaction.text(str(error).removeprefix(f"{error.file}: "))
+    return scaffold(run, source, told, found.redaction, kept=kept, missing=("messages of model calls",), reason=why)
+
+
+def scaffold(
+    run: Run,
+    source: CaseSource,
+    told: Told,
+    redaction: Redaction,
+    *,
+    kept: Mapping[str, bytes] | None = None,
+    missing: tuple[str, ...] = (),
+    reason: str = "",
+) -> Scaffold:
+    """The case of a frozen run that comes from `source`, of which the files `kept` stay beside it."""
+    text = codec.dumps(run)
+    evidence = frozen(run)
+    inference = inferred(evidence)
+    cold = bool(missing or reason)
+    asked = given(evidence.input, run)
+    case = Case(
+        file=FILE,
+        folder=told.folder,
+        id=re.sub(r"[^A-Za-z0-9._-]+", "-", told.folder.name).strip("._-")[:TITLE] or "case",
+        title=plain(inference.told[0])[:TITLE],
+        source=source,
+        input=writable(asked),
+        runners={"observed": told.runner, "desired": told.runner} if told.runner else {},
+        observed=inference.observed,
+        desired=inference.desired,
+        semantic=inference.semantic,
+        expect="cold" if cold else "reproduces",
+        missing=missing,
+        reason=(reason or PARTLY) if cold else "",
+    )
+    losses = [*source.losses] + ([UNWRITTEN] if case.input != asked else [])
+    fixtures = answers(run, losses)
+    case = fitting(replace(case, source=replace(source, losses=tuple(losses))))
+    contents = {
+        RUN: text.encode(),
+        FILE: render.case_text(case).encode(),
+        NOTES: writable(notes(case, run, inference.told)).encode(),
+        **fixtures,
+        **(kept or {}),
+    }
+    for name, data in contents.items():
+        if leaks := redaction.leaks(unwrapped(data.decode()).encode() if name == RUN else data):
+            raise Leak(
+                f"{name}: not written, because {', '.join(leaks)} would still be in it, in an encoding that redaction "
+                "does not reach. Name the value: pytest_agentreplay.secret(...), or a policy: --policy FILE"
+            )
+    return Scaffold(case, run, contents, inference.told)
+
+
+def clean(run: Run, found: Import) -> tuple[Run, bool]:
+    """The run as it may be stored, and whether something stood in it in a coding that hides it in the trace file."""
+    run = replace(run, exchanges=tuple(_with_headers(x, found.redaction) for x in run.exchanges))
+    told: JsonObject = {**found.redaction.record, **redacted_by(found.policy)}
+    kit: JsonObject = {**run.header.kit, "redactions": {name: value for name, value in told.items() if value}}
+    run = replace(run, header=replace(run.header, kit=kit))
+    review = Review(run, codec.dumps(run).encode(), found.policy, found.environ)
+    return review.run, bool(review.found)
+
+
+def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:
+    """The exchange with the headers that a recording would keep."""
+    call, outcome = x.call, x.outcome
+    if isinstance(call, HttpCall):
+        call = replace(call, headers=redaction.headers(call.headers, call.url))
+    if isinstance(outcome, HttpReply):
+        kept = tuple(pair for pair in outcome.headers if kept_in_reply(pair[0].lower(), pair[1], frozenset()))
+        outcome = replace(outcome, headers=kept)
+    return replace(x, call=call, outcome=outcome)
+
+
+def answers(run: Run, losses: list[str]) -> dict[str, bytes]:
+    """A readable file for each tool and arguments: what it gave, each time. What none can say is told in `losses`."""
+    same: dict[str, list[tuple[JsonObject, ToolReply | Failure]]] = {}
+    tools: dict[str, str] = {}
+    for x in top_level(run):
+        if isinstance(x.call, ToolCall) and x.call.boundary == "tool" and isinstance(x.outcome, ToolReply | Failure):
+            known = canonical([x.call.name, x.call.arguments])
+            tools[known] = x.call.name
+            same.setdefault(known, []).append((x.call.arguments, x.outcome))
+    fixtures = []
+    for known, every in same.items():
+        fixture = of_answers(tools[known], every)
+        if _can_be_read(fixture):
+            fixtures.append(fixture)
+        else:
+            losses.append(f"an answer of {plain(fixture.tool)} fits into no fixture file: it stands in the run alone")
+    return {name: text.encode() for name, text in render.fixture_files(fixtures).items()}
+
+
+def _can_be_read(fixture: Fixture) -> bool:
+    try:
+        one(render.fixture_text(fixture).encode(), file="")
+    except (CaseError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def folder_name(name: str, identity: str = "") -> str:
+    """A name for a case's folder that every system and a case's id take; with a short hash of what had to change.
+
+    With `identity` the hash is always there, and of that: so none of many cases meets another.
+    """
+    plain_name = re.fullmatch(form_model.ID, name) and name.islower() and not name.endswith(".")
+    if not identity and plain_name and len(name) <= LONGEST and not RESERVED.match(name):
+        return name
+    return hashed(f"case-{name}" if RESERVED.match(name) else name or "case", identity or name, LONGEST).lstrip("_.-")

@@ -1,0 +1,260 @@
+"""An agent of today tried on the world of a case, in this process: what it did there, as evidence.
+
+The agent meets the frozen run of the case as a test meets its snapshot, but each sort of call is served as the case
+says (`core.casting`). Nothing is written, and nothing goes live unless the command line allows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import math
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.cases.case import RUN
+from pytest_agentreplay.cases.evidence import Evidence, frozen, meets_tools
+from pytest_agentreplay.cases_run.case_backend import gate_of, serving_of
+from pytest_agentreplay.codec import Snapshot
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.intercept.ordering.deadline import Deadline, despaired
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.redact.chosen_policy import for_case
+from pytest_agentreplay.runs import replay_kit
+from pytest_agentreplay.runs.replay_session import Replay
+from pytest_agentreplay.runs.run_session import Place
+from pytest_agentreplay.settings.words import order_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_agentreplay.cases.case import Case, Half, Serving
+    from pytest_agentreplay.cases.fixtures import Fixtures
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.core.replayer import Replayer
+    from pytest_agentreplay.intercept.ordering.deadline import Despair
+    from pytest_agentreplay.intercept.ordering.release import Serving as Order
+    from pytest_agentreplay.settings import Settings
+
+Runner: TypeAlias = Callable[..., Any]
+"""Calls an agent: with the messages of the case's input, or with its arguments by name; may give an awaitable."""
+
+ITS_OWN = (Exception, ReplayDiverged, SystemExit, asyncio.CancelledError)
+"""What an agent raises; anything else comes from whoever runs it."""
+
+
+def attempt(
+    case: Case,
+    half: Half,
+    run: Run,
+    *,
+    runner: Runner | None,
+    fixtures: Fixtures | None = None,
+    settings: Settings,
+    root: Path,
+    environ: Mapping[str, str],
+    redactors: Mapping[str, Redactor | None] | None = None,
+    allow_live: bool = False,
+    despair: Despair = despaired,
+) -> Evidence:
+    """What `runner` did on the frozen `run` of `case`, served as `half` says; what that run shows where nobody runs.
+
+    `fixtures` are those of the case's folder unless they are given. A refusal is in the evidence whatever the agent did
+    with the exception. `despair` is given the last words about a runner that nothing can end, and ends the process.
+
+    Raises CaseError for what cannot be served so, RunnerError for a runner that took longer than the settings allow;
+    who interrupts the runner (KeyboardInterrupt, the outcomes of pytest) interrupts this too.
+    """
+    if runner is None:
+        return frozen(run)
+    serving = serving_of(case, half, allow_live=allow_live)
+    marks = todays_places(root) if settings.places else {}
+    place = Place(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
+    scene = Attempt(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
+    scene.open()
+    try:
+        return scene.evidence(runner, case.input, despair)
+    finally:
+        scene.close()
+
+
+def joined(settings: Settings, case: Case) -> Settings:
+    """The settings of the project and of the case, for a replay of it."""
+    return settings._replace(
+        mode="replay",
+        replay_tools="frozen",
+        ignored=(*settings.ignored, *((path, f"{case.file} ignores it") for path in case.ignore)),
+        order=settings.order if case.order == "auto" else order_of(case.order, case.file),
+        adopt="",
+        expect="",
+        orders=0,
+        trial=None,
+        policy=for_case(settings.redacted, case),
+    )
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """An exception, or those of a group of them."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from leaves(one)
+    else:
+        yield error
+
+
+class Attempt(Replay):
+    """One go of an agent at a case."""
+
+    def __init__(
+        self, place: Place, settings: Settings, run: Run, case: Case, *, serving: Serving, fixtures: Fixtures | None
+    ) -> None:
+        """`serving` says how the calls are served, `fixtures` what the tools give."""
+        self.case = case
+        self.serving = serving
+        self._fixtures = fixtures
+        super().__init__(place, settings, Snapshot(run, version=""))
+        self.clock.live_inside = "live" in {serving.model, serving.other}
+        self.deadline = Deadline(self.crossing, self.overtime, settings.timeout, f"{case.file}: its runner")
+
+    def answering(self, recorded: Run, matching: Matching) -> Replayer:
+        """The gate that serves each sort of call as the case says."""
+        self.casting = gate_of(self.case, self.serving, recorded, matching, fixtures=self._fixtures)
+        return self.casting
+
+    def _order(self) -> Order | None:
+        """The answers come in the recorded order only where that is known, and kept."""
+        return None if self.casting.any_order else super()._order()
+
+    def run(self) -> Run:
+        """The run of now: the calls as they were made, with what was served."""
+        return Run(Header(self.place.test), self.casting.made())
+
+    def evidence(self, runner: Runner, given: Json, despair: Despair) -> Evidence:
+        """Have `runner` do its work on the case's input, and tell what came of it. The door is closed then.
+
+        Raises RunnerError for one that took too long.
+        """
+        output: Any = None
+        failure: BaseException | None = None
+        began = clocks.perf_counter()
+        self.enter_body()
+        try:
+            with self.deadline.watched(despair):
+                output = self._play(runner, copy.deepcopy(given))
+        except BaseException as raised:
+            if not all(isinstance(one, ITS_OWN) for one in leaves(raised)):
+                raise
+            failure = raised
+        finally:
+            self.leave_body()
+        if self.deadline.passed:
+            raise self.deadline.overdue()
+        seconds = clocks.perf_counter() - began
+        if self.casting.parted() is None and failure is None:
+            self.casting.finish(self._body)
+        self.close()
+        own = [one for one in leaves(failure) if not isinstance(one, ReplayDiverged)] if failure is not None else []
+        unseen = self._unseen()
+        seen = frozen(self.run(), asked=not meets_tools(self.snapshot.run))
+        return replace(
+            seen,
+            status="ok" if failure is None else "error",
+            output=self._stored(output),
+            errors=(*seen.errors, *map(self._named, own)),
+            seconds=seconds,
+            input=given,
+            recorded=frozen(self.snapshot.run).tool_calls,
+            network=self.level(),
+            unheard=self.unheard(),
+            divergence=self._parted(unseen),
+            escapes=(
+                *(f"refused: {entry.line()}" for entry in self.watch.ledger),
+                *(f"ran for real, and unseen: tool {tool['tool']}" for tool in unseen),
+            ),
+            served=f"{self.serving.told} ({self.casting.told})" if self.casting.counts else self.serving.told,
+        )
+
+    def _play(self, runner: Runner, given: Json) -> Any:
+        asked = given if isinstance(given, dict) else {}
+        arguments = asked.get("arguments")
+        with self.overtime.above(sys._getframe()):
+            if "messages" in asked:
+                result = runner(asked["messages"])
+            else:
+                result = runner(**arguments) if isinstance(arguments, dict) else runner()
+            return asyncio.run(self._awaited(result)) if inspect.isawaitable(result) else result
+
+    async def _awaited(self, result: Awaitable[Any]) -> Any:
+        """What a coroutine gives, in a task that is the test's own strand."""
+        strand = self.crossing.main()
+        token = lanes.STRAND.set(strand)
+        strand.owner = lanes.runner()
+        self.crossing.strand()
+        try:
+            with self.overtime.in_task():
+                return await result
+        finally:
+            lanes.STRAND.reset(token)
+
+    def _unseen(self) -> list[JsonObject]:
+        """The tools that ran for real, since no boundary has met them."""
+        # A tool at which we stand was not run where it did not cross: the agent has answered for it.
+        met = self.crossing.met | {one.tool.name for one in self._met}
+        found = replay_kit.unfrozen(self.casting.made(), READER, str(self.place.root), met)
+        return [tool for tool in found if isinstance(tool, dict)]
+
+    def _parted(self, unseen: list[JsonObject]) -> Divergence | None:
+        """Where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
+        if (divergence := self.casting.parted()) is not None:
+            return divergence
+        if unseen:
+            names = [str(tool["tool"]) for tool in unseen]
+            paths = tuple(f"freeze it: {tool['path']} in agentreplay_tools" for tool in unseen)
+            return Divergence(
+                Kind.UNFROZEN,
+                f"tool {names[0]} ran unseen" + (f", and {len(names) - 1} more" if len(names) > 1 else ""),
+                cause="the model asked for it and a result went back, but no boundary met the call: it ran for real",
+                hints=paths,
+            )
+        if late := self.crossing.late:
+            return Divergence(Kind.LATE, f"{late[0].partition('   ')[0]} was called after the end", detail=(*late,))
+        return None
+
+    def _stored(self, output: Any) -> Json:
+        """An output as plain JSON, without what nobody may read; what is none is its text."""
+        from pydantic_core import from_json, to_json
+
+        try:
+            plain = finite(from_json(to_json(output, fallback=str, inf_nan_mode="constants")))
+        except (ValueError, TypeError):
+            plain = str(output)
+        stored = self.redaction.outcome(ToolCall("output"), ToolReply(plain))
+        return stored.value if isinstance(stored, ToolReply) else None
+
+    def _named(self, failure: BaseException) -> tuple[str, str]:
+        kind = type(failure)
+        name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+        return name, self.redaction.text(str(failure))
+
+
+def finite(value: Any) -> Any:
+    """JSON with its numbers that are none (old releases of pydantic cannot write them otherwise) as texts: "NaN"."""
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case dict():
+            return {name: finite(inner) for name, inner in value.items()}
+        case list():
+            return [finite(inner) for inner in value]
+        case _:
+            return value

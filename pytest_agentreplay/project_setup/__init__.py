@@ -1,0 +1,1 @@
+"""What `agentreplay init` reads of a project and would write into it: tools, configuration, git files."""

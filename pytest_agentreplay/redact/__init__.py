@@ -1,0 +1,1 @@
+"""Redaction of what exists: runs, snapshots, traces; and the last scan before a write."""

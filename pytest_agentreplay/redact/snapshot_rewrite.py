@@ -1,0 +1,60 @@
+"""`agentreplay redact`: today's rules on snapshots of yesterday, sealed again with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.codec.blobs import unwrapped
+from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.errors import Leak, SnapshotEdited
+from pytest_agentreplay.redact.rule_review import Review
+from pytest_agentreplay.store import files
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.redaction.policy import Policy
+    from pytest_agentreplay.redact.rule_review import Found
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """A snapshot as it would be now: what is `found` in it, and its new `text`; "" where nothing is found."""
+
+    file: Path
+    found: list[Found]
+    text: str = ""
+
+
+def redacted(file: Path, policy: Policy, environ: Mapping[str, str], reason: str) -> Redacted:
+    """The snapshot in `file`, redacted again; nothing is written yet.
+
+    Raises SnapshotError for one that cannot be read or was edited, Leak for one that would still hold a secret.
+    """
+    data = files.read(file)
+    snapshot = codec.loads(data, file=shown(file))
+    if not snapshot.sealed:
+        how = f"agentreplay reseal {quoted(shown(file))} --reason WHY"
+        raise SnapshotEdited(f"was edited after it was sealed; if the edit is meant: {how}", file=shown(file))
+    review = Review(snapshot.run, data, policy, environ)
+    if not review.found:
+        return Redacted(file, [])
+    digest = codec.loads(codec.dumps(review.run), file=shown(file)).digest
+    revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": review.redaction.text(reason)}
+    text = codec.dumps(review.run, revisions=[*snapshot.revisions, revision])
+    if leaks := review.redaction.leaks(unwrapped(text).encode()):
+        raise Leak(
+            f"{shown(file)}: not written, because {', '.join(leaks)} would still be in it, in an encoding that "
+            "redaction does not reach.\nRecord the test again: pytest --snapshot-record"
+        )
+    return Redacted(file, review.found, text)
+
+
+def write(every: Iterable[Redacted]) -> None:
+    """Put all of them in their places, or none. Raises CannotWrite."""
+    files.move_all([(one.file, one.file, one.text) for one in every if one.text])

@@ -1,0 +1,103 @@
+"""One test run on its old replies, to keep its changed requests: `agentreplay accept FILE --requests`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.adopter import Adopter
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.redaction.personal import PERSONAL
+from pytest_agentreplay.core.redaction.placeholders import variables_in
+from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.intercept.network.guard import Guard
+from pytest_agentreplay.intercept.ordering.release import Serving
+from pytest_agentreplay.redact.final_scan import checked
+from pytest_agentreplay.runs.accept import all_wanted, codes_between
+from pytest_agentreplay.runs.accepted_rules import accepted_rules
+from pytest_agentreplay.runs.replay_session import schedule_of
+from pytest_agentreplay.runs.run_session import Ended, Place, Scene
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.model import JsonObject, Run
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.store.snapshots import Store
+
+
+class Adopting(Scene):
+    """Serves the recorded replies and writes the new requests under them, marked so in the header."""
+
+    mode = "adopt"
+
+    def __init__(self, place: Place, settings: Settings, store: Store, snapshot: Snapshot) -> None:
+        """`settings.adopt` is the reason that a person has given."""
+        self.store = store
+        rules = (*RULES, *accepted_rules(place.root), *settings.rules)
+        matching = Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
+        self.adopter = Adopter(snapshot.run, matching, READER)
+        header = snapshot.run.header
+        self.adopter.loose = settings.order == "loose"
+        super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)
+        self.adopter.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction.is_given)
+        if (schedule := schedule_of(snapshot.run)).matters:
+            # What the agent asks may depend on which answer came first, and a replay will keep that order.
+            loose = settings.order in {"loose", "free"}
+            self.crossing.order = Serving(schedule, self.crossing, self.adopter.stalled, loose=loose)
+        self._ended: Ended | None = None
+
+    def guard(self) -> Guard:
+        """Nothing goes live here either."""
+        return Guard("deny", allow_hosts=self.settings.allow_hosts, root=str(self.place.root))
+
+    def run(self) -> Run:
+        """The run as it would be written now."""
+        return self.adopter.adopted()[0]
+
+    def end_body(self, ended: Ended) -> Finding | None:
+        """A call too many has no old reply; then nothing is written."""
+        self._ended = ended
+        if self.adopter.divergence is not None:
+            return self.parted(self.adopter.divergence, self.told)
+        return None
+
+    def end(self) -> Finding | None:
+        """Write the snapshot, or say why not: a call less than recorded, or a test that failed on the old replies."""
+        self.close()
+        self.told["verdict"] = "not written"
+        ended = self._ended
+        if ended is None or ended.failure is not None or ended.interrupted or ended.skipped:
+            return None
+        if (divergence := self.adopter.finish()) is not None:
+            return self.parted(divergence, self.told)
+        if (late := self.stragglers()) is not None:
+            return late
+        run, changed = self.adopter.adopted()
+        self.told["alignment"] = [*self.adopter.alignment()]
+        self.told["requests"] = len(changed)
+        if not changed:
+            self.told["verdict"] = "nothing changed"
+            return None
+        codes = codes_between(self.adopter.run, run, self.place.root, self.settings.rules)
+        self.told["codes"] = [*codes]
+        if not all_wanted(codes, self.settings.adopt_codes):
+            self.told["verdict"] = "left"
+            return None
+        if self.settings.adopt_dry:
+            self.told["verdict"] = "to be adopted"
+            return None
+        mark: JsonObject = {
+            "reason": self.settings.adopt,
+            "requests": len(changed),
+            "at": f"{datetime.now(UTC):%Y-%m-%d}",
+        }
+        earlier = run.header.kit.get("adopted", [])
+        assert isinstance(earlier, list)
+        kit: JsonObject = run.header.kit | {"adopted": [*earlier, mark]}
+        run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
+        self.store.save(self.place.snapshot, checked(self.redaction, run, shown(self.place.snapshot)))
+        self.told["verdict"] = "adopted"
+        return None

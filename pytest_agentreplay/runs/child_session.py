@@ -1,0 +1,268 @@
+"""A child process of a test: the same patches, tools, clock, seeds and guard as in the test, behind a remote backend.
+
+Entered by name from the child's side: by its `sitecustomize`, by the data of `multiprocessing`, after a fork, or by a
+job of a pool. Knows no pytest, and loads as little as the patches need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.core.schedule import Schedule
+from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.environment.clock import Clock
+from pytest_agentreplay.intercept.environment.clock_and_seeds import Steps
+from pytest_agentreplay.intercept.environment.locales import Locale
+from pytest_agentreplay.intercept.environment.randomness import Chance
+from pytest_agentreplay.intercept.environment.zone import Zone
+from pytest_agentreplay.intercept.network import guard
+from pytest_agentreplay.intercept.ordering.holding import Holding
+from pytest_agentreplay.intercept.process import child_start
+from pytest_agentreplay.intercept.process.child_backend import (
+    GATEWAY,
+    ChildGuard,
+    ParentEnd,
+    RemoteGate,
+    RemoteScrub,
+    held_by,
+)
+from pytest_agentreplay.intercept.process.child_link import Invitation, Link
+from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
+from pytest_agentreplay.intercept.tools import tool
+from pytest_agentreplay.runs.child_tools import freeze
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Call, Exchange
+    from pytest_agentreplay.intercept.process.child_link import Here
+
+    Told = Mapping[str, Any]
+
+
+PATIENCE = 5.0
+"""Seconds that the main thread of a child holds a call that never ended, before it reports that it has no answer."""
+
+
+class Session:
+    """What this process, a child, has joined. It is made once; jobs of pools may lead it from run to run."""
+
+    def __init__(self, crossing: doorstep.Crossing | None, told: Told) -> None:
+        """`crossing` is the copy that a fork has left in this process, None in a process of its own."""
+        self.forked = crossing is not None
+        nobody: Any = None  # until `attach`
+        self.crossing = crossing or doorstep.Crossing(
+            nobody,
+            nobody,
+            steps=Steps(Clock(told["clock"], told["wall"]), Chance(told["seed"])),
+            root=told["root"],
+        )
+        self.watch: ChildGuard | None = None
+        self.link: Link | None = None
+        self.run = ""
+        self._surroundings = ExitStack()
+
+    def attach(self, link: Link, told: Told) -> None:
+        """Belong to the run that `link` leads to."""
+        crossing = self.crossing
+        # The copy of a fork is that of the run which has invited it: a fixture's, maybe, while jobs are of tests.
+        inherited = self.forked and self.run in {"", told["run"]}
+        if self.link is not None:
+            self.link.abandon()
+        self.link, self.run, self.told = link, told["run"], told
+        gate = RemoteGate(link, told["root"])
+        gate.crossing = crossing
+        crossing.gate, crossing.scrub = gate, RemoteScrub(link)
+        crossing.count = lambda: link.ask("count")
+        crossing.ended, crossing.main_patience = ParentEnd(link), PATIENCE
+        crossing.codecs[:] = told["codecs"]
+        crossing.read_tools = told["read_tools"]
+        crossing.hosts = DeclaredHosts(told["allow_hosts"])
+        crossing.now = lambda: clocks.monotonic_ns() - told["began"]
+        crossing.forget()
+        self._start(told, inherited=inherited)
+        self.work_in(told)
+
+    def work_in(self, told: Told) -> lanes.Strand:
+        """Work in the lane of `told` from now on: its order, its seeds. Return its strand, which runs here."""
+        crossing = self.crossing
+        strand = lanes.Strand(crossing, told["lane"], lanes.runner(), threading.get_ident(), inside=told["inside"])
+        crossing.begin_at(strand)
+        crossing.order = order_of(crossing, self.told, told["exchanges"])
+        assert crossing.steps is not None
+        crossing.steps.step(told["at"], told["lane"], 0)
+        return strand
+
+    def _start(self, told: Told, *, inherited: bool) -> None:
+        """Intercept for the run of `told`. `inherited` says that a fork has left all of it but the guard in place."""
+        crossing, steps = self.crossing, self.crossing.steps
+        assert isinstance(steps, Steps)
+        if not inherited:
+            steps.stop()
+        steps.clock.join(told["clock"], told["wall"])
+        steps.chance.reseed(told["seed"], told["ids"])
+        if not inherited:
+            registry.install()
+            registry.also(told["seams"])
+            self._surroundings.close()
+            for surrounding in (Zone(told["zone"], told["wall"]), Locale(told["locale"])):
+                surrounding.start()
+                self._surroundings.callback(surrounding.stop)
+            with unloaded("pytest"):
+                steps.start()
+            freeze(told["tools"], crossing.codecs, told["main"])
+        if self.watch is not None:
+            self.watch.stop()
+        self.watch = ChildGuard(
+            "deny" if told["mode"] == "replay" else "listen",
+            allow_hosts=told["allow_hosts"],
+            allow_subprocess=told["allow_subprocess"],
+            root=told["root"],
+        )
+        self.watch.link = self.link
+        self.watch.joins = child_start.joins
+        self.watch.served = lambda environ, _: "" if any(GATEWAY.match(value) for value in environ.values()) else None
+        self.watch.start(crossing)
+        child_start.install()
+        child_start.exchange(self, child_start.Taking(join, job, told["site"]))
+        doorstep.open_for(crossing)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """A block that belongs to no run."""
+        assert isinstance(self.crossing.steps, Steps)
+        assert self.watch is not None
+        token = lanes.STRAND.set(None)
+        doorstep.open_for(None)
+        self.watch.stop()
+        self.crossing.steps.stop()
+        try:
+            yield
+        finally:
+            self.crossing.steps.start()
+            self.watch.start(self.crossing)
+            doorstep.open_for(self.crossing)
+            lanes.STRAND.reset(token)
+
+    def here(self) -> Here:
+        """Return where a child would be started by the code that runs here."""
+        strand, steps = self.crossing.strand(), self.crossing.steps
+        assert isinstance(steps, Steps)
+        return strand.path, strand.inside, True, steps.at
+
+    def invite(self, kind: str = "p", program: str = "", here: Here | None = None) -> Invitation:
+        """Return an invitation for a child of this child: it joins the run at the test's own process."""
+        assert self.link is not None
+        invitation: Invitation = self.link.ask("invite", kind, program, here or self.here())
+        return invitation
+
+    def started(self, invitation: Invitation, process: Any) -> None:
+        """Nothing: the guard of this process has seen whether it can join."""
+
+
+@contextmanager
+def unloaded(name: str) -> Iterator[None]:
+    """A block in which `name` cannot be imported, unless this process is about to run it.
+
+    time-machine 3 brings a plugin along where it finds pytest, which takes every child 0.2 seconds to import.
+    """
+    if name in sys.modules or any(name in word for word in sys.orig_argv):
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
+_session: Session | None = None
+_process = 0
+
+
+def join_encoded(value: str) -> None:
+    """Join the run that the environment of this process invites to."""
+    join(Invitation.decoded(value))
+
+
+def join(invitation: Invitation, main: str = "") -> None:
+    """Join the run that `invitation` leads to; `main` is the file of the main module, where no command line says it."""
+    global _session, _process  # noqa: PLW0603  a process is in one run at a time
+    if _process != os.getpid():
+        after_fork()
+    running = doorstep._running
+    lanes.STRAND.set(None)
+    doorstep.open_for(None)
+    with guard.deaf():
+        link = Link(invitation)
+    told = {**link.ask("join", invitation.token, dict(os.environ)), "main": main}
+    if _session is None:
+        _session = Session(running, told)
+    _session.attach(link, told)
+    _process = os.getpid()
+    lanes.STRAND.set(_session.crossing.main())
+
+
+def after_fork() -> None:
+    """Leave to the parent what is its own, and take up locks that one of its threads may have held."""
+    lanes._NAMING = threading.Lock()
+    tool._LOCK = threading.RLock()
+    if guard._active is not None:
+        guard._active._lock = threading.RLock()
+    if (server := sys.modules.get("pytest_agentreplay.intercept.process.child_server")) is not None:
+        server.Server.close_copy()
+
+
+@contextmanager
+def job(invitation: Invitation | None) -> Iterator[None]:
+    """A block that works for the job of a pool, in the job's lane; for one of no run without `invitation`."""
+    if invitation is None:
+        if _session is None or doorstep._running is None:
+            yield
+        else:
+            with _session.aside():
+                yield
+        return
+    if _session is None or _session.run != invitation.run or _process != os.getpid():
+        join(invitation)
+        yield
+        return
+    link = _session.link
+    assert link is not None
+    before, order = _session.crossing.main(), _session.crossing.order
+    token = lanes.STRAND.set(_session.work_in(link.ask("job", invitation.token)))
+    try:
+        yield
+    finally:
+        lanes.STRAND.reset(token)
+        link.ask("job", link.invitation.token)
+        _session.crossing.begin_at(before)
+        _session.crossing.order = order
+
+
+def order_of(crossing: doorstep.Crossing, told: Told, recorded: tuple[Exchange, ...]) -> Any:
+    """The order of answers in this process: as recorded where that matters; None where they come at once."""
+    if told["mode"] == "record":
+        return held_by(Holding)(crossing.gate, crossing)
+    policy, schedule = told["order"], Schedule(recorded)
+    if (policy == "free" and not told["waits"]) or (policy == "auto" and not told["waits"] and not schedule.matters):
+        return None
+    from pytest_agentreplay.intercept.ordering.release import Serving
+
+    gate = crossing.gate
+    assert isinstance(gate, RemoteGate)
+
+    def explain(call: Call, mine: Exchange, expected: Exchange | None) -> Divergence:
+        found: Divergence = gate.link.ask("stalled", call, mine.start, None if expected is None else expected.start)
+        return found
+
+    loose = policy in {"loose", "free"}
+    return held_by(Serving)(schedule, crossing, explain, loose=loose, waits=told["waits"])

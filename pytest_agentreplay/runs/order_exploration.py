@@ -1,0 +1,143 @@
+"""One test replayed in another order of answers: whether the order changes how it ends, what it asks or what it does.
+
+The order of the calls themselves is free here: it is a consequence of what is tried. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.explain.standing import Standing, line
+from pytest_agentreplay.core.orders import answers, orders, swapped, telling
+from pytest_agentreplay.core.turns import seat
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.intercept.ordering.release import Serving
+from pytest_agentreplay.report import races
+from pytest_agentreplay.runs.replay_session import Replay, schedule_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.model import Exchange, JsonObject, Run
+    from pytest_agentreplay.core.orders import Order, Trial
+    from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.runs.run_session import Ended, Place
+    from pytest_agentreplay.settings import Settings
+
+
+class Exploring(Replay):
+    """Answers from `snapshot` in the order of `trial`; the recorded order, number 0, is an ordinary replay."""
+
+    def __init__(
+        self, place: Place, settings: Settings, trial: Trial, snapshot: Snapshot, edited: Sequence[str] = ()
+    ) -> None:
+        """As `Replay`."""
+        self.trial = trial
+        if trial.number:
+            snapshot = replace(snapshot, run=in_order(snapshot.run, trial.completion))
+        super().__init__(place, settings, snapshot, edited)
+        self.replayer.any_order = trial.number > 0
+
+    def _order(self) -> Serving | None:
+        if not self.trial.number:
+            return super()._order()
+        schedule = schedule_of(self.snapshot.run, self.trial.completion)
+        return Serving(schedule, self.crossing, self.replayer.stalled, loose=True, waits=self.settings.waits)
+
+    def end_body(self, ended: Ended) -> Finding | None:
+        """What this order has changed; a failure that the recorded order has too is none."""
+        trial = self.trial
+        told: JsonObject = {"number": trial.number, "total": trial.total, "kept": self._kept()}
+        self.told["trial"] = told
+        if ended.interrupted:
+            return None
+        if not trial.number:
+            found = super().end_body(ended)
+        else:
+            found = self._changed(ended)
+            told["race"] = None if found is None else found.plain()
+        if found is None and ended.failure is not None and self.outcome(ended) == self._before():
+            self.told["expect"] = "fails as recorded"
+        return found
+
+    def end(self) -> Finding | None:
+        """Teardown has only to keep within its test."""
+        self._whole = False
+        return super().end() or self.stragglers()
+
+    def _kept(self) -> bool:
+        """Whether all that was to come the other way round did, as far as it came."""
+        order = self.order
+        if order is None or not self.trial.number:
+            return True
+        place = {start: at for at, start in enumerate(order.schedule.came)}
+        pairs = swapped(came_in(self.snapshot.run), self.trial.completion)
+        return all(place[a] < place[b] for a, b in pairs if a in place and b in place)
+
+    def _before(self) -> JsonObject:
+        """How the test ends in the recorded order."""
+        return self.snapshot.run.header.outcome if self.trial.ended is None else self.trial.ended
+
+    def _changed(self, ended: Ended) -> Finding | None:
+        change = self._change(ended)
+        if change is None:
+            return None
+        run, trial = self.snapshot.run, self.trial
+        standing = Standing(run, READER, self.replayer.served.keys())
+
+        def number_of(x: Exchange) -> int:
+            return seat(standing.turns, x).turn.number
+
+        named = {
+            x.start: races.Named(standing.name(x.call), line(x.call, READER), number_of(x), x.agent or x.lane)
+            for x in run.exchanges
+            if x.start in trial.completion
+        }
+        pairs = islice(telling(answers(schedule_of(run)), trial.completion), races.PAIRS + 1)
+        told = [(named[one], named[other]) for one, other in pairs]
+        found = races.race(self.place.test, trial, change, told, self.snapshot_facts())
+        self.told["code"] = found.code
+        return found
+
+    def _change(self, ended: Ended) -> races.Change | None:
+        """What is not as in the recorded order. Where the agent has asked for something else, all else follows."""
+        divergence, late = self.replayer.divergence, self.stragglers()
+        if divergence is not None:
+            effect = divergence.now is not None and self.has_effects(divergence.now)
+            return races.asked(divergence, effect=effect)
+        if late is not None:
+            return races.late(late)
+        now, before = self.outcome(ended), self._before()
+        if now != before:
+            return races.ended(before, now)
+        missing = list(self._not_done())
+        return races.not_done(missing) if missing else None
+
+    def _not_done(self) -> Iterator[str]:
+        """The calls with side effects that were recorded and not made."""
+        for x in self.snapshot.run.exchanges:
+            if x.parent is None and x.start not in self.replayer.served and self.has_effects(x.call):
+                yield line(x.call, READER)
+
+
+def trials(run: Run, *, limit: int, seed: int = 0) -> list[Order]:
+    """The other orders of answers to replay `run` in, the nearest first; none where no two were waited for at once."""
+    return orders(answers(schedule_of(run)), limit=limit, seed=seed)
+
+
+def came_in(run: Run) -> Order:
+    """The order in which the answers of `run` came."""
+    return tuple(answer.start for answer in answers(schedule_of(run)))
+
+
+def in_order(run: Run, completion: Order) -> Run:
+    """`run` with the times at which its answers come in another order, for the clock."""
+    times = {event.start: event.at for event in schedule_of(run, completion).events}
+    retimed = (
+        replace(x, timing=replace(x.timing, first=None, end=times[x.start])) if x.start in times else x
+        for x in run.exchanges
+    )
+    return replace(run, exchanges=tuple(retimed))

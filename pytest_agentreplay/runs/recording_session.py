@@ -1,0 +1,325 @@
+"""One test recorded: everything runs for real, and is kept when the test is over.
+
+What replaces what: with no snapshot yet, any finished run is written, its outcome with it, unless it is the run of an
+outage (no model call was answered), which is kept as pending. A failing run never replaces a passing snapshot, and
+nothing replaces a failure that its test keeps (`expect="reproduces"`): such a run is kept as pending, too. A run that
+was cut short is never promoted; its journal stays for `agentreplay recover`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.codec.v1 import bodies_of
+from pytest_agentreplay.core.freeze.fitting import BY_CONTENT
+from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.numbering import thinned
+from pytest_agentreplay.core.outage import outage
+from pytest_agentreplay.core.precedence import above, late_lanes, untangled
+from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.core.redaction.secret_names import key_variables
+from pytest_agentreplay.core.schedule import Schedule
+from pytest_agentreplay.core.turns import top_level
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotMissing
+from pytest_agentreplay.intercept.environment.locales import locale_here
+from pytest_agentreplay.intercept.environment.randomness import GENERATORS
+from pytest_agentreplay.intercept.environment.zone import zone_here
+from pytest_agentreplay.intercept.network.guard import Guard
+from pytest_agentreplay.intercept.ordering.holding import Holding
+from pytest_agentreplay.intercept.ordering.pacing import Pacing
+from pytest_agentreplay.intercept.session.courses import Courses
+from pytest_agentreplay.redact.final_scan import checked, next_step, rest
+from pytest_agentreplay.redact.residual import cut
+from pytest_agentreplay.redact.rule_review import redacted_by
+from pytest_agentreplay.report import findings
+from pytest_agentreplay.runs import replay_kit
+from pytest_agentreplay.runs.run_session import Ended, Scene
+from pytest_agentreplay.runs.unchanged import unchanged
+from pytest_agentreplay.store import files
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.model import Exchange, JsonObject
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.runs.run_session import Place
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.store.snapshots import Store
+
+
+class Recording(Scene):
+    """Forwards every call, and writes the snapshot at the end. An unreadable snapshot is never recorded over."""
+
+    mode = "record"
+    keeps_unchanged = True
+    """Whether a recording that says the same as the snapshot before it leaves that as it is."""
+
+    def __init__(self, place: Place, settings: Settings, store: Store) -> None:
+        """Raises SnapshotError for a snapshot that is there and unreadable, CannotWrite when nothing can be written."""
+        self.store = store
+        self.previous: Snapshot | None = None
+        try:
+            self.previous = store.load(place.snapshot, place.test)
+        except SnapshotMissing:
+            pass
+        now = time.time_ns()
+        stated = store.snapshot_id(place.test)
+        self.header = Header(
+            test=stated,
+            recorded=datetime.fromtimestamp(now / 1e9, UTC).isoformat(timespec="seconds"),
+            clock=now,
+            seed=settings.seed if settings.seed is not None else seed_of(stated),
+        )
+        self.journal = store.journal_for(place.snapshot, self.header)
+        self.recorder = Recorder(self.journal.write)
+        recorder = self.recorder
+        super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
+        self.crossing.courses = Courses()
+        self.crossing.order = self.order = Holding(recorder, self.crossing)
+        if settings.clock == "virtual":
+            self.crossing.order = self.order = pacing = Pacing(recorder, self.crossing)
+            self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
+        self.details: JsonObject = {}  # what else the header says
+        self._locale = locale_here(place.environ)
+        self._ended: Ended | None = None
+        self._body = 0
+        self._replaced: bytes | None = None
+        self._saved = ""
+
+    def guard(self) -> Guard:
+        """Only listens: what no boundary took is listed at the end."""
+        return Guard(
+            "listen",
+            allow_hosts=self.settings.allow_hosts,
+            allow_subprocess=self.settings.allow_subprocess,
+            root=str(self.place.root),
+        )
+
+    def run(self) -> Run:
+        """What has been recorded so far."""
+        return Run(self.header, self._names.applied(self.recorder.exchanges()))
+
+    def end_body(self, ended: Ended) -> Finding | None:
+        """A straggler or a value that cannot be frozen fails the test; its own failure is its own."""
+        self._ended = ended
+        self._body = self.recorder.count()
+        self.strangers()
+        if (late := self.stragglers()) is not None:
+            return late
+        if self.crossing.problems and ended.failure is None:
+            return findings.cannot_freeze(self.place.test, self.crossing.problems)
+        return None
+
+    def end(self) -> Finding | None:
+        """Seal the run: write it, keep it as pending, or leave the journal; tells which. Raises Leak, CannotWrite."""
+        self.close()
+        self.told["verdict"] = "not written"
+        ended = self._ended
+        if ended is None or ended.interrupted:
+            self.told["why"] = "its set-up failed" if ended is None else "it was cut short"
+            self._keep_journal(ended is not None)
+        elif self.crossing.problems:
+            self.told["why"] = str(self.crossing.problems[0])
+            self._keep_journal(False)
+        elif not self.recorder.count():
+            self.told["verdict"] = "nothing crossed"
+            self._keep_journal(False)
+        else:
+            try:
+                run = self._sealed(ended)
+                self._write(run, self._outage(run) or self._keeps_old(ended))
+            except AgentReplayError as error:
+                self.told["why"] = str(error).partition("\n")[0]
+                self._keep_journal(isinstance(error, CannotWrite))
+                raise
+            except KeyboardInterrupt:
+                self._keep_journal(self.told["verdict"] == "not written")
+                raise
+            self._keep_journal(False)
+        return self.stragglers()
+
+    def discard(self) -> None:
+        """Close it, and keep nothing."""
+        self.close()
+        self.journal.close(keep=False)
+
+    def withdraw(self) -> None:
+        """Undo what `end` has written: the test is run again, and this try counts for nothing."""
+        match self.told["verdict"]:
+            case "created" | "replaced":
+                self.store.restore(self.place.snapshot, self._replaced, self._saved)
+            case "pending":
+                files.remove(Path(str(self.told["pending"])))
+        self.journal.close(keep=False)
+
+    def _write(self, run: Run, keep_old: str) -> None:
+        """Put `run` in its place, or beside it when the old one is kept, and tell which."""
+        self.store.fits(
+            self.place.snapshot, max((len(body) for x in run.exchanges for _, body in bodies_of(x)), default=0)
+        )
+        run = self.redaction.rescan(replace(run, header=self.redaction.header(run.header)))
+        try:
+            text = checked(self.redaction, run, shown(self.place.snapshot))
+        except Leak as leak:
+            raise self._refused(leak, run) from None
+        if keep_old:
+            self.told["pending"] = str(self.store.save_pending(self.place.snapshot, text))
+            self.told["verdict"], self.told["why"] = "pending", keep_old
+            self.told["kept"] = self.previous is not None
+        else:
+            self._replaced = None if self.previous is None else self.store.data(self.place.snapshot)
+            text = self._same_as_before(run) or text
+            self._saved = self.store.save(self.place.snapshot, text)
+            self.told["verdict"] = "created" if self.previous is None else "replaced"
+        self.told["exchanges"] = len(run.exchanges)
+        self.told["outcome"] = run.header.outcome["status"]
+        size = len(text.encode())
+        self.told["large"] = size if 0 < self.settings.max_bytes < size else 0
+
+    def _same_as_before(self, run: Run) -> str:
+        """Return the text of the previous snapshot where `run` differs from it in ids, dates and durations alone."""
+        if self.previous is None or self._replaced is None or not self.keeps_unchanged:
+            return ""
+        if not unchanged(self.previous, run) or self.redaction.leaks(self._replaced):
+            return ""
+        self.told["unchanged"] = True
+        return self._replaced.decode()
+
+    def _refused(self, leak: Leak, run: Run) -> Leak:
+        """Keep what may be kept of a run that was refused; gives the error that says so."""
+        if not (text := rest(self.redaction, run)):
+            return leak
+        kept = self.store.save_pending(self.place.snapshot, text)
+        self.told["rest"] = str(kept)
+        return Leak(f"{leak}\n{next_step(shown(kept))}")
+
+    def _keep_journal(self, keep: bool) -> None:
+        """End the journal. One that is kept holds nothing that became known as a secret after it was written."""
+        keep = keep and any(x.outcome is not None for x in self.recorder.exchanges())
+        keep = keep and not self.redaction.leaks(f"{self.journal.path.name} {self.header.test}".encode())
+        self.journal.close(keep=keep)
+        if not keep:
+            return
+        try:
+            if self.redaction.leaks(files.read(self.journal.path)):
+                run, _ = cut(self.redaction, self.redaction.rescan(Run(self.header, self.recorder.exchanges())))
+                self.journal.restate(run)
+        except AgentReplayError:  # what cannot be looked through is not kept
+            files.remove(self.journal.path)
+            return
+        self.told["journal"] = str(self.journal.path)
+
+    def _keeps_old(self, ended: Ended) -> str:
+        """Why the present snapshot stays, or "" when this run may replace it."""
+        if self.previous is None:
+            return ""
+        if self.settings.expect == "reproduces":
+            return "the test keeps its recorded failure"
+        if self.previous.run.header.outcome.get("status") != "passed":
+            return ""
+        if ended.failure is not None or self.crossing.late:
+            return "this run failed, the recorded one passed"
+        return "this run skipped itself, the recorded one passed" if ended.skipped else ""
+
+    def _outage(self, run: Run) -> str:
+        """Why `run` waits for a person: it holds no answer of a model, and no snapshot of an outage stands there."""
+        reason = outage(run, READER)
+        if not reason or (self.previous is not None and outage(self.previous.run, READER)):
+            return ""
+        self.told["outage"] = True
+        return f"no model call was answered ({self.redaction.text(reason)})"
+
+    def _sealed(self, ended: Ended) -> Run:
+        exchanges, now = thinned(self._names.applied(self.recorder.exchanges()))
+        exchanges = untangled(exchanges, self.child_lanes())
+        begun = {lane: now(reading) for lane, reading in self.crossing.begun.items()}
+        gaps = [entry.line() for entry in self.watch.ledger]
+        missed = replay_kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
+        self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
+        self.told["uncompared"] = uncompared = replay_kit.uncompared(self.crossing.uncompared, self.redaction.text)
+        apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
+        order = order_of(exchanges, apart, self.order.collisions)
+        self.told["racy"] = order.get("racy", 0)
+        details: JsonObject = replay_kit.surroundings(self.place.root) | {
+            "models": replay_kit.models(exchanges, READER),
+            "body": now(self._body),
+            "order": order,
+            "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
+            "zone": zone_here(self.header.clock),
+            "locale": self._locale,
+            "generators": [*sorted(GENERATORS)],
+            "fixtures": dict(self.fixtures),
+            "servers": [*sorted(now(start) for start in self.crossing.serving)],
+            "trace": dict(self.crossing.trace),
+            "starts": self.crossing.started.kept({up for x in exchanges for up in (x.lane, *above(x.lane))}),
+            "after": orders_between_lanes(exchanges, self.crossing.courses, now),
+            "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
+            "redactions": self.redaction.record | redacted_by(self.settings.redacted),
+            "environment": self.settings.environment(self.place.environ),
+            "keys": [[*group] for group in key_variables(self.place.environ, self.redaction.was_sent)],
+            "annotations": self.annotations,
+            "gaps": list(gaps),
+            "unfrozen": missed,
+            "arguments": BY_CONTENT,
+            "uncompared": list(uncompared),
+        }
+        details |= self.details
+        kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
+        return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
+
+
+def orders_between_lanes(
+    exchanges: Iterable[Exchange], courses: Courses | None, now: Callable[[int], int]
+) -> JsonObject:
+    """Return, by the `start` of a call, the calls of other lanes that it was made after by the program's own doing.
+
+    What a lane's own order says, or that of the lanes above it, is left out.
+    """
+    top = {x.start: x for x in exchanges if x.parent is None}
+    kept: JsonObject = {}
+    for start, known in courses.after.items() if courses is not None else ():
+        x = top.get(now(start))
+        earlier = [top[now(other)] for other in known if now(other) in top] if x is not None else []
+        others = [y.start for y in earlier if x is not None and y.lane not in {x.lane, *above(x.lane)}]
+        if others:
+            kept[str(now(start))] = [*others]
+    return kept
+
+
+def lanes_of(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[str, ...]:
+    """Those of `lanes` in which something was recorded."""
+    there = {x.lane for x in exchanges}
+    return tuple(lane for lane in lanes if any(other == lane or other.startswith(f"{lane}.") for other in there))
+
+
+def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...], collisions: int) -> JsonObject:
+    """What a replay has to know of the order of a run: whether it is exact, whom it does not hold, what is chance.
+
+    `collisions` counts answers that came to two threads in one moment, as they came and before they were held.
+    """
+    schedule = Schedule(exchanges, children)
+    told: JsonObject = {"held": True} if schedule.matters else {}
+    if children:
+        told["apart"] = [*children]
+    if racy := max(collisions, schedule.collisions):
+        told["racy"] = racy
+    return told
+
+
+def seed_of(test: str) -> int:
+    """The seed of a test that sets none: the same in each recording, so that a new recording differs in little."""
+    return int.from_bytes(hashlib.sha256(test.encode()).digest()[:4])
+
+
+def recording_of_missing(recording: Recording) -> Recording:
+    """Return the recording of a test that had no snapshot: one that makes no call is not told to need none."""
+    recording.told["missing"] = True
+    return recording

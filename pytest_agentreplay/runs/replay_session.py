@@ -1,0 +1,418 @@
+"""One test replayed: every call is answered from the snapshot, or refused; nothing goes live."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.drift import drift, files, table
+from pytest_agentreplay.core.gate import Moment, Refuse
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Header, Run, ToolCall
+from pytest_agentreplay.core.redaction.personal import PERSONAL
+from pytest_agentreplay.core.redaction.placeholders import variables_in
+from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.core.schedule import Schedule
+from pytest_agentreplay.core.shell import quoted, selecting
+from pytest_agentreplay.core.started import Started
+from pytest_agentreplay.core.turns import function_of, label, turns
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.intercept.network import in_process, sandbox
+from pytest_agentreplay.intercept.network.guard import Guard
+from pytest_agentreplay.intercept.ordering.pausing import Pausing
+from pytest_agentreplay.intercept.ordering.release import Serving
+from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
+from pytest_agentreplay.intercept.session.interception import describe
+from pytest_agentreplay.runs.accepted_rules import accepted_rules
+from pytest_agentreplay.runs.run_session import Ended, Scene
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.matching.beside import Near
+    from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
+    from pytest_agentreplay.core.verifier import Verifier
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.runs.run_session import Place
+    from pytest_agentreplay.settings import Settings
+
+
+class Replay(Scene):
+    """Answers from `snapshot`. The gate is the truth: what it latched fails the test, whatever the agent swallowed."""
+
+    mode = "replay"
+
+    def __init__(self, place: Place, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
+        """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
+        recorded = snapshot.run
+        rules = (*RULES, *accepted_rules(place.root), *settings.rules)
+        matching = Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
+        self.verifier = None if settings.replay_tools == "frozen" else verifier(recorded, matching, settings)
+        self.replayer = self.verifier or self.answering(recorded, matching)
+        self.snapshot = snapshot
+        header = recorded.header
+        super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, kit=header.kit)
+        self.replayer.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction.is_given)
+        servers = header.kit.get("servers")
+        if isinstance(servers, list):
+            self.crossing.servers = frozenset(start for start in servers if isinstance(start, int))
+        self.crossing.started = Started(header.kit.get("starts", {}))
+        body = header.kit.get("body")
+        self._body = body if isinstance(body, int) else None
+        self.clock.live_inside = self.verifier is not None
+        self.replayer.loose = settings.order == "loose"
+        self.crossing.order = self.order = None if self.verifier else self._order()
+        self.replayer.looks_ahead = self.order is None and self.verifier is None
+        self.replayer.gives_way = self.order is None and self.verifier is None
+        if self.replayer.gives_way and settings.order != "free":
+            self.crossing.pause = Pausing(self.crossing)
+        if self.order is None and (self.verifier is not None or settings.order == "free"):
+            schedule = schedule_of(recorded)
+            self.crossing.stalls = StallWatch(schedule, self.crossing, self.replayer.stalled, self.replayer.missing)
+        self._whole = False
+        if edited:
+            self.told["edited"] = list(edited)
+
+    def answering(self, recorded: Run, matching: Matching) -> Replayer:
+        """The gate that answers from the recording."""
+        return Replayer(recorded, matching, READER)
+
+    def _order(self) -> Serving | None:
+        """Who hands the answers over; None where they come at once."""
+        settings, run = self.settings, self.snapshot.run
+        virtual = settings.clock == "virtual"
+        if settings.order == "free" and not settings.waits and not virtual:
+            return None
+        schedule, held = schedule_of(run), isinstance(run.header.kit.get("order"), dict)
+        if settings.order == "auto" and not (settings.waits or virtual) and not (held and schedule.matters):
+            return None
+        loose = settings.order in {"loose", "free"}
+        if virtual:
+            from pytest_agentreplay.intercept.ordering.discrete_time import Discrete
+
+            clock = run.header.kit.get("clock")
+            exact = isinstance(clock, dict) and clock.get("mode") == "virtual"
+            order = Discrete(schedule, self.crossing, self.replayer.stalled, loose=loose, exact=exact)
+            self.keep_time(order, order.now_ns, order.now_ns, clocks=True)
+            return order
+        return Serving(schedule, self.crossing, self.replayer.stalled, loose=loose, waits=settings.waits)
+
+    def guard(self) -> Guard:
+        """Denies sockets and child processes, and keeps a ledger of who tried."""
+        return Guard(
+            "deny",
+            allow_hosts=self.settings.allow_hosts,
+            allow_subprocess=self.settings.allow_subprocess,
+            root=str(self.place.root),
+        )
+
+    def level(self) -> str:
+        """How closed the network is."""
+        return "L3" if sandbox.closed() else "L1"
+
+    def unheard(self) -> dict[str, str]:
+        """The libraries in C that the agent has loaded by hand, with its lines, where nobody refuses what they do."""
+        return {} if sandbox.closed() else dict(self.watch.loaded)
+
+    def media(self, near: Near) -> None:
+        """Serve a call whose pictures, sounds or files alone are others, where `near` takes them for the recorded."""
+        self.replayer.media(near)
+
+    def recorded_exchanges(self) -> tuple[Exchange, ...]:
+        """The exchanges of the snapshot."""
+        return self.replayer.run.exchanges
+
+    def run(self) -> Run:
+        """The exchanges that this test has been given so far."""
+        return Run(self.replayer.run.header, self.replayer.replayed())
+
+    def end_body(self, ended: Ended) -> Finding | None:
+        """The first divergence, a refused socket, a straggler, or a failure that is not the recorded one.
+
+        A test that failed by itself tells its own failure; the calls it no longer made are the consequence.
+        """
+        self.told["failed"] = ended.failure is not None
+        self.told["guessed"] = self.order is not None and self.order.guessed
+        if (stranger := self.strangers()) is not None:
+            self.crossing.latch(stranger, "")
+        divergence = self.replayer.parted()
+        if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
+            divergence = self.replayer.finish(self._body, self._writes)
+        if self.verifier is not None:
+            divergence = self.verifier.first(divergence)
+        if divergence is not None:
+            return self.parted(divergence, self.snapshot_facts(divergence.kind))
+        if (late := self.stragglers()) is not None:
+            return late
+        self._whole = ended.failure is None and not (ended.interrupted or ended.skipped)
+        self._recurs(ended)
+        return self._expected(ended)
+
+    def stopped_early(self) -> Finding | None:
+        """Return what a test that failed by an error of its own left of its recording; None: nothing, or unknown."""
+        from pytest_agentreplay.report import findings
+
+        if (early := self.replayer.parted()) is not None:
+            return findings.of(early, self.place.test, self.snapshot_facts(early.kind))
+        if (divergence := self.replayer.stopped(self._body)) is None:
+            return None
+        return findings.stopped_early(divergence, self.place.test, self.snapshot_facts(divergence.kind))
+
+    def failed_as_expected(self) -> Finding | None:
+        """Compare the run as if it had passed: nobody else reports a failure that was expected."""
+        self._whole = True
+        divergence = self.replayer.finish(self._body)
+        if divergence is None:
+            return None
+        self.told.pop("recurs", None)
+        return self.parted(divergence, self.snapshot_facts(divergence.kind))
+
+    def end(self) -> Finding | None:
+        """Teardown's own part: what it was to ask and did not, or asked and should not have."""
+        self.close()
+        made = Run(self.replayer.run.header, self.replayer.made())
+        if self.verifier is not None:
+            self.told["verified"] = self.verifier.verified
+        self.told["turns"] = sum(1 for turn in turns(made, READER) if turn.number)
+        self.told["exchanges"] = len(self.replayer.replayed())
+        if older := len({x.start for x in self.replayer.without_content}):
+            self.told["without_content"] = older
+        self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
+        self.told["vanished"] = [label(x.call, READER) for x in self.replayer.unserved() if x.abandoned]
+        self.told["network"], self.told["unheard"] = self.level(), {**self.unheard()}
+        self.told["ran_on"] = self.clock.ran_on
+        self.told["clock"] = self._virtual()
+        if not self._whole:
+            divergence = self.replayer.parted()  # teardown asked for what it should not have
+            return None if divergence is None else self.parted(divergence, self.snapshot_facts(divergence.kind))
+        self.told["changed"] = [*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)})]
+        divergence = self.replayer.finish(writes=self._writes)
+        if self.verifier is not None:
+            divergence = self.verifier.first(divergence)
+        if divergence is not None:
+            return self.parted(divergence, self.snapshot_facts(divergence.kind))
+        return self.stragglers()
+
+    def _writes(self, call: Call) -> bool:
+        """Return whether `call` is one of a tool that changes something."""
+        return function_of(call, READER) is not None and self.has_effects(call)
+
+    def _virtual(self) -> JsonObject:
+        """What there is to tell of a virtual clock: why it was none, how many answers came close to a timer."""
+        if self.settings.clock != "virtual":
+            return {}
+        from pytest_agentreplay.intercept.ordering.discrete_time import Discrete
+
+        if isinstance(self.order, Discrete):
+            return {"why": self.order.why, "tight": len(self.order.tight)}
+        return {"why": "tools are verified, which takes real time"}
+
+    def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
+        """As for any run; a snapshot that holds requests to the application under test says so, and nothing else."""
+        if inside := self._recorded_inside(divergence):
+            divergence = replace(
+                divergence,
+                kind=Kind.REQUEST,
+                summary=f"the snapshot holds {inside}, which stays inside this process and is no longer recorded",
+                recorded=None,
+                now=None,
+                differences=(),
+                detail=(),
+                hints=(f"if the test calls nothing else: git rm {quoted(shown(self.place.snapshot))}",),
+                cause="an earlier version took a test client or a mock for the network and froze what it calls; "
+                "that runs now, and the calls that it makes itself are recorded: record the test again",
+            )
+        return super().parted(divergence, facts)
+
+    def _recorded_inside(self, divergence: Divergence) -> str:
+        """The first recorded request that was passed through now and never made over the network; "" for none."""
+        if not (passed := self.crossing.passed):
+            return ""
+        made = {in_process.target(x.call.url) for x in self.replayer.made() if not isinstance(x.call, ToolCall)}
+        if divergence.now is not None and not isinstance(divergence.now, ToolCall):
+            made.add(in_process.target(divergence.now.url))
+        inside = (
+            describe(x.call)
+            for x in self.replayer.run.exchanges
+            if not isinstance(x.call, ToolCall) and in_process.target(x.call.url) in passed - made
+        )
+        return next(inside, "")
+
+    def snapshot_facts(self, kind: Kind | None = None) -> JsonObject:
+        """What a report says about the snapshot: its file, when it was recorded, what has changed around it since."""
+        header = self.snapshot.run.header
+        changed = drift(header.kit, self.redaction.header(Header(header.test, kit=self._today())).kit, kind)
+        return {
+            "file": str(self.place.snapshot),
+            "recorded": header.recorded,
+            "changed": list(changed),
+            "replay_tools": self.settings.replay_tools,
+            "racy": table(header.kit, "order").get("racy"),
+            "guessed": self.order is not None and self.order.guessed,
+        }
+
+    def _today(self) -> JsonObject:
+        from pytest_agentreplay.runs import replay_kit
+
+        return replay_kit.interpreter(self.place.root) | {
+            "environment": self.settings.environment(self.place.environ),
+            "fixtures": dict(self.fixtures),
+            "annotations": self.annotations,
+            "missing_locale": list(self.locale.missing),
+        }
+
+    def reproduced(self, ended: Ended) -> bool:
+        """Whether the test keeps its recorded failure, and failed by it again."""
+        if self.settings.expect != "reproduces" or ended.failure is None:
+            return False
+        return self.snapshot.run.header.outcome == self.outcome(ended)
+
+    def _recurs(self, ended: Ended) -> None:
+        """Say of a failure that is the recorded one that it is: a recorded outage looks like one of today."""
+        if self.settings.expect == "reproduces" or ended.failure is None or ended.interrupted:
+            return
+        if without_ports(self.snapshot.run.header.outcome) == without_ports(self.outcome(ended)):
+            self.told["recurs"] = date = self.snapshot.run.header.recorded[:10]
+            again = f"pytest --snapshot-record {selecting(self.place.test)}"
+            ended.failure.add_note(
+                f"agentreplay: the test fails as recorded on {date}; nothing went live\n  to record again:   {again}"
+            )
+
+    def outcome(self, ended: Ended) -> JsonObject:
+        """How the test has ended, as a header keeps it."""
+        return self.redaction.header(replace(self.snapshot.run.header, outcome=ended.outcome())).outcome
+
+    def _expected(self, ended: Ended) -> Finding | None:
+        if self.settings.expect != "reproduces":
+            return None
+        if self.reproduced(ended):
+            self.told["expect"] = "fails as recorded"
+            return None
+        from pytest_agentreplay.report import findings
+
+        self.told["expect"] = "fails differently" if ended.failure is not None else "no longer fails"
+        was = self.snapshot.run.header.outcome
+        found = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())
+        self.told["code"] = found.code
+        return found
+
+
+def without_ports(outcome: JsonObject) -> JsonObject:
+    """How a test ended, without the ports of this machine: they are not compared in requests either."""
+    return outcome | {"message": _PORT.sub(r"\1", str(outcome.get("message", "")))}
+
+
+_PORT = re.compile(r"(localhost|127\.0\.0\.1|\[::1\]):[0-9]+")
+
+
+def schedule_of(run: Run, completion: Sequence[int] | None = None) -> Schedule:
+    """In which order the answers of `run` came, or come now, as `Schedule` takes it."""
+    kept = run.header.kit.get("order")
+    apart = kept.get("apart") if isinstance(kept, dict) else ()
+    return Schedule(run.exchanges, map(str, apart) if isinstance(apart, list) else (), completion)
+
+
+def verifier(run: Run, matching: Matching, settings: Settings) -> Verifier:
+    """The gate under which read tools run too."""
+    from pytest_agentreplay.core.verifier import Verifier
+
+    return Verifier(run, matching, READER, settings.near)
+
+
+class Refusing(Scene):
+    """There is no usable snapshot: the first call is refused, and the test fails there.
+
+    With `at_once` it fails even when nothing is asked: unreadable is never absent.
+    """
+
+    mode = "replay"
+
+    def __init__(
+        self,
+        place: Place,
+        settings: Settings,
+        why: Divergence,
+        *,
+        at_once: bool = False,
+        explain: Callable[[Divergence], Divergence] | None = None,
+        seed: int = 0,
+    ) -> None:
+        """`why` is told at the first call; `explain` adds what is worth looking for only then."""
+        self.gate = Closed(why)
+        self.at_once = at_once
+        self._explain = explain
+        super().__init__(place, settings, self.gate, clock=time.time_ns(), seed=seed)
+
+    def guard(self) -> Guard:
+        """Nothing goes live here either."""
+        return Guard("deny", allow_hosts=self.settings.allow_hosts, allow_subprocess=self.settings.allow_subprocess)
+
+    def run(self) -> Run:
+        """Nothing was recorded."""
+        return Run(Header(self.place.test))
+
+    def end_body(self, ended: Ended) -> Finding | None:
+        """The refusal, if anything was asked."""
+        del ended
+        if (stranger := self.strangers()) is not None:
+            self.crossing.latch(stranger, "")
+        return self._refusal() or self.stragglers()
+
+    def end(self) -> Finding | None:
+        """The same, for what teardown asked."""
+        self.close()
+        return self._refusal() or self.stragglers()
+
+    def _refusal(self) -> Finding | None:
+        divergence = self.gate.why if self.at_once else self.gate.divergence
+        if divergence is None:
+            return None
+        if self._explain is not None:
+            divergence = self.gate.divergence = self._explain(divergence)
+            self._explain = None
+        return self.parted(divergence, {"file": str(self.place.snapshot)})
+
+
+class Closed:
+    """A gate that refuses every call."""
+
+    def __init__(self, why: Divergence) -> None:
+        """`why` is what each refusal says."""
+        self.why = why
+        self.divergence: Divergence | None = None
+
+    def recognise(self, call: Call) -> bool:
+        """Never."""
+        del call
+        return False
+
+    def connection(self, opening: int) -> tuple[Exchange, ...]:
+        """Nothing: no connection is ever opened."""
+        del opening
+        return ()
+
+    def ask(self, call: Call, moment: Moment) -> Refuse:
+        """Refuse, whatever it is."""
+        del moment
+        return Refuse(replace(self.why, now=call))
+
+    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
+        """Never called: nothing is forwarded."""
+        del ticket, chunks, at_once
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Never called: nothing is forwarded."""
+        del ticket, outcome, at, first, suspended
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Keep the first refusal."""
+        if self.divergence is None:
+            self.divergence = replace(divergence, origin=origin)
+        return self.divergence

@@ -1,0 +1,104 @@
+"""Decides how one test is met, from its settings and its snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
+from pytest_agentreplay.runs.garbage_collection import uncollected
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.runs.renamed_tests import Suite
+    from pytest_agentreplay.runs.run_session import Place, Scene
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.store.snapshots import Store
+
+
+def begin(place: Place, settings: Settings, store: Store, suite: Callable[[], Suite]) -> Scene:
+    """The scene of one test, not yet open. A snapshot that cannot be used makes one that refuses every call.
+
+    `suite` gives what is known of the other tests, for one that was renamed.
+
+    Recording raises SnapshotError for a snapshot that is there and cannot be read: it is never recorded over.
+    """
+    with uncollected():
+        return loaded(place, settings, store, suite)
+
+
+def loaded(place: Place, settings: Settings, store: Store, suite: Callable[[], Suite]) -> Scene:
+    """The scene for what the store holds."""
+    if settings.mode == "record":
+        from pytest_agentreplay.runs.recording_session import Recording
+
+        return Recording(place, settings, store)
+    from pytest_agentreplay.runs.replay_session import Refusing, Replay
+
+    try:
+        snapshot = store.load(place.snapshot, place.test)
+        edited = [] if snapshot.sealed else store.edited(place.snapshot)
+        if edited and (settings.strict or settings.adopt):
+            said = f"{', '.join(edited)} was edited after it was sealed"
+            raise SnapshotEdited(said, file=shown(place.snapshot))
+    except SnapshotMissing:
+        if settings.record_missing and settings.trial is None:
+            from pytest_agentreplay.runs.recording_session import Recording, recording_of_missing
+
+            return recording_of_missing(Recording(place, settings, store))
+        missing = Divergence(Kind.NEW, "no snapshot is recorded for this test")
+        return Refusing(place, settings, missing, explain=lambda told: renamed(told, place, store, suite))
+    except SnapshotError as error:
+        return Refusing(place, settings, unusable(error, place.test, suite), at_once=True)
+    if settings.adopt:
+        from pytest_agentreplay.runs.adopting import Adopting
+
+        return Adopting(place, settings, store, snapshot)
+    if settings.trial is not None:
+        from pytest_agentreplay.runs.order_exploration import Exploring
+
+        return Exploring(place, settings, settings.trial, snapshot, edited)
+    return Replay(place, settings, snapshot, edited)
+
+
+def renamed(divergence: Divergence, place: Place, store: Store, suite: Callable[[], Suite]) -> Divergence:
+    """The divergence of a missing snapshot, with the one that may be the test's own under its former name."""
+    found = suite().former(place.test, store.around(place.root / place.test.partition("::")[0]))
+    if found is None:
+        return divergence
+    from pytest_agentreplay.runs.renamed_tests import mv
+
+    file, old = found
+    told = f"{shown(file)} is that of {old}, which is gone: was it renamed?"
+    return replace(divergence, detail=(told,), hints=(f"if it was renamed: {mv(old, place.test)}",))
+
+
+def unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
+    """What is told of a snapshot that is there and cannot be used, with what helps."""
+    said = str(error).removeprefix(f"{error.file}: ")
+    file = quoted(error.file)
+    match error:
+        case SnapshotEdited():
+            hints: tuple[str, ...] = (
+                f"if the edit is meant: agentreplay reseal {file} --reason WHY",
+                f"else take the committed one: git restore {file}",
+            )
+        case SnapshotMisplaced() if not suite().has(error.test):
+            from pytest_agentreplay.runs.renamed_tests import mv
+
+            hints = (f"if it was renamed: {mv(error.test, test)}",)
+        case _:
+            hints = ()
+    return Divergence(Kind.UNREADABLE, said, hints=hints)
+
+
+def refused(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Finding:
+    """The finding of a test that cannot be recorded: what stands in its snapshot's place would be lost."""
+    from pytest_agentreplay.report import findings
+
+    return findings.of(unusable(error, test, suite), test, {"file": error.file})

@@ -1,0 +1,133 @@
+"""`agentreplay mv OLD NEW`: the snapshots of a test, class or test file that was renamed, under their new names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotMissing
+from pytest_agentreplay.runs.renamed_tests import mv
+from pytest_agentreplay.settings.words import directory
+from pytest_agentreplay.store import files, layout, nearby, roots
+from pytest_agentreplay.store.projects import ini_value
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from pytest_agentreplay.errors import SnapshotError
+
+
+@dataclass(frozen=True)
+class Project:
+    """Where the snapshots of the project at `root` lie, and `here`, where a person types."""
+
+    root: Path
+    directory: str
+    here: Path
+
+    @classmethod
+    def at(cls, root: Path, here: Path) -> Project:
+        """The project at `root` as its ini file has it. Raises SettingsError."""
+        return cls(root, directory(ini_value(root, "agentreplay_dir") or layout.DIRECTORY, ""), here)
+
+    def home(self, test: str) -> Path:
+        """Where the snapshot of `test` belongs."""
+        return roots.snapshot_path(self.root, test.partition("::")[0], test, self.directory)
+
+
+def move(project: Project, old: str, new: str) -> list[str]:
+    """Move the snapshots of `old` to where those of `new` belong, with their pending runs; gives the lines to print.
+
+    Both are node ids, beginnings of node ids, or test files. All of them move, or none. Raises SettingsError for
+    names that are none, SnapshotMissing, CannotWrite where the new test has one, SnapshotError for one not as sealed.
+    """
+    old, new = typed(project, old, new)
+    every = list(all_stated(project, old, new))
+    found = of(project, old, every)
+    if not found:
+        raise nothing_of(project, old, new, [test for _, test in every])
+    moves, lines, tops = [], [], []
+    for test, file in sorted(found.items()):
+        named = new + test[len(old) :]
+        home = project.home(named)
+        stated = roots.snapshot_id(project.root, named)
+        moves.append(restated(file, home, stated))
+        tops.append(layout.test_folder(file, project.directory))
+        waiting = layout.pending_path(project.root, file)
+        if files.exists(waiting):
+            moves.append(restated(waiting, layout.pending_path(project.root, home), stated))
+            tops.append(layout.pending_folder(project.root))
+        lines.append(f"{shown(home)}: the snapshot of {named}" + (f", was {shown(file)}" if home != file else ""))
+    files.move_all(moves)
+    for (file, _, _), top in zip(moves, tops, strict=True):
+        files.prune(file, top)
+    return lines
+
+
+def typed(project: Project, old: str, new: str) -> tuple[str, str]:
+    """Both names as node ids from the root. Raises SettingsError for what is none."""
+    old, new = with_slashes(old), with_slashes(new)
+    for one in (old, new):
+        if not layout.names_test(one if "::" in one else f"{one}::test"):
+            raise SettingsError(f"{one!r:.80} is no node id of a test; one looks like tests/test_shop.py::test_refund")
+    if ("::" in old) is not ("::" in new):
+        raise SettingsError("mv takes two node ids, or two test files")
+    if old == new:
+        raise SettingsError(f"{old} is its name already")
+    module = new.partition("::")[0]
+    if (project.root / module).is_file():
+        return old, new
+    if not (project.here / module).is_file():
+        raise SettingsError(f"{module}: there is no such test file; rename the test first, its snapshot then")
+    below = project.here.relative_to(project.root).as_posix()
+    return f"{below}/{old}", f"{below}/{new}"
+
+
+def with_slashes(name: str) -> str:
+    """A node id as pytest writes it: with slashes in its file, on every system."""
+    file, mark, rest = name.strip().partition("::")
+    return f"{file.replace(chr(92), '/').removeprefix('./')}{mark}{rest}"
+
+
+def all_stated(project: Project, *names: str) -> Iterator[tuple[Path, str]]:
+    """The snapshots of the project that can be read, each with the test that it states."""
+    folders = (layout.test_folder(project.home(name), project.directory) for name in names)
+    near = (file for one in folders for file in nearby.snapshots_in(one / project.directory, project.root))
+    for file in dict.fromkeys((*near, *nearby.everywhere(project.root, project.directory))):
+        if (test := nearby.test_of(file, project.root)) is not None:
+            yield file, test
+
+
+def of(project: Project, old: str, snapshots: Iterable[tuple[Path, str]]) -> dict[str, Path]:
+    """The snapshot that states `old` itself, else those of its tests. Raises CannotWrite where two state the same."""
+    found: dict[str, Path] = {}
+    for file, test in snapshots:
+        if test != old and not test.startswith((f"{old}::", f"{old}[")):
+            continue
+        if test in found and project.home(test) not in {file, found[test]}:
+            raise CannotWrite(f"{shown(file)} and {shown(found[test])} both state {test}; remove the wrong one")
+        if test not in found or file == project.home(test):
+            found[test] = file
+    return {old: found[old]} if old in found else found
+
+
+def nothing_of(project: Project, old: str, new: str, tests: list[str]) -> SnapshotError:
+    """The error for a name that no snapshot states: its file is damaged, or what is there has another name."""
+    home = project.home(old)
+    if "::" in old and files.exists(home):
+        codec.loads(files.read(home), file=shown(home))  # says what is wrong, unless it is another test's
+    others = tests if "::" in old else sorted({test.partition("::")[0] for test in tests})
+    close = get_close_matches(old, others, n=1, cutoff=0)
+    instead = f"; the nearest: {mv(close[0], new)}" if close else ""
+    return SnapshotMissing(f"no snapshot states {old}{instead}", file=shown(home if "::" in old else home.parent))
+
+
+def restated(file: Path, home: Path, test: str) -> tuple[Path, Path, str]:
+    """One move. Raises CannotWrite where something stands in the new place, SnapshotError for a file not as sealed."""
+    if home != file and files.exists(home):
+        raise CannotWrite(f"{shown(home)}: {test} has one already, so nothing was moved; remove it, or keep it")
+    return file, home, codec.restated(files.read(file), test, file=shown(file))

@@ -1,0 +1,82 @@
+"""Which snapshots or pending runs a command line means: files, folders, ids of tests, or all of the project."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.runs.accept import pending
+from pytest_agentreplay.runs.snapshot_moves import with_slashes
+from pytest_agentreplay.store import layout, locks, nearby
+from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.shown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+def snapshots_meant(words: Iterable[str], here: Path) -> list[Path]:
+    """Return the snapshots that `words` name, typed in the folder `here`; without words those of the whole project.
+
+    Raises SettingsError for an id that no snapshot states.
+    """
+    words = list(words)
+    if not words:
+        return [*locks.snapshots(root_above(here))]
+    chosen: list[Path] = []
+    for word in words:
+        path = here / word
+        if path.is_dir():
+            chosen += locks.snapshots(path)
+        elif names_file(word):
+            chosen.append(path)
+        else:
+            chosen += of_test(word, here, locks.snapshots(root_above(here)))
+    return list(dict.fromkeys(chosen))
+
+
+def pending_meant(words: Iterable[str], here: Path) -> list[Path]:
+    """Return the pending runs that `words` name, or the file itself where a word is one; without words all of them.
+
+    Raises SettingsError for an id that no pending run states.
+    """
+    words = list(words)
+    if not words:
+        return pending(root_above(here))
+    chosen: list[Path] = []
+    for word in words:
+        path = here / word
+        if path.is_dir():
+            waiting = pending(root_above(path))
+            chosen += [file for file in waiting if any(place.is_relative_to(path) for place in places(file))]
+        elif names_file(word):
+            chosen.append(path)
+        else:
+            chosen += of_test(word, here, pending(root_above(here)))
+    return list(dict.fromkeys(chosen))
+
+
+def names_file(word: str) -> bool:
+    """Return whether a word names a snapshot or a pending run by its file; a damaged name is told by its reader."""
+    return "::" not in word and not word.endswith(".py")
+
+
+def places(file: Path) -> tuple[Path, ...]:
+    """Return where a pending run lies, and where it belongs."""
+    home = layout.home_path(file)
+    return (file,) if home is None else (file, home)
+
+
+def of_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Path]:
+    """Return those of `candidates` that are of the test, class or test file `word`. Raises SettingsError for none."""
+    root = root_above(here)
+    below = here.relative_to(root).as_posix() if here.is_relative_to(root) else "."
+    nodeid = with_slashes(word)
+    names = (nodeid, f"{below}/{nodeid}") if below != "." else (nodeid,)
+    begins = tuple(f"{name}{mark}" for name in names for mark in ("::", "["))
+    stated = ((file, nearby.test_of(file, root)) for file in candidates)
+    chosen = [file for file, test in stated if test is not None and (test in names or test.startswith(begins))]
+    if not chosen:
+        raise SettingsError(f"{word}: no snapshot or pending run below {shown(root)} is of this test")
+    return chosen

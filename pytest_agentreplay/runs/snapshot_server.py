@@ -1,0 +1,105 @@
+"""A snapshot served to any process, outside of pytest: what `agentreplay serve` does."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import HttpCall, Run
+from pytest_agentreplay.core.redaction.personal import PERSONAL
+from pytest_agentreplay.core.redaction.placeholders import tags_in, variables_in
+from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.intercept.gateway.gateway import Gateway
+from pytest_agentreplay.intercept.session.interception import Crossing
+from pytest_agentreplay.redact.chosen_policy import in_force
+from pytest_agentreplay.redact.redaction_factory import redaction_for
+from pytest_agentreplay.report import findings
+from pytest_agentreplay.runs.accepted_rules import accepted_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from typing import Self
+
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.redaction.policy import Policy
+    from pytest_agentreplay.report.findings import Finding
+
+
+class Serving:
+    """Answers from `snapshot` in a `with` block. `env` are the variables that lead a process here."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        file: Path,
+        root: Path,
+        *,
+        port: int = 0,
+        gate: Replayer | None = None,
+        allow_hosts: Iterable[str] = (),
+    ) -> None:
+        """`root` is the project of `file`; `port` 0 takes a free one. `gate` answers where it is given.
+
+        `allow_hosts` are those that a process may reach past us by its proxy.
+
+        Raises OSError for a port that is taken.
+        """
+        self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
+        self._test = snapshot.run.header.test
+        policy = in_force(root)
+        self._replayer = gate or Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
+        redaction = redaction_for(os.environ, todays_places(root), policy=policy)
+        kit = snapshot.run.header.kit
+        redaction.recall(tags_in(kit))
+        self._replayer.keep_apart(redaction.reserve(variables_in(kit)), redaction.is_given)
+        self._crossing = Crossing(self._replayer, redaction, root=str(root))
+        calls = (x.call for x in self._replayer.run.exchanges)
+        self._gateway = Gateway(self._crossing, recording=False, recorded=calls, allow_hosts=allow_hosts, port=port)
+        self.env = self._gateway.env
+        self.url = self._gateway.url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._crossing.end()
+        self._gateway.close()
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """What was asked of the world beyond the recording, each once."""
+        return (*dict.fromkeys(self._gateway.refused),)
+
+    @property
+    def served(self) -> int:
+        """How many calls were answered."""
+        return len(self._replayer.replayed())
+
+    @property
+    def missing(self) -> int:
+        """How many recorded calls were not made, of those that had an answer."""
+        served = {x.start for x in self._replayer.replayed()}
+        return sum(1 for x in self._replayer.run.exchanges if x.start not in served and not x.abandoned)
+
+    def finding(self) -> Finding | None:
+        """The first divergence, now that nothing more will come; None when all was as recorded."""
+        divergence = self._replayer.finish()
+        return None if divergence is None else findings.of(divergence, self._test, self._facts)
+
+
+def asked_from_outside(run: Run) -> Run:
+    """The run as another process asks for it: by its HTTP calls. Tools run there, whatever was frozen here."""
+    calls = {x.start: x for x in run.exchanges if isinstance(x.call, HttpCall)}
+    outermost = [x for x in calls.values() if x.parent not in calls]
+    return Run(run.header, tuple(replace(x, parent=None) for x in outermost))
+
+
+def rules_of(root: Path, policy: Policy) -> Matching:
+    """Matching by the shipped rules and those that the project has accepted."""
+    return Matching(READER, (*RULES, *accepted_rules(root)), personal=PERSONAL | policy.personal)
