@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
-    from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import (
         Closed,
         Exchange,
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
         ToolCall,
         ToolReply,
     )
+    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.errors import (
         AgentReplayError,
         CannotFreeze,
@@ -106,7 +106,7 @@ _ROOMS = {
     "cases.view": ("RunView",),
     "codec": ("Snapshot",),
     "core.divergence": ("Difference", "Divergence", "Kind"),
-    "core.freeze": ("Codec",),
+    "core.serialize": ("Codec",),
     "core.model": (
         *("Closed", "Exchange", "Failure", "Frame", "FrameCall", "FramesReply"),
         *("HttpCall", "HttpReply", "Run", "ToolCall", "ToolReply"),

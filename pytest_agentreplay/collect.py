@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.cases import form
+from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.errors import AgentReplayError, CaseError
 from pytest_agentreplay.report.escape import line, printed
@@ -48,7 +48,7 @@ class CaseFile(pytest.File):
     def collect(self) -> Iterator[CaseItem]:
         """An item for each half that the case has; one that tells what is wrong with a case that cannot be read."""
         try:
-            head = form.headline(stored_case.data(self.path), file=self.nodeid)
+            head = parse.headline(stored_case.data(self.path), file=self.nodeid)
         except CaseError as error:
             yield CaseItem.of(self, BROKEN, error=error)
             return

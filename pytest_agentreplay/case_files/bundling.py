@@ -21,9 +21,9 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.bundle_copies import redacted_copies
 from pytest_agentreplay.case_files.trace_cleaning import found_in
 from pytest_agentreplay.case_files.trace_import import PERSONAL
-from pytest_agentreplay.cases import form
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN
-from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.cases.schema import parse as form
+from pytest_agentreplay.core.canonical_json import NotJson, parse
 from pytest_agentreplay.core.redaction.policy import joined
 from pytest_agentreplay.errors import CaseError, SnapshotError
 from pytest_agentreplay.interchange.archives import packed
@@ -31,8 +31,8 @@ from pytest_agentreplay.interchange.opening import RATIO, SMALL
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.redact.rule_review import Review
 from pytest_agentreplay.store import files
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.layout import RESERVED
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

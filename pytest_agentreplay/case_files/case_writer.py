@@ -13,7 +13,7 @@ from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.codec import strict_yaml
 from pytest_agentreplay.errors import CaseError, SettingsError, SnapshotError
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

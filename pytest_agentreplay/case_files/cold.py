@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.scaffold import PARTLY
-from pytest_agentreplay.cases import form
 from pytest_agentreplay.cases.case import FILE, RUN
+from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.core.drift import table
 from pytest_agentreplay.core.kit import Grade, kit_of
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -152,7 +152,7 @@ def survey(places: Iterable[Path], by: str = "") -> Survey:
 
 def looked_at(file: Path) -> Row:
     """One case as it is counted. Raises CaseError, SnapshotError."""
-    case = form.read(files.read(file), file=shown(file), folder=file.parent, words=None)
+    case = parse.read(files.read(file), file=shown(file), folder=file.parent, words=None)
     run, grade = None, Grade.COLD
     if files.exists(file.parent / RUN):
         snapshot = codec.loads(files.read(file.parent / RUN), file=shown(file.parent / RUN))

@@ -12,8 +12,8 @@ from pytest_agentreplay.interchange.exporting import TARGETS
 from pytest_agentreplay.interchange.exporting.retelling import jsonish, trace_of
 from pytest_agentreplay.interchange.exporting.subject import Subject
 from pytest_agentreplay.store import files
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from pathlib import Path

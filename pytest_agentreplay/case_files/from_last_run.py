@@ -14,9 +14,9 @@ from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotMissing
 from pytest_agentreplay.redact.final_scan import CUT
 from pytest_agentreplay.redact.rule_review import Review
-from pytest_agentreplay.store import defined, files, layout, nearby, reading, roots
+from pytest_agentreplay.store import defined, files, layout, reading, roots, snapshot_index
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import ini_value
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ def latest(root: Path, nodeid: str) -> Path:
                 return file
     tests: dict[str, None] = {}
     for file in (*files.below(layout.pending_folder(root), layout.SUFFIX), *files.below(root, layout.SUFFIX)):
-        test = nearby.test_of(file, root)
+        test = snapshot_index.test_of(file, root)
         if test == nodeid:  # under another name: its parameters held a secret, or it was moved
             return file
         if test is not None:

@@ -11,22 +11,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.cases import form_model, render
+from pytest_agentreplay.cases import render
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN, Case, CaseSource
+from pytest_agentreplay.cases.case_input import given, writable
+from pytest_agentreplay.cases.check_inference import inferred
 from pytest_agentreplay.cases.evidence import frozen
-from pytest_agentreplay.cases.fitting import fitting
 from pytest_agentreplay.cases.fixtures import of_answers, one
-from pytest_agentreplay.cases.given import given, writable
-from pytest_agentreplay.cases.inferring import inferred
+from pytest_agentreplay.cases.schema import model
+from pytest_agentreplay.cases.size_limits import fitting
 from pytest_agentreplay.cases.timeline import notes, plain
-from pytest_agentreplay.codec.blobs import unwrapped
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.codec.dedup.blobs import unwrapped
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.drift import table, texts
 from pytest_agentreplay.core.model import Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction.headers import kept_in_reply
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.errors import CaseError, Leak
-from pytest_agentreplay.interchange.freezing import frozen_run
+from pytest_agentreplay.interchange.to_run import frozen_run
 from pytest_agentreplay.redact.rule_review import Review, redacted_by
 from pytest_agentreplay.store.layout import RESERVED, hashed
 
@@ -200,7 +201,7 @@ def folder_name(name: str, identity: str = "") -> str:
 
     With `identity` the hash is always there, and of that: so none of many cases meets another.
     """
-    plain_name = re.fullmatch(form_model.ID, name) and name.islower() and not name.endswith(".")
+    plain_name = re.fullmatch(model.ID, name) and name.islower() and not name.endswith(".")
     if not identity and plain_name and len(name) <= LONGEST and not RESERVED.match(name):
         return name
     return hashed(f"case-{name}" if RESERVED.match(name) else name or "case", identity or name, LONGEST).lstrip("_.-")

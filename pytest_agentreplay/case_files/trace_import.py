@@ -17,7 +17,7 @@ from pytest_agentreplay.interchange import reading
 from pytest_agentreplay.interchange.opening import LARGEST
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.cases.assertions import UNSAID
+from pytest_agentreplay.cases.checks import hold, invalid
 from pytest_agentreplay.cases.evidence import frozen
-from pytest_agentreplay.cases.words import hold, wanting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def claim(run: Run, word: str, wanted: Any) -> None:
     """Assert one word of a run. Raises AssertionError, ValueError for what no run can show."""
     __tracebackhide__ = True
-    for place, what in wanting.wrong(word, wanted):
+    for place, what in invalid.wrong(word, wanted):
         where = "".join(f"[{part!r}]" for part in place)
         raise ValueError(f"{word}{where}: {what}")
     held, lines = hold(word, wanted, frozen(run))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from pytest_agentreplay.cases import wishes
+from pytest_agentreplay.cases import tool_expectations
 from pytest_agentreplay.cases.turn import ToolCallView, clip, short
 from pytest_agentreplay.core import align
 from pytest_agentreplay.core.diff.texts import brief
@@ -22,8 +22,8 @@ from pytest_agentreplay.errors import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pytest_agentreplay.cases.tool_expectations import ToolSpec
     from pytest_agentreplay.cases.turn import TurnView
-    from pytest_agentreplay.cases.wishes import ToolSpec
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Json
 
@@ -83,14 +83,14 @@ def assert_tool_calls(
 ) -> None:
     """Assert that `calls` are the `expected` ones; see `RunView.assert_tool_calls`."""
     __tracebackhide__ = True
-    wanted = wishes.read(expected)
+    wanted = tool_expectations.read(expected)
     match order:
         case "equal":
-            found = wishes.unequal(calls, wanted)
+            found = tool_expectations.unequal(calls, wanted)
         case "subsequence":
-            found = wishes.out_of_sequence(calls, wanted)
+            found = tool_expectations.out_of_sequence(calls, wanted)
         case "multiset":
-            found = wishes.unmatched(calls, wanted)
+            found = tool_expectations.unmatched(calls, wanted)
         case _:
             msg = f'order is "equal", "subsequence" or "multiset", not {order!r}'
             raise ValueError(msg)
@@ -154,7 +154,7 @@ def unmet(turn: TurnView, name: str, wanted: Any) -> Iterator[str]:
     """What is wrong when `turn` should have `wanted` as its tool, model, text or part of its text."""
     match name:
         case "tool":
-            yield from untouched(turn, wishes.wish(wanted))
+            yield from untouched(turn, tool_expectations.wish(wanted))
         case "model" if turn.model != wanted:
             yield from (
                 f"turn {turn.number} asked another model",
@@ -173,7 +173,7 @@ def unmet(turn: TurnView, name: str, wanted: Any) -> Iterator[str]:
                 yield f"  nearest   {short(turn.text[at : at + len(wanted)])} (other case)"
 
 
-def untouched(turn: TurnView, want: wishes.Wish) -> list[str]:
+def untouched(turn: TurnView, want: tool_expectations.Wish) -> list[str]:
     """What is wrong when the wished tool was neither asked for nor called in `turn`."""
     asked = [ToolCallView(use.name, arguments(use.arguments), turn=turn.number) for use in turn.tool_uses]
     calls = [*asked, *turn.tool_calls]
@@ -182,7 +182,7 @@ def untouched(turn: TurnView, want: wishes.Wish) -> list[str]:
     there = ", ".join(dict.fromkeys(call.name for call in calls)) or "no tool"
     return [
         f"turn {turn.number} neither asked for tool {want.name} nor called it so",
-        *wishes.sides(want, there, calls),
+        *tool_expectations.sides(want, there, calls),
     ]
 
 

@@ -6,8 +6,8 @@ import json
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.words.calls import Asked, asked, bounds
-from pytest_agentreplay.cases.words.values import same
+from pytest_agentreplay.cases.checks.calls import Asked, asked, bounds
+from pytest_agentreplay.cases.checks.values import same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@
         written: true
         why: nobody asked for it before
 
-Results are frozen values (`core.freeze`): JSON is itself. Where the same call came again and gave something else,
+Results are frozen values (`core.serialize`): JSON is itself. Where the same call came again and gave something else,
 `then` holds what followed; the last one is given from then on.
 """
 
@@ -20,8 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.fixture_form import Answer, Reading
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.cases.schema.fixtures import Answer, Reading
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.selector import compile_path
 from pytest_agentreplay.errors import CaseError
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.case import Check
+from pytest_agentreplay.cases.checks import WORDS, hold, no_word
 from pytest_agentreplay.cases.evidence import Evidence
-from pytest_agentreplay.cases.words import WORDS, hold, no_word
 from pytest_agentreplay.errors import CaseError, visible
 
 if TYPE_CHECKING:

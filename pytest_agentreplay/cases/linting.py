@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.cases import judging
 from pytest_agentreplay.cases.case import FILE, FIXTURES, NOTES, RUN, SOURCE_TRACE
+from pytest_agentreplay.cases.checks import WORDS, no_word
 from pytest_agentreplay.cases.contradictions import contradictions, vacuous
 from pytest_agentreplay.cases.evidence import frozen
-from pytest_agentreplay.cases.words import WORDS, no_word
-from pytest_agentreplay.core.canon import canonical
-from pytest_agentreplay.core.freeze import freeze_arguments
+from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.serialize import freeze_arguments
 from pytest_agentreplay.core.turns import tool_of
 from pytest_agentreplay.dialects import READER
 

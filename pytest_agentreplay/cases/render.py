@@ -9,8 +9,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases import form_model
 from pytest_agentreplay.cases.case import DEFAULT_SERVING, FIXTURES, HALVES, Case
+from pytest_agentreplay.cases.schema import model
 from pytest_agentreplay.codec.yaml_text import dumped
 from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.errors import CaseError, visible
@@ -49,7 +49,7 @@ def case_text(case: Case, *, schema: str = "") -> str:
 
 def fields(case: Case) -> Iterator[tuple[str, Json]]:
     """The keys of a case file in order, without those that say nothing."""
-    yield "schemaVersion", form_model.VERSION
+    yield "schemaVersion", model.VERSION
     yield "id", case.id
     yield from _said("title", one_line(case.title))
     yield "source", _source(case)

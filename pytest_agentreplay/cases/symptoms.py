@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import Check
-from pytest_agentreplay.core.canon import NotJson, canonical, parse
+from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.drift import table
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.turns import turns

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.evidence import frozen, wrong
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import visible
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.freeze.plain import plain
 from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.serialize.plain import plain
 from pytest_agentreplay.core.turns import tool_of, turns
 from pytest_agentreplay.dialects import json_rpc
 

@@ -12,8 +12,8 @@ from pytest_agentreplay.dialects import READER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from pytest_agentreplay.cases.tool_expectations import ToolSpec
     from pytest_agentreplay.cases.turn import RetrievalView, ToolCallView, TurnView
-    from pytest_agentreplay.cases.wishes import ToolSpec
     from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.core.reading import Reader
 

@@ -12,22 +12,22 @@ from pytest_agentreplay.cases.case import DEFAULT_SERVING, FIXTURES
 from pytest_agentreplay.cases.fixtures import MOST_FILES, SUFFIX
 from pytest_agentreplay.cases.render import fixture_name
 from pytest_agentreplay.codec.strict_yaml import LARGEST
-from pytest_agentreplay.core.casting import Cast, Casting
+from pytest_agentreplay.core.case_backend import Cast, Casting
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.core.tolerance import Tolerances, parse
-from pytest_agentreplay.dialects import READER, mcp, speaking
+from pytest_agentreplay.dialects import READER, encode, mcp
 from pytest_agentreplay.dialects.meaning import ByBody, ByMeaning
 from pytest_agentreplay.errors import CaseError, LiveRefused, SnapshotError
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.cases.case import Case, Half, Serving
     from pytest_agentreplay.cases.fixtures import Answer, Fixtures
-    from pytest_agentreplay.core.casting import Meaning
+    from pytest_agentreplay.core.case_backend import Meaning
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Failure, JsonObject, Outcome, Run, ToolReply
 
@@ -89,7 +89,7 @@ def fixtures_of(case: Case) -> Fixtures:
 
 
 class Given:
-    """What the tools of a case give in one go: `core.casting.Fixtures`, asked by one thread at a time."""
+    """What the tools of a case give in one go: `core.case_backend.Fixtures`, asked by one thread at a time."""
 
     def __init__(self, case: Case, fixtures: Fixtures) -> None:
         """Nothing was given yet."""
@@ -133,7 +133,7 @@ def apart(answer: Answer, arguments: JsonObject) -> int:
 
 def told_again(call: Call, recorded: Call, outcome: Outcome) -> Outcome | None:
     """A recorded reply in the form in which `call` asks for it; None where it cannot be told so."""
-    told = speaking.retell(call, recorded, outcome)
+    told = encode.retell(call, recorded, outcome)
     if told is not outcome or not isinstance(outcome, HttpReply):
         return told
     now, then = READER.read_call(call).dialect, READER.read_call(recorded).dialect

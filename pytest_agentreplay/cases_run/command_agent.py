@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.cases_run.artifacts import Keeping
-    from pytest_agentreplay.core.casting import Casting
+    from pytest_agentreplay.core.case_backend import Casting
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.runs.snapshot_server import Serving
 

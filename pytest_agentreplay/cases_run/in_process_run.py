@@ -1,7 +1,7 @@
 """An agent of today tried on the world of a case, in this process: what it did there, as evidence.
 
 The agent meets the frozen run of the case as a test meets its snapshot, but each sort of call is served as the case
-says (`core.casting`). Nothing is written, and nothing goes live unless the command line allows it.
+says (`core.case_backend`). Nothing is written, and nothing goes live unless the command line allows it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from pytest_agentreplay.redact.chosen_policy import for_case
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.replay_session import Replay
 from pytest_agentreplay.runs.run_session import Place
-from pytest_agentreplay.settings.words import order_of
+from pytest_agentreplay.settings.parsers import order_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import Case, Half, Serving
     from pytest_agentreplay.cases.fixtures import Fixtures
+    from pytest_agentreplay.core.backends.replay import Replayer
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.redaction.redactors import Redactor
-    from pytest_agentreplay.core.replayer import Replayer
     from pytest_agentreplay.intercept.ordering.deadline import Despair
     from pytest_agentreplay.intercept.ordering.release import Serving as Order
     from pytest_agentreplay.settings import Settings

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.cases import form
 from pytest_agentreplay.cases.case import FILE, RUN
+from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.codec.strict_yaml import LARGEST
 from pytest_agentreplay.errors import CaseError, SnapshotEdited, SnapshotError, SnapshotMissing
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -50,7 +50,7 @@ def read(file: Path, words: Collection[str] | None = ()) -> Case:
 
     Raises CaseError with all that is wrong with it.
     """
-    return form.read(data(file), file=shown(file), folder=file.parent, words=words)
+    return parse.read(data(file), file=shown(file), folder=file.parent, words=words)
 
 
 def frozen(case: Case, *, strict: bool, largest: int = files.LARGEST) -> codec.Snapshot:

@@ -37,7 +37,7 @@ from pytest_agentreplay.cli import (
     sharing,
 )
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
-from pytest_agentreplay.core.orders import LIMIT
+from pytest_agentreplay.core.order_permutations import LIMIT
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError, SnapshotMissing
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE,
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 WANTED = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
 

@@ -15,8 +15,8 @@ from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import AgentReplayError, SettingsError
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -142,7 +142,7 @@ def told(folder: Path, options: argparse.Namespace) -> Told:
     """What the command line says of a case; the day on which it was made stays that of the first time."""
     from pytest_agentreplay.case_files.case_writer import day_of
     from pytest_agentreplay.case_files.scaffold import Told
-    from pytest_agentreplay.cases.form_model import ID
+    from pytest_agentreplay.cases.schema.model import ID
 
     root = root_above(Path.cwd())
     whole = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type

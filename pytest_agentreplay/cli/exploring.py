@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, width
-from pytest_agentreplay.core.orders import LIMIT
+from pytest_agentreplay.core.order_permutations import LIMIT
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     import argparse

@@ -9,7 +9,7 @@ from pytest_agentreplay.case_files import export as exporting
 from pytest_agentreplay.cli.saying import SAME, say
 from pytest_agentreplay.interchange.exporting import TARGETS
 from pytest_agentreplay.report.escape import line
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     import argparse

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def lint(options: argparse.Namespace) -> int:
     """`agentreplay lint [CASE...] [--policy P] [--json] [--schema]`."""
     if options.schema:
-        from pytest_agentreplay.cases.form_model import schema
+        from pytest_agentreplay.cases.schema.model import schema
 
         say_data(schema())
         return SAME

@@ -12,8 +12,8 @@ from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.report.escape import line
 from pytest_agentreplay.store import files, layout, locks, reading, signatures
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     import argparse

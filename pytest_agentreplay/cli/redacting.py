@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, complain, say
 from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -126,7 +126,7 @@ def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
     """What holds for the project here, with what was named beside it; and its name."""
     from pytest_agentreplay.core.redaction.policy import joined
     from pytest_agentreplay.redact import chosen_policy as policies
-    from pytest_agentreplay.settings.words import redact_of
+    from pytest_agentreplay.settings.parsers import redact_of
 
     said = redact_of(words or (), (), "")
     return joined(policies.of_words(said), policies.in_force(root_above(Path.cwd()))), ", ".join(said)

@@ -11,7 +11,7 @@ from pytest_agentreplay.cli.runs import run_test
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError, SnapshotError
 from pytest_agentreplay.report.escape import printed
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     import argparse

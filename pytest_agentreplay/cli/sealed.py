@@ -13,8 +13,8 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.cli.locking import remind
 from pytest_agentreplay.cli.saying import CANNOT, NOTHING, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.store import files, reading
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -76,7 +76,7 @@ def rules(options: argparse.Namespace) -> int:
     """`agentreplay rules`."""
     from pytest_agentreplay.dialects.rules import RULES
     from pytest_agentreplay.runs.accepted_rules import accepted_rules
-    from pytest_agentreplay.settings.words import ignored_of, rules_of
+    from pytest_agentreplay.settings.parsers import ignored_of, rules_of
     from pytest_agentreplay.store.projects import ini_lines
 
     root = root_above(Path.cwd())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, width
 from pytest_agentreplay.report.escape import printed
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     import argparse

@@ -11,8 +11,8 @@ from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +23,7 @@ def bundle(options: argparse.Namespace) -> int:
     from pytest_agentreplay.case_files.bundling import open_bundle, packed_case
     from pytest_agentreplay.case_files.case_writer import lay
     from pytest_agentreplay.cases.case import FILE
-    from pytest_agentreplay.cases.form import headline
+    from pytest_agentreplay.cases.schema.parse import headline
     from pytest_agentreplay.report.escape import line
     from pytest_agentreplay.store import files
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec import integrity, parsing, sealing, v0_9, v1
+from pytest_agentreplay.codec import parsing, seal, seal_digest, v0_9, v1
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotTooNew, SnapshotUnreadable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Snapshot:
     @property
     def broken(self) -> str:
         """Where the chain of revisions breaks; "" for a whole one."""
-        return sealing.broken(self.revisions, self.digest)
+        return seal.broken(self.revisions, self.digest)
 
 
 def dumps(run: Run, *, revisions: Sequence[JsonObject] = ()) -> str:
@@ -60,7 +60,7 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
     version = _version(doc, file)
     notes: list[str] = []
     if version == v0_9.VERSION:
-        sealed, digest = sealing.checked(doc, v0_9.SEAL, data, file)
+        sealed, digest = seal.checked(doc, v0_9.SEAL, data, file)
         notes.append("read as format 0.9; the next recording writes format 1.0")
         return Snapshot(v0_9.run(doc, file), version, tuple(notes), sealed, (), digest)
     if unknown := v1.unknown_keys(doc):
@@ -68,9 +68,9 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
             message = f"format {version} has no top-level key {unknown[0]!r:.40}; keys of your own begin with `x-`"
             raise SnapshotUnreadable(message, file=file, place=unknown[0][:40])
         notes.append(f"written as format {version}; kept without reading: {', '.join(unknown)}")
-    sealed, digest = sealing.checked(doc, integrity.KEY, data, file)
+    sealed, digest = seal.checked(doc, seal_digest.KEY, data, file)
     run = v1.Reading(doc, file).run(sealed=sealed)
-    return Snapshot(run, version, tuple(notes), sealed, sealing.revisions(doc, file), digest)
+    return Snapshot(run, version, tuple(notes), sealed, seal.revisions(doc, file), digest)
 
 
 def edited(text: str | bytes, *, file: str) -> list[str]:
@@ -78,9 +78,9 @@ def edited(text: str | bytes, *, file: str) -> list[str]:
     data = parsing.encoded(text)
     doc = parsing.parsed(data, file)
     if _version(doc, file) == v0_9.VERSION:
-        return [] if sealing.checked(doc, v0_9.SEAL, data, file)[0] else ["the file"]
+        return [] if seal.checked(doc, v0_9.SEAL, data, file)[0] else ["the file"]
     try:
-        return sealing.edited(doc, data, file)
+        return seal.edited(doc, data, file)
     except RecursionError:
         raise parsing.too_deep(file) from None
 
@@ -91,8 +91,8 @@ def identity(data: bytes, *, file: str) -> tuple[str, int]:
     Raises like `loads`.
     """
     doc = parsing.parsed(data, file)
-    key = v0_9.SEAL if _version(doc, file) == v0_9.VERSION else integrity.KEY
-    return sealing.identity(doc, key, data, file), len(v1.Reading(doc, file).exchanges)
+    key = v0_9.SEAL if _version(doc, file) == v0_9.VERSION else seal_digest.KEY
+    return seal.identity(doc, key, data, file), len(v1.Reading(doc, file).exchanges)
 
 
 def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
@@ -106,7 +106,7 @@ def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
         return dumps(snapshot.run)
     if snapshot.sealed:
         return data.decode()
-    return sealing.resealed(parsing.parsed(data, file), snapshot.run, reason, file, at)
+    return seal.resealed(parsing.parsed(data, file), snapshot.run, reason, file, at)
 
 
 def restated(text: str | bytes, test: str, *, file: str) -> str:
@@ -121,7 +121,7 @@ def restated(text: str | bytes, test: str, *, file: str) -> str:
         raise SnapshotEdited(message, file=file)
     if snapshot.version == v0_9.VERSION:
         return dumps(replace(snapshot.run, header=replace(snapshot.run.header, test=test)))
-    return sealing.restated(parsing.parsed(data, file), test, file)
+    return seal.restated(parsing.parsed(data, file), test, file)
 
 
 def _version(doc: dict[str, Any], file: str) -> str:

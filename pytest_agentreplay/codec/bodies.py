@@ -18,10 +18,11 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec import lines, splices, streams
-from pytest_agentreplay.codec.blobs import BlobReader, BlobWriter, wrapped
-from pytest_agentreplay.codec.interning import Interner
-from pytest_agentreplay.codec.items import Items
+from pytest_agentreplay.codec import lines, streams
+from pytest_agentreplay.codec.dedup import splices
+from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter, wrapped
+from pytest_agentreplay.codec.dedup.reader import Items
+from pytest_agentreplay.codec.dedup.writer import Interner
 from pytest_agentreplay.codec.styles import Style, guess, style
 from pytest_agentreplay.codec.values import Malformed, TooDeep, marked, protect_text, reveal, reveal_text, unbase64
 

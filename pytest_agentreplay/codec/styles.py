@@ -14,7 +14,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec.blobs import LARGEST
+from pytest_agentreplay.codec.dedup.blobs import LARGEST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

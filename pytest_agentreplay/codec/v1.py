@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec import integrity, parsing
-from pytest_agentreplay.codec.asleep import DAMAGE, Asleep, told, unreadable
-from pytest_agentreplay.codec.blobs import BlobReader
+from pytest_agentreplay.codec import parsing, seal_digest
 from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter
-from pytest_agentreplay.codec.exchanges import exchange_out, header_out
-from pytest_agentreplay.codec.readings import KEYS, exchange_in, header_in, tangled
+from pytest_agentreplay.codec.decode import KEYS, exchange_in, header_in, tangled
+from pytest_agentreplay.codec.dedup.blobs import BlobReader
+from pytest_agentreplay.codec.encode import exchange_out, header_out
+from pytest_agentreplay.codec.lazy_bodies import DAMAGE, Asleep, told, unreadable
 from pytest_agentreplay.core.model import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 
@@ -64,7 +64,7 @@ def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]
     }
     if bodies.blobs.table:
         doc["blobs"] = bodies.blobs.table
-    return integrity.sealed(doc, revisions)
+    return seal_digest.sealed(doc, revisions)
 
 
 def _lost(text: str, run: Run) -> Iterator[Place]:

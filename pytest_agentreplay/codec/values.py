@@ -21,7 +21,7 @@ from json.encoder import encode_basestring as quoted
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.codec.blobs import BlobReader, BlobWriter
+    from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter
     from pytest_agentreplay.core.model import Json
 
 DEEPEST = 48

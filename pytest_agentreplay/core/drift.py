@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import Kind
 
 if TYPE_CHECKING:

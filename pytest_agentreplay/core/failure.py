@@ -17,8 +17,8 @@ from pytest_agentreplay.errors import CannotFreeze
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.serialize import Codec
 
     Find = Callable[[str], type | None]
 
@@ -81,7 +81,7 @@ def _dotted(cls: type) -> str:
 
 
 def _arguments(error: BaseException, codecs: Sequence[Codec]) -> tuple[Json, ...]:
-    from pytest_agentreplay.core.freeze import freeze
+    from pytest_agentreplay.core.serialize import freeze
 
     args: tuple[Json, ...]
     if isinstance(error, BaseExceptionGroup):
@@ -124,23 +124,23 @@ def _as_json(failure: Failure) -> Json:
 
 
 def _thawed(failure: Failure, find: Find, codecs: Sequence[Codec]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    from pytest_agentreplay.core.freeze import thaw
+    from pytest_agentreplay.core.serialize import load
 
     args, attributes = list(failure.args), {}
     if args and isinstance(args[-1], dict) and args[-1].keys() == {_ATTRIBUTES}:
-        attributes = {name: thaw(value, codecs=codecs) for name, value in args.pop()[_ATTRIBUTES].items()}  # type: ignore[union-attr,call-overload,index]
+        attributes = {name: load(value, codecs=codecs) for name, value in args.pop()[_ATTRIBUTES].items()}  # type: ignore[union-attr,call-overload,index]
     return tuple(_argument(argument, find, codecs) for argument in args) or (failure.message,) * bool(
         failure.message
     ), attributes
 
 
 def _argument(data: Any, find: Find, codecs: Sequence[Codec]) -> Any:
-    from pytest_agentreplay.core.freeze import thaw
+    from pytest_agentreplay.core.serialize import load
 
     if isinstance(data, dict) and data.keys() == {_MEMBERS}:
         members = (Failure(kind, text, tuple(args), tuple(bases)) for kind, text, args, bases in data[_MEMBERS])
         return [raise_able(member, find, codecs) for member in members]
-    return thaw(data, codecs=codecs)
+    return load(data, codecs=codecs)
 
 
 def _built(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:

@@ -97,7 +97,7 @@ SELF = "self"
 class ToolCall:
     """A call of a Python function by its shown name: a tool, a model of this process, or a retrieval (`boundary`).
 
-    `arguments` are frozen values, by parameter name (see `core.freeze`). `facts` is what people said of a model or a
+    `arguments` are frozen values, by parameter name (see `core.serialize`). `facts` is what people said of a model or a
     retrieval and no argument shows: "version", "provider", "parameters", "embedding_model"; and as "self" what a method
     was called on. They are part of the call.
     `defaults` names the arguments that are what the function takes where nobody gives them; they are no part of it.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.core.canonical_json import NotJson, parse
 from pytest_agentreplay.core.matching.address import split
 from pytest_agentreplay.core.matching.content import content, decoded, header
 from pytest_agentreplay.core.model import Failure, FrameCall, FramesReply, HttpReply, ToolCall
@@ -21,7 +21,7 @@ from pytest_agentreplay.dialects.bedrock import BEDROCK
 from pytest_agentreplay.dialects.cohere import COHERE
 from pytest_agentreplay.dialects.gemini import GEMINI
 from pytest_agentreplay.dialects.hosts import PROVIDERS, provider, region
-from pytest_agentreplay.dialects.loose import obj
+from pytest_agentreplay.dialects.lenient import obj
 from pytest_agentreplay.dialects.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
 from pytest_agentreplay.dialects.openai_chat import OPENAI_CHAT
 from pytest_agentreplay.dialects.openai_responses import OPENAI_RESPONSES

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.core.canonical_json import NotJson, parse
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
 from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

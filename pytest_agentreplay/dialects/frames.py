@@ -15,7 +15,7 @@ from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.dialects import mcp, stream_json
 from pytest_agentreplay.dialects.gemini_live import GEMINI_LIVE
 from pytest_agentreplay.dialects.generic import json_rpc
-from pytest_agentreplay.dialects.loose import obj, string
+from pytest_agentreplay.dialects.lenient import obj, string
 from pytest_agentreplay.dialects.openai_realtime import OPENAI_REALTIME
 from pytest_agentreplay.dialects.sse import Event
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.matching.content import header
 from pytest_agentreplay.core.reading import CallReading
 from pytest_agentreplay.dialects import mcp
-from pytest_agentreplay.dialects.loose import obj, objects, string
+from pytest_agentreplay.dialects.lenient import obj, objects, string
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url

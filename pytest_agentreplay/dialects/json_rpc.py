@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.core.canonical_json import NotJson, parse
 from pytest_agentreplay.core.model import FrameCall, FramesReply
-from pytest_agentreplay.dialects.loose import obj
+from pytest_agentreplay.dialects.lenient import obj
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import NotJson, canonical, parse
+from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.model import Body, Failure, Frame, FrameCall, FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
-from pytest_agentreplay.dialects.loose import obj, objects, string
+from pytest_agentreplay.dialects.lenient import obj, objects, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,13 +11,13 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import media
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.matching.address import split
 from pytest_agentreplay.core.model import Body, HttpCall, ToolCall
 from pytest_agentreplay.core.tolerance import view
 from pytest_agentreplay.core.turns import function_of
-from pytest_agentreplay.dialects import READER, genai, speaking
-from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.dialects import READER, encode, genai
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -122,7 +122,7 @@ def _written(one: JsonObject) -> HttpCall:
                 messages.append({"role": "tool", "parts": [told]})
     tools = [{"type": "function", **obj(tool)} for tool in arr(one["tools"])]
     model = str(one["model"]) or "unknown"
-    return speaking.request("openai_chat", model=model, messages=genai.joined(messages), tools=tools, base=NOWHERE)
+    return encode.request("openai_chat", model=model, messages=genai.joined(messages), tools=tools, base=NOWHERE)
 
 
 def _lost(run: Run) -> frozenset[str]:

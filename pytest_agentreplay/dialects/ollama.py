@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.dialects import openai_chat
 from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.reading import CallReading
 from pytest_agentreplay.dialects import openai_responses
 from pytest_agentreplay.dialects.dialect import FrameDialect
-from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.dialects.sse import Event
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import parse
+from pytest_agentreplay.core.canonical_json import parse
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import JsonObject

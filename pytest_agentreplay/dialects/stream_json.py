@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.json_rpc import message
-from pytest_agentreplay.dialects.loose import obj, string
+from pytest_agentreplay.dialects.lenient import obj, string
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

@@ -6,9 +6,9 @@ import base64
 import binascii
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects import sse
-from pytest_agentreplay.dialects.loose import objects, string
+from pytest_agentreplay.dialects.lenient import objects, string
 from pytest_agentreplay.dialects.sse import Event
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.dialects import gemini, openai_chat
 from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, rest, string
+from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

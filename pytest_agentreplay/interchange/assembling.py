@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, objects, string
+from pytest_agentreplay.dialects.lenient import arr, objects, string
 from pytest_agentreplay.interchange.chains import arguments, links, parts
 from pytest_agentreplay.interchange.endings import stopped_by
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, ToolRun

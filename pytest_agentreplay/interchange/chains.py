@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import objects, string
+from pytest_agentreplay.dialects.lenient import objects, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

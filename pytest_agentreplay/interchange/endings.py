@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from pytest_agentreplay.dialects.loose import string
+from pytest_agentreplay.dialects.lenient import string
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json

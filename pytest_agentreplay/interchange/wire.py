@@ -18,7 +18,7 @@ from pytest_agentreplay.core.redaction import headers as header_rules
 from pytest_agentreplay.core.redaction.urls import redact_url
 from pytest_agentreplay.dialects import DIALECTS, READER, genai
 from pytest_agentreplay.dialects.hosts import provider
-from pytest_agentreplay.dialects.loose import obj, rest
+from pytest_agentreplay.dialects.lenient import obj, rest
 from pytest_agentreplay.interchange.trace import Fault, ModelCall
 
 if TYPE_CHECKING:

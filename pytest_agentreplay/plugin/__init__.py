@@ -21,9 +21,8 @@ import pytest
 
 from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.plugin import names
-from pytest_agentreplay.plugin.keys import BASE, SCENE, next_begins, nodeid_of
-from pytest_agentreplay.plugin.running import (
+from pytest_agentreplay.plugin import conflicts
+from pytest_agentreplay.plugin.runtest_hooks import (
     Unfit,
     pytest_fixture_setup,
     pytest_runtest_call,
@@ -33,6 +32,7 @@ from pytest_agentreplay.plugin.running import (
     pytest_runtest_teardown,
 )
 from pytest_agentreplay.plugin.session import CLOSING, LINES, SessionLines
+from pytest_agentreplay.plugin.stash import BASE, SCENE, next_begins, nodeid_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -70,7 +70,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flags and ini keys of `settings`."""
-    names.add_flags(parser, shared=False)
+    conflicts.add_flags(parser, shared=False)
     for key, options in knobs.INI:
         parser.addini(key, **options)
 
@@ -79,17 +79,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None]:
     """Only now do all plugins and conftests have their flags: whoever came after us would have died of a second one."""
     yield
-    names.add_flags(parser, shared=True)
+    conflicts.add_flags(parser, shared=True)
 
 
 def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
     """Where another plugin takes a flag of ours, have pytest say so beneath a command line that it cannot read."""
     config = manager.get_plugin("pytestconfig")
     named = getattr(plugin, "__name__", "_pytest.")
-    if config is None or not hasattr(plugin, "pytest_addoption") or named.startswith(("_pytest.", names.ME)):
+    if config is None or not hasattr(plugin, "pytest_addoption") or named.startswith(("_pytest.", conflicts.ME)):
         return
-    if not names.SHARED.isdisjoint(names.flags(config._parser)):
-        from pytest_agentreplay.report.clashes import FLAG
+    if not conflicts.SHARED.isdisjoint(conflicts.flags(config._parser)):
+        from pytest_agentreplay.report.plugin_conflicts import FLAG
 
         config._parser.extra_info["agentreplay"] = FLAG
 
@@ -107,10 +107,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Resolve what holds for the whole session; a setting that cannot be meant stops pytest with exit code 4."""
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", CASE)
-    if word := names.switched_off_by(config):
+    if word := conflicts.switched_off_by(config):
         raise pytest.UsageError(f"-p {word} switches nothing off: write -p no:pytest_agentreplay")
-    if names.meant_for_us(config):
-        from pytest_agentreplay.report.clashes import FLAG
+    if conflicts.meant_for_us(config):
+        from pytest_agentreplay.report.plugin_conflicts import FLAG
 
         raise pytest.UsageError(FLAG)
     try:
@@ -138,7 +138,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.stash[BASE].mode == "record" or config.stash[BASE].record_missing:
         record(config)
     if config.stash[BASE].sandbox != "off":
-        from pytest_agentreplay.plugin.closing import Closing
+        from pytest_agentreplay.plugin.sandboxing import Closing
 
         config.pluginmanager.register(Closing(config.stash[BASE].sandbox), CLOSING)
     if config.option.agentreplay_trials is not None:
@@ -166,14 +166,14 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """One line: the whole matrix; another one for each name of ours that another plugin has too."""
     lines = [config.stash[BASE].headline()]
     if "agentreplay_replay" not in config.option:
-        from pytest_agentreplay.report.clashes import FLAG
+        from pytest_agentreplay.report.plugin_conflicts import FLAG
 
         lines.append(f"agentreplay: {FLAG}")
     for name, plugin in config.pluginmanager.list_name_plugin():
-        module = getattr(plugin, "__name__", names.ME)
+        module = getattr(plugin, "__name__", conflicts.ME)
         fixture = getattr(plugin, "agentreplay", None)
-        if module != names.ME and type(fixture) is type(agentreplay) and not name.endswith("conftest.py"):
-            from pytest_agentreplay.report.clashes import two_fixtures
+        if module != conflicts.ME and type(fixture) is type(agentreplay) and not name.endswith("conftest.py"):
+            from pytest_agentreplay.report.plugin_conflicts import two_fixtures
 
             lines.append(f"agentreplay: {two_fixtures(module, name)}")
     if os.path.isdir(config.rootpath / "cases"):  # noqa: PTH112  the door loads nothing
@@ -211,10 +211,10 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
 @pytest.fixture
 def agentreplay(request: pytest.FixtureRequest) -> AgentReplay:
     """Record this test's model and tool calls, or replay them; a handle with .run, .mode, .tool, .secret ..."""
-    from pytest_agentreplay.plugin import scenes
+    from pytest_agentreplay.plugin import session_glue
     from pytest_agentreplay.runs.fixture_handle import AgentReplay
 
-    return AgentReplay(scenes.begin(request.node), request.config.rootpath, skip_without_run)
+    return AgentReplay(session_glue.begin(request.node), request.config.rootpath, skip_without_run)
 
 
 def skip_without_run() -> NoReturn:

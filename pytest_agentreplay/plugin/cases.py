@@ -11,7 +11,7 @@ from pytest_agentreplay.cases.case import FILE
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.collect import CaseFile
 from pytest_agentreplay.errors import RunnerError
-from pytest_agentreplay.plugin.keys import BASE, redaction_of, redactors_of
+from pytest_agentreplay.plugin.stash import BASE, redaction_of, redactors_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ def despaired(config: pytest.Config, text: str) -> None:
 
 def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
     """Give the report of a case its verdict as plain data, and show nothing in it that is a secret."""
-    from pytest_agentreplay.plugin import hiding
+    from pytest_agentreplay.plugin import report_redaction
 
     if isinstance(getattr(item, "error", None), RunnerError):
         from pytest_agentreplay.intercept.ordering.deadline import let_end
@@ -82,7 +82,7 @@ def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
     verdict = getattr(item, "verdict", None)
     if report.when == "call" and verdict is not None:
         report.__dict__["agentreplay_case"] = hide.hide_tree(verdict.plain())  # plain data crosses xdist
-    hiding.hide_report(report, hide.hide)
+    report_redaction.hide_report(report, hide.hide)
     return report
 
 

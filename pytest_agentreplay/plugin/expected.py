@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from _pytest.skipping import xfailed_key
 
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.plugin.keys import FINDING, SCENE
+from pytest_agentreplay.plugin.stash import FINDING, SCENE
 
 if TYPE_CHECKING:
     import pytest
@@ -43,7 +43,7 @@ def fail_hidden(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
         return
     import pytest
 
-    from pytest_agentreplay.plugin.scenes import failed, show_headline
+    from pytest_agentreplay.plugin.session_glue import failed, show_headline
 
     item.stash[FINDING] = finding
     error = failed(item, finding).with_traceback(call.excinfo.tb)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay.core.fixture_ids import MARK
-from pytest_agentreplay.plugin.keys import new_redaction, nodeid_of, redaction_of
+from pytest_agentreplay.plugin.stash import new_redaction, nodeid_of, redaction_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

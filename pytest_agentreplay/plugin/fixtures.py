@@ -16,8 +16,8 @@ import pytest
 from pytest_agentreplay.core.fixture_ids import MARK
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
 from pytest_agentreplay.plugin import fixture_names
-from pytest_agentreplay.plugin.keys import BASE, FIXTURES, OPEN, PROVING, nodeid_of, redactors_of, store_of, wanted
 from pytest_agentreplay.plugin.session import LINES, suite_of
+from pytest_agentreplay.plugin.stash import BASE, FIXTURES, OPEN, PROVING, nodeid_of, redactors_of, store_of, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -81,7 +81,7 @@ class Fixtures:
     ) -> Scene | None:
         """The session of a fixture, opened and paused; None where its node is in mode off."""
         from pytest_agentreplay.intercept.environment.places import todays_places
-        from pytest_agentreplay.plugin import scenes
+        from pytest_agentreplay.plugin import session_glue as scenes
         from pytest_agentreplay.plugin.adopting import planned
         from pytest_agentreplay.runs import fixture_session as fixtures
         from pytest_agentreplay.runs.run_session import Place
@@ -224,7 +224,7 @@ def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -
     try:
         scene = fixtures.session_of(fixture, fixturedef.scope, request.node, item)
     except AgentReplayError as error:
-        from pytest_agentreplay.plugin.scenes import unfit
+        from pytest_agentreplay.plugin.session_glue import unfit
 
         raise kept(unfit(item, error)) from None
     if scene is None:
@@ -319,7 +319,7 @@ def ended(
     item: pytest.Item, scene: Scene, sharing: Callable[[], list[str]], failure: BaseException | None
 ) -> BaseException | None:
     """End the set-up that `failure` has ended; return what it fails with instead, if anything."""
-    from pytest_agentreplay.plugin.scenes import INTERRUPTS
+    from pytest_agentreplay.plugin.session_glue import INTERRUPTS
     from pytest_agentreplay.runs.run_session import Ended
 
     skipped = isinstance(failure, pytest.skip.Exception)
@@ -334,7 +334,7 @@ def ended(
 
 def tear_down(item: pytest.Item, scene: Scene, sharing: Callable[[], list[str]]) -> None:
     """The finalizers of the fixture have run: seal its session. Raises what the test that is torn down fails with."""
-    from pytest_agentreplay.plugin.scenes import unfit
+    from pytest_agentreplay.plugin.session_glue import unfit
 
     fixtures = fixtures_of(item.config)
     fixtures.leave(scene)
@@ -351,7 +351,7 @@ def failed(
     item: pytest.Item, finding: Finding, sharing: Callable[[], list[str]], failure: BaseException | None = None
 ) -> BaseException:
     """The exception for a finding about the fixture."""
-    from pytest_agentreplay.plugin import scenes
+    from pytest_agentreplay.plugin import session_glue as scenes
     from pytest_agentreplay.runs.fixture_session import used_by
 
     return scenes.failed(item, used_by(finding, sharing()), failure)

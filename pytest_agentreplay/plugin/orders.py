@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest import python
 
-from pytest_agentreplay.core.orders import Trial
+from pytest_agentreplay.core.order_permutations import Trial
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotError
-from pytest_agentreplay.plugin.keys import BASE, TRIAL, TRIED, nodeid_of, store_of
+from pytest_agentreplay.plugin.stash import BASE, TRIAL, TRIED, nodeid_of, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.core.orders import Order
+    from pytest_agentreplay.core.order_permutations import Order
     from pytest_agentreplay.runs.run_session import Ended, Scene
 
 NO_TESTCASE = (

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from _pytest.outcomes import OutcomeException
 
 from pytest_agentreplay import errors
-from pytest_agentreplay.plugin.hiding import chain
+from pytest_agentreplay.plugin.report_redaction import chain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator

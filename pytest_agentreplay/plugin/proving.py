@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.plugin.keys import TRIAL, nodeid_of
 from pytest_agentreplay.plugin.recordings import replay
+from pytest_agentreplay.plugin.stash import TRIAL, nodeid_of
 from pytest_agentreplay.report.session import RAN_ON
 from pytest_agentreplay.store import files
 

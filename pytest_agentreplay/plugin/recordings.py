@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.plugin.keys import FINDING, PROVING, UNDO, afterwards_of, wanted
 from pytest_agentreplay.plugin.session import tried_again
+from pytest_agentreplay.plugin.stash import FINDING, PROVING, UNDO, afterwards_of, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator
@@ -126,7 +126,7 @@ def replay(
     finding = item.stash.get(FINDING, None)
     failing = next((report for report in reports if failed_in_fact(report) and report.when not in broken), None)
     skipping = next((report for report in reports if report.skipped and not hasattr(report, "wasxfail")), None)
-    from pytest_agentreplay.plugin.hiding import hide_of
+    from pytest_agentreplay.plugin.report_redaction import hide_of
     from pytest_agentreplay.report.session import judge
 
     failure = None

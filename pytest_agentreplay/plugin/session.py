@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_agentreplay.plugin.keys import (
+from pytest_agentreplay.plugin.stash import (
     AFTERWARDS,
     BASE,
     FIXTURES,
@@ -132,7 +132,7 @@ class SessionLines:
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, nodeid: str) -> None:
         """Show a warning that a guarded test has caused without its secrets; they come right after the test."""
         if self.hiding is not None and self.hiding[0] == nodeid:
-            from pytest_agentreplay.plugin.hiding import hide_warning
+            from pytest_agentreplay.plugin.report_redaction import hide_warning
 
             hide_warning(warning_message, self.hiding[1])
 
@@ -308,7 +308,7 @@ class SessionLines:
             here = str(config.invocation_params.dir)
             lines += unused_lines(self.unused, verbosity=config.get_verbosity(), here=here, fails=fails)
         if self.unlike:
-            from pytest_agentreplay.report.locked import lock_lines
+            from pytest_agentreplay.report.lock_summary import lock_lines
 
             here = str(config.invocation_params.dir)
             binds = self.lock_binds(config)

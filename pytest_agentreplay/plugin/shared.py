@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.report import shared
+from pytest_agentreplay.report import shared_summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,17 +30,17 @@ class SharedCauses:
         if len(known) == 1:
             self._first[key] = lines
         elif shorten:
-            lines[:] = shared.pointer(cause, known[0]["test"])
+            lines[:] = shared_summary.pointer(cause, known[0]["test"])
 
     def complete(self) -> None:
         """Add to each first report how many tests have failed with its change; pytest prints the reports next."""
         for key, causes in self._causes.items():
             if len(causes) > 1:
-                self._first[key].extend(shared.first_lines(causes))
+                self._first[key].extend(shared_summary.first_lines(causes))
 
     def lines(self) -> list[str]:
         """Return the lines at the session's end, the same whichever worker of xdist was faster."""
-        return shared.shared_lines(list(self._causes.values()))
+        return shared_summary.shared_lines(list(self._causes.values()))
 
 
 def lines_of(report: pytest.TestReport) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,8 @@ from pytest_agentreplay.project_setup.project_modules import functions_below, pa
 from pytest_agentreplay.project_setup.pytest_configuration import configuration_of, text_of
 from pytest_agentreplay.project_setup.tool_search import FoundTools, find_tools, opens_session
 from pytest_agentreplay.store import files
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.layout import DIRECTORY
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agentreplay.errors import SnapshotError
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.project_setup import ini_text, toml_text
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

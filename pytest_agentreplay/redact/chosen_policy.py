@@ -14,10 +14,10 @@ from pytest_agentreplay.core.redaction.policy import PLAIN, Policy, joined
 from pytest_agentreplay.errors import PolicyError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.policies import parse
 from pytest_agentreplay.settings import POLICY
-from pytest_agentreplay.settings.words import REDACT, redact_of
+from pytest_agentreplay.settings.parsers import REDACT, redact_of
 from pytest_agentreplay.store import files
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import ini_lines
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

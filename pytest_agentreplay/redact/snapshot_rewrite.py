@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec.blobs import unwrapped
+from pytest_agentreplay.codec.dedup.blobs import unwrapped
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import Leak, SnapshotEdited
 from pytest_agentreplay.redact.rule_review import Review
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

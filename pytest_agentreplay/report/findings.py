@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.adopter import why_not
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.backends.adopt import why_not
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import Absent, Kind
 from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.calls import excerpt, spread
 from pytest_agentreplay.report.finding import Finding, Line, file_of, finding_of
-from pytest_agentreplay.report.notices import (
+from pytest_agentreplay.report.other_findings import (
     FREEZE,
     REDACTED,
     cannot_freeze,

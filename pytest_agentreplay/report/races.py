@@ -9,14 +9,14 @@ from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.shell import selecting
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import Finding, Line, file_of
-from pytest_agentreplay.report.notices import ending
+from pytest_agentreplay.report.other_findings import ending
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.core.orders import Trial
+    from pytest_agentreplay.core.order_permutations import Trial
 
 PAIRS = 3  # pairs of answers that are named
 SIDES = 3  # differences, and calls that were not made, that are shown

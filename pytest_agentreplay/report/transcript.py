@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.turns import turns
-from pytest_agentreplay.report.scribe import Scribe, named, shown
+from pytest_agentreplay.report.transcript_writer import Scribe, named, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,8 +19,8 @@ from pytest_agentreplay.redact.final_scan import CUT
 from pytest_agentreplay.runs.accepted_rules import RULES_FILE, accepted_rules
 from pytest_agentreplay.runs.recovery import count, torn_off
 from pytest_agentreplay.store import files, layout, reading, roots
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.adopter import Adopter
+from pytest_agentreplay.core.backends.adopt import Adopter
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import variables_in
@@ -18,7 +18,7 @@ from pytest_agentreplay.runs.accept import all_wanted, codes_between
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.replay_session import schedule_of
 from pytest_agentreplay.runs.run_session import Ended, Place, Scene
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from pytest_agentreplay.codec import Snapshot

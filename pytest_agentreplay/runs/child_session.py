@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.schedule import Schedule
+from pytest_agentreplay.core.release_order import Schedule
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment.clock import Clock
 from pytest_agentreplay.intercept.environment.clock_and_seeds import Steps

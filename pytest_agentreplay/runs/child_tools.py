@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FrameType, ModuleType
 
-    from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.serialize import Codec
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.explain.standing import Standing, line
-from pytest_agentreplay.core.orders import answers, orders, swapped, telling
+from pytest_agentreplay.core.diagnose.replay_progress import Standing, line
+from pytest_agentreplay.core.order_permutations import answers, orders, swapped, telling
 from pytest_agentreplay.core.turns import seat
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.intercept.ordering.release import Serving
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import Exchange, JsonObject, Run
-    from pytest_agentreplay.core.orders import Order, Trial
+    from pytest_agentreplay.core.order_permutations import Order, Trial
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import Ended, Place
     from pytest_agentreplay.settings import Settings

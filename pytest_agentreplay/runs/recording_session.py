@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.codec.v1 import bodies_of
-from pytest_agentreplay.core.freeze.fitting import BY_CONTENT
+from pytest_agentreplay.core.backends.record import Recorder
+from pytest_agentreplay.core.happens_before import above, late_lanes, untangled
 from pytest_agentreplay.core.model import Header, Run
-from pytest_agentreplay.core.numbering import thinned
 from pytest_agentreplay.core.outage import outage
-from pytest_agentreplay.core.precedence import above, late_lanes, untangled
-from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.core.redaction.secret_names import key_variables
-from pytest_agentreplay.core.schedule import Schedule
+from pytest_agentreplay.core.release_order import Schedule
+from pytest_agentreplay.core.renumber import thinned
+from pytest_agentreplay.core.serialize.fitting import BY_CONTENT
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotMissing
@@ -42,7 +42,7 @@ from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.run_session import Ended, Scene
 from pytest_agentreplay.runs.unchanged import unchanged
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

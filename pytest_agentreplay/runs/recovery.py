@@ -16,7 +16,7 @@ from pytest_agentreplay.errors import SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.redact.final_scan import CUT, checked
 from pytest_agentreplay.redact.rule_review import Review
 from pytest_agentreplay.store import files, layout, reading, roots
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.snapshots import Store
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.turns import function_of
 from pytest_agentreplay.dialects.messages import tool_results
-from pytest_agentreplay.store.declared import locks
+from pytest_agentreplay.store.dependency_hashes import locks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -7,15 +7,15 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.backends.backend import Moment, Refuse
+from pytest_agentreplay.core.backends.replay import Replayer
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.drift import drift, files, table
-from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import variables_in
-from pytest_agentreplay.core.replayer import Replayer
-from pytest_agentreplay.core.schedule import Schedule
+from pytest_agentreplay.core.release_order import Schedule
 from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.core.started import Started
 from pytest_agentreplay.core.turns import function_of, label, turns
@@ -29,16 +29,16 @@ from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.interception import describe
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.run_session import Ended, Scene
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.backends.verify import Verifier
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.matching.beside import Near
+    from pytest_agentreplay.core.matching.media_match import Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
-    from pytest_agentreplay.core.verifier import Verifier
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.runs.run_session import Place
     from pytest_agentreplay.settings import Settings
@@ -321,7 +321,7 @@ def schedule_of(run: Run, completion: Sequence[int] | None = None) -> Schedule:
 
 def verifier(run: Run, matching: Matching, settings: Settings) -> Verifier:
     """The gate under which read tools run too."""
-    from pytest_agentreplay.core.verifier import Verifier
+    from pytest_agentreplay.core.backends.verify import Verifier
 
     return Verifier(run, matching, READER, settings.near)
 

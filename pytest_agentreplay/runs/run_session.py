@@ -42,8 +42,8 @@ from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.redact.rule_review import other_policy, redacted_by
 from pytest_agentreplay.runs import child_invitation
 from pytest_agentreplay.runs.tool_names import ToolNames
-from pytest_agentreplay.store import declared
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store import dependency_hashes as declared
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from pytest_agentreplay.cases.view import RunView
-    from pytest_agentreplay.core.gate import Gate
-    from pytest_agentreplay.core.matching.beside import Near
+    from pytest_agentreplay.core.backends.backend import Gate
+    from pytest_agentreplay.core.matching.media_match import Near
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
@@ -431,7 +431,7 @@ class Scene:
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """How values of `kind` are frozen and come back."""
-        from pytest_agentreplay.core.freeze import Codec
+        from pytest_agentreplay.core.serialize import Codec
 
         self.crossing.codecs.append(Codec(kind, freeze, thaw))
 

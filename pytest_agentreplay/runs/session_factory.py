@@ -9,7 +9,7 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.runs.garbage_collection import uncollected
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

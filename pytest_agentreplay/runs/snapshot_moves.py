@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import codec
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotMissing
 from pytest_agentreplay.runs.renamed_tests import mv
-from pytest_agentreplay.settings.words import directory
-from pytest_agentreplay.store import files, layout, nearby, roots
+from pytest_agentreplay.settings.parsers import directory
+from pytest_agentreplay.store import files, layout, roots, snapshot_index
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import ini_value
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,9 +96,9 @@ def with_slashes(name: str) -> str:
 def all_stated(project: Project, *names: str) -> Iterator[tuple[Path, str]]:
     """The snapshots of the project that can be read, each with the test that it states."""
     folders = (layout.test_folder(project.home(name), project.directory) for name in names)
-    near = (file for one in folders for file in nearby.snapshots_in(one / project.directory, project.root))
-    for file in dict.fromkeys((*near, *nearby.everywhere(project.root, project.directory))):
-        if (test := nearby.test_of(file, project.root)) is not None:
+    near = (file for one in folders for file in snapshot_index.snapshots_in(one / project.directory, project.root))
+    for file in dict.fromkeys((*near, *snapshot_index.everywhere(project.root, project.directory))):
+        if (test := snapshot_index.test_of(file, project.root)) is not None:
             yield file, test
 
 

@@ -10,8 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS
-from pytest_agentreplay.settings.words import (
+from pytest_agentreplay.settings.parsers import (
     REDACT,
     REPLAY_TOOLS,
     SANDBOXES,
@@ -33,17 +32,18 @@ from pytest_agentreplay.settings.words import (
     tolerances_of,
     tools_of,
 )
+from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.core.orders import Trial
+    from pytest_agentreplay.core.order_permutations import Trial
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.rules import Rule
     from pytest_agentreplay.core.tolerance import Tolerances
-    from pytest_agentreplay.settings.words import Clocks, Orders
+    from pytest_agentreplay.settings.parsers import Clocks, Orders
 
 __all__ = ["INI", "MARKER", "OPTIONS", "POLICY", "Mode", "Settings", "resolve"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import SnapshotUnreadable
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.layout import PRIVATE, names_test
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from pathlib import Path

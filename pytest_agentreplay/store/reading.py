@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.store import files
+from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import ini_value, root_above
-from pytest_agentreplay.store.shown import shown
 
 if TYPE_CHECKING:
     from pytest_agentreplay.codec import Snapshot

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from pytest_agentreplay.errors import CannotSign, SnapshotEdited, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, locks
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store.display_path import shown
 
 NAMESPACE = "agentreplay"
 SUFFIX = ".sig"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.shell import selecting
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store import files, layout, nearby, roots
-from pytest_agentreplay.store.shown import shown
+from pytest_agentreplay.store import files, layout, roots, snapshot_index
+from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ class Store:
         A snapshot that states another id than a recording writes today was recorded with a mark for `root`.
         """
         project = roots.project_of(self.root, nodeid)
-        older = project != self.root and not recording and nearby.stated_by(path) == nodeid
+        older = project != self.root and not recording and snapshot_index.stated_by(path) == nodeid
         return self.root if older else project
 
     def load(self, path: Path, nodeid: str) -> codec.Snapshot:
@@ -77,10 +77,10 @@ class Store:
         """The snapshots near the test file `module`, each with the test that it states; each is looked at once."""
         place = module.parent
         if place not in self._around:
-            self._around[place] = nearby.around(self.root, place, self.directory)
+            self._around[place] = snapshot_index.around(self.root, place, self.directory)
         for file in self._around[place]:
             if file not in self._stated:
-                self._stated[file] = nearby.test_of(file, self.root)
+                self._stated[file] = snapshot_index.test_of(file, self.root)
         return [(file, test) for file in self._around[place] if (test := self._stated[file]) is not None]
 
     def edited(self, path: Path) -> list[str]:

@@ -17,7 +17,7 @@ from itertools import pairwise
 import ours
 from measuring import Row, cpu, middle, say
 
-from pytest_agentreplay.core import schedule
+from pytest_agentreplay.core import release_order
 from pytest_agentreplay.intercept.ordering import holding, idle, release, work
 
 US = 1e-3  # nanoseconds to microseconds
@@ -102,7 +102,7 @@ class Crowd:
     def loaded(self):
         """Nanoseconds a call that the order takes to be made of a recording."""
         exchanges = self.project.scene("replay").snapshot.run.exchanges
-        return cpu(lambda: schedule.Schedule(exchanges).matters)[0] / self.calls
+        return cpu(lambda: release_order.Schedule(exchanges).matters)[0] / self.calls
 
 
 def added(without, within, rounds):
@@ -168,7 +168,7 @@ def lines(rows):
         )
 
 
-ROOM = frozenset(module.__file__ for module in (holding, idle, schedule, release, work))
+ROOM = frozenset(module.__file__ for module in (holding, idle, release_order, release, work))
 
 
 def counted(run):

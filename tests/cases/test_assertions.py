@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
 from pytest_agentreplay.cases.view import RunView
-from pytest_agentreplay.core.freeze.plain import plain
 from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.serialize.plain import plain
 from pytest_agentreplay.dialects import READER
 
 

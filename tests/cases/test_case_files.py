@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.cases import form, render
+from pytest_agentreplay.cases import render
 from pytest_agentreplay.cases.case import HALVES, Case, CaseSource, Check, Serving
+from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.errors import CaseError
 
 HEAD = 'schemaVersion: "1.0"\nid: lost-order\n'
@@ -43,7 +44,7 @@ x-ticket: {number: 7}
 
 def read(text, **more):
     data = text if isinstance(text, bytes) else text.encode()
-    return form.read(data, file="case.yaml", folder=Path("lost-order"), **more)
+    return parse.read(data, file="case.yaml", folder=Path("lost-order"), **more)
 
 
 def refused(text, *told, **more):
@@ -219,7 +220,7 @@ def test_what_is_no_case_is_refused_in_one_line(text, told):
 @pytest.mark.parametrize("text", [b"", b"[]", b"a: b: c", b"id: \xff", b"id: !!x y", b"a: 1\na: 2", b"id: &a x"])
 def test_a_quick_look_refuses_what_is_no_yaml(text):
     with pytest.raises(CaseError):
-        form.headline(text)
+        parse.headline(text)
 
 
 def test_all_complaints_come_at_once_in_the_order_of_the_file():
@@ -251,21 +252,21 @@ def test_words_of_other_packages_are_taken_when_they_are_named():
 
 
 def test_the_headline_is_that_of_the_case():
-    case, line = read(FULL), form.headline(FULL.encode())
+    case, line = read(FULL), parse.headline(FULL.encode())
     assert (line.id, line.expect, line.labels, line.title) == (case.id, case.expect, case.labels, case.title)
     assert line.halves == ("observed", "desired")
-    assert form.headline(b"observed: 7\nid: [x]\nlabels: {a: b}\n").labels == ()
-    assert form.headline(b"semantic: [x]\n").halves == ("desired",)
-    assert form.headline(b"expect: cold\ncold: {reason: gone}\n").reason == "gone"
+    assert parse.headline(b"observed: 7\nid: [x]\nlabels: {a: b}\n").labels == ()
+    assert parse.headline(b"semantic: [x]\n").halves == ("desired",)
+    assert parse.headline(b"expect: cold\ncold: {reason: gone}\n").reason == "gone"
     with pytest.raises(CaseError, match=r"case.yaml:1:1"):
-        form.headline(b"- 1\n")
+        parse.headline(b"- 1\n")
 
 
 def test_a_quick_look_loads_no_model():
     import subprocess
     import sys
 
-    code = "import sys; from pytest_agentreplay.cases import form; form.headline(b'id: a'); print('pydantic' in sys.modules)"
+    code = "import sys; from pytest_agentreplay.cases.schema import parse as form; form.headline(b'id: a'); print('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

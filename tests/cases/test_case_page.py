@@ -9,12 +9,14 @@ import pytest
 import yaml
 from recorded import refund
 
-from pytest_agentreplay.cases import fixture_form, fixtures, form, form_model
+from pytest_agentreplay.cases import fixtures
 from pytest_agentreplay.cases.case import HALVES
+from pytest_agentreplay.cases.checks import WORDS
+from pytest_agentreplay.cases.checks.values import COMPARISONS
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
-from pytest_agentreplay.cases.words import WORDS
-from pytest_agentreplay.cases.words.values import COMPARISONS
+from pytest_agentreplay.cases.schema import fixtures as fixture_form
+from pytest_agentreplay.cases.schema import model, parse
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "case.md").read_text("utf-8")
@@ -37,14 +39,14 @@ def test_every_example_is_read(title, text):
         assert told.answer(told.tools[0], written.arguments) is written
         return
     whole = text if "schemaVersion" in text else HEAD + text
-    case = form.read(whole.encode(), file="case.yaml", folder=Path("some"))
+    case = parse.read(whole.encode(), file="case.yaml", folder=Path("some"))
     for half in HALVES:
         for result in judge(case, half, EVIDENCE).results:
             assert result.held in {True, False, None}
 
 
 def test_the_first_example_reproduces_and_is_not_fixed():
-    case = form.read(BLOCKS[0][1].encode(), file="case.yaml", folder=Path("some"))
+    case = parse.read(BLOCKS[0][1].encode(), file="case.yaml", folder=Path("some"))
     assert judge(case, "observed", EVIDENCE).holds
     assert not judge(case, "desired", EVIDENCE).holds
 
@@ -53,13 +55,13 @@ def test_the_first_example_reproduces_and_is_not_fixed():
 def test_the_example_of_a_word_is_judged(word, cells):
     example = cells[0].strip("`")
     assert example.startswith(f"{word}: ")
-    case = form.read(f"{HEAD}observed:\n- {example}\n".encode(), file="case.yaml", folder=Path("some"))
+    case = parse.read(f"{HEAD}observed:\n- {example}\n".encode(), file="case.yaml", folder=Path("some"))
     assert case.observed[0].word == word
     assert judge(case, "observed", EVIDENCE).results[0].held in {True, False, None}
 
 
 def test_every_key_word_and_rule_has_its_row():
-    assert set(rows("Keys")) == set(form_model.model().model_fields)
+    assert set(rows("Keys")) == set(model.model().model_fields)
     assert list(rows("Checks")) == list(WORDS)
     assert set(rows("Values")) == {*COMPARISONS, "path"}
     assert set(rows("Fixtures")) == {*fixture_form.KEYS, *fixture_form.OUTCOMES, "then"}
@@ -76,7 +78,7 @@ def test_every_key_word_and_rule_has_its_row():
 
 
 def test_the_keys_of_a_source_are_told():
-    source = form_model.model().model_json_schema()["$defs"]["Source"]["properties"]
+    source = model.model().model_json_schema()["$defs"]["Source"]["properties"]
     told = rows("Keys")["source"][0]
     assert all(f"`{key}`" in told for key in source)
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_agentreplay.cases.checks import hold
+from pytest_agentreplay.cases.checks.records import records, tail
+from pytest_agentreplay.cases.checks.wording import Weight, forms, places, plain, weight, without
 from pytest_agentreplay.cases.evidence import Evidence
 from pytest_agentreplay.cases.turn import ToolCallView
-from pytest_agentreplay.cases.words import hold
-from pytest_agentreplay.cases.words.records import records, tail
-from pytest_agentreplay.cases.words.telling import Weight, forms, places, plain, weight, without
 from pytest_agentreplay.core.model import Header, Run
 
 OWN = {

@@ -7,20 +7,20 @@ import json
 import pytest
 
 from pytest_agentreplay.cases.case import Case
-from pytest_agentreplay.cases.claims import claim
+from pytest_agentreplay.cases.check_inference import inferred
 from pytest_agentreplay.cases.evidence import frozen
-from pytest_agentreplay.cases.inferring import inferred
 from pytest_agentreplay.cases.judging import judge
+from pytest_agentreplay.cases.success_claims import claim
 from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.dialects import speaking
+from pytest_agentreplay.dialects import encode
 
 
 def said(text="", *tools):
     """A call of a model that says a text, or asks for tools."""
-    call = speaking.request("openai_chat", model="m", messages=[])
+    call = encode.request("openai_chat", model="m", messages=[])
     parts = [{"type": "text", "content": text}] if text else []
     parts += [{"type": "tool_call", "id": f"c-{name}", "name": name, "arguments": {}} for name in tools]
-    return call, speaking.reply(call, {"role": "assistant", "parts": parts, "finish_reason": "stop"})
+    return call, encode.reply(call, {"role": "assistant", "parts": parts, "finish_reason": "stop"})
 
 
 def ran(name, outcome, /, **arguments):

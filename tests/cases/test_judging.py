@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from recorded import refund
 
-from pytest_agentreplay.cases import form
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
+from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.errors import CaseError
 
 CASE = """\
@@ -28,7 +28,7 @@ EVIDENCE = frozen(refund())
 
 
 def case(text=CASE, **more):
-    return form.read(text.encode(), file="case.yaml", folder=Path("lost-order"), **more)
+    return parse.read(text.encode(), file="case.yaml", folder=Path("lost-order"), **more)
 
 
 def test_a_half_holds_when_all_of_it_does():

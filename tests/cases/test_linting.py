@@ -10,7 +10,7 @@ import pytest
 from recorded import loop, refund
 
 from pytest_agentreplay import cli, codec
-from pytest_agentreplay.cases import form_model
+from pytest_agentreplay.cases.schema import model
 
 CASE = """\
 schemaVersion: "1.0"
@@ -207,7 +207,7 @@ def test_exit_codes(folder, capsys, tmp_path):
 
 def test_the_schema_for_editors(capsys):
     code, out = lint(capsys, "--schema")
-    assert (code, json.loads(out)) == (0, json.loads(json.dumps(form_model.schema())))
+    assert (code, json.loads(out)) == (0, json.loads(json.dumps(model.schema())))
 
 
 def test_many_cases_are_linted_below_a_folder(folder, capsys, tmp_path):

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 from pytest_agentreplay import cases
-from pytest_agentreplay.cases import form_model, render, result
+from pytest_agentreplay.cases import render, result
+from pytest_agentreplay.cases.schema import model
 from pytest_agentreplay.codec import strict_yaml
 from pytest_agentreplay.errors import CaseError
 from tests.cases.test_case_files import CASES, FULL, HEAD, REFUSED, read
@@ -45,16 +46,16 @@ def editor():
     """Whether an editor takes the text of a case."""
     import jsonschema
 
-    schema = shipped(form_model.SCHEMA)
+    schema = shipped(model.SCHEMA)
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     return lambda text: validator.is_valid(strict_yaml.load(text.encode(), file="", error=CaseError).value)
 
 
 def test_that_of_a_case():
-    schema = shipped(form_model.SCHEMA)
-    assert schema == json.loads(json.dumps(form_model.schema()))
-    assert set(schema["properties"]) == set(form_model.model().model_fields)
+    schema = shipped(model.SCHEMA)
+    assert schema == json.loads(json.dumps(model.schema()))
+    assert set(schema["properties"]) == set(model.model().model_fields)
     assert schema["additionalProperties"] is False
 
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import ask, loop, refund, run, say
 
-from pytest_agentreplay.cases import form_checks
+from pytest_agentreplay.cases.checks import WORDS, hold
+from pytest_agentreplay.cases.checks.values import same
 from pytest_agentreplay.cases.evidence import Evidence, frozen, meets_tools
+from pytest_agentreplay.cases.schema import check_fields
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.cases.view import RunView
-from pytest_agentreplay.cases.words import WORDS, hold
-from pytest_agentreplay.cases.words.values import same
 from pytest_agentreplay.dialects import READER
 
 pytestmark = pytest.mark.env("main")
@@ -171,12 +171,12 @@ def test_every_word_is_tried_in_every_way():
     assert {row[0] for row in HOLDS} == set(WORDS) - {"no_identity_but"}
     assert {row[0] for row in FAILS} == set(WORDS) - {"no_identity_but"}
     assert {row[0] for row in CANNOT_SAY} == set(WORDS)
-    assert set(form_checks.model().model_fields) == set(WORDS)
+    assert set(check_fields.model().model_fields) == set(WORDS)
 
 
 @pytest.mark.parametrize(("word", "wanted"), [row[:2] for row in (*HOLDS, *FAILS, *CANNOT_SAY)])
 def test_what_is_tried_here_can_be_written_in_a_case(word, wanted):
-    form_checks.model().model_validate({word: wanted})
+    check_fields.model().model_validate({word: wanted})
 
 
 ASSERTS = [

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.bundle_copies import text_copy
-from pytest_agentreplay.cases import form
+from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
 from pytest_agentreplay.core.redaction.policy import Policy
@@ -131,7 +131,7 @@ def test_a_snapshot_becomes_a_case_too(capsys):
 
     assert typed("scaffold", "cases/refund/run.snapshot.json", "--out", "cases/again", "--runner", "refunds") == 0
 
-    made = form.read(Path("cases/again/case.yaml").read_bytes(), file="case.yaml", folder=Path("cases/again"))
+    made = parse.read(Path("cases/again/case.yaml").read_bytes(), file="case.yaml", folder=Path("cases/again"))
     assert (made.source.format, made.source.id) == ("snapshot", "cases/refund/case.yaml::observed")
     assert made.runners == {"observed": "refunds", "desired": "refunds"}
     assert "source-trace.jsonl" not in contents("cases/again")
@@ -142,7 +142,7 @@ def test_spans_and_their_logs_are_one_run(capsys):
     assert typed("scaffold", SPANS, LOGS, "--out", "cases/refund") == 0
 
     assert {"source-trace-1.jsonl", "source-trace-2.jsonl"} <= contents("cases/refund").keys()
-    made = form.read(Path("cases/refund/case.yaml").read_bytes(), file="case.yaml", folder=Path())
+    made = parse.read(Path("cases/refund/case.yaml").read_bytes(), file="case.yaml", folder=Path())
     assert made.expect == "reproduces"
     assert typed("lint") == 0
     assert capsys.readouterr().out.endswith("1 case: 0 errors, 0 warnings\n")
@@ -189,7 +189,7 @@ def test_what_was_not_captured_is_refused_with_the_setting_and_kept_when_wanted(
     assert not Path("cases").exists()
 
     assert typed("scaffold", NO_CONTENT, "--out", "cases/x", "--cold") == 0
-    assert form.read(Path("cases/x/case.yaml").read_bytes(), file="c", folder=Path()).expect == "cold"
+    assert parse.read(Path("cases/x/case.yaml").read_bytes(), file="c", folder=Path()).expect == "cold"
 
 
 def test_many_files_at_once_where_some_cannot_be_read(project, capsys):
@@ -296,7 +296,7 @@ def test_with_a_policy_the_copies_in_a_bundle_are_redacted_and_the_case_is_not(c
     theirs = contents("theirs/refund")
     assert not any(b"@example.org" in data for data in theirs.values())
     assert theirs["notes.md"] == b"Ask user1@redacted.invalid\nor user2@redacted.invalid\n"
-    read = form.read(theirs["case.yaml"], file="case.yaml", folder=Path("theirs/refund"))
+    read = parse.read(theirs["case.yaml"], file="case.yaml", folder=Path("theirs/refund"))
     assert "user1@redacted.invalid, it arrived" in read.input["messages"][0]["content"]
     assert read.observed[0].wanted == {"contains": "I have refunded user1@redacted.invalid"}
     assert b"asks user2@redacted.invalid\n" in theirs["case.yaml"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.cases import form
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
+from pytest_agentreplay.cases.schema import parse
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
@@ -22,7 +22,7 @@ NODE = "test_shop.py::test_sorry"
 
 
 def case_in(folder):
-    case = form.read((folder / "case.yaml").read_bytes(), file="case.yaml", folder=folder)
+    case = parse.read((folder / "case.yaml").read_bytes(), file="case.yaml", folder=folder)
     return case, codec.loads((folder / "run.snapshot.json").read_bytes(), file="run").run
 
 

@@ -125,9 +125,9 @@ def test_verify_shows_who_has_resealed_and_why(root, run):
     assert re.fullmatch(wanted, out)
     doc = json.loads((root / file).read_text("utf-8"))
     revisions = doc.pop("integrity")["revisions"]
-    from pytest_agentreplay.codec import integrity
+    from pytest_agentreplay.codec import seal_digest
 
-    (root / file).write_text(integrity.sealed(doc, [revisions[1], revisions[0]]), encoding="utf-8", newline="")
+    (root / file).write_text(seal_digest.sealed(doc, [revisions[1], revisions[0]]), encoding="utf-8", newline="")
     code, _, err = run("verify", file)
     assert code == DAMAGED
     assert "revision 1 does not lead to the next one" in err

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec import integrity, parsing
+from pytest_agentreplay.codec import parsing, seal_digest
 from pytest_agentreplay.codec.journal import Journal, read
 from pytest_agentreplay.codec.pretty import pretty
 from pytest_agentreplay.core.model import (
@@ -127,7 +127,7 @@ def resealed(text: str) -> str:
     """`text` under a digest that fits, as a stranger would write it."""
     doc = json.loads(text)
     del doc["integrity"]
-    return integrity.sealed(doc)
+    return seal_digest.sealed(doc)
 
 
 def test_the_rich_run_is_fine():
@@ -222,7 +222,7 @@ def test_a_newer_minor_is_read_and_what_is_unknown_is_kept_and_named():
         **{k: doc[k] for k in ("header", "exchanges", "blobs")},
     }
     doc["exchanges"][0]["mood"] = "good"
-    text = integrity.sealed(doc)
+    text = seal_digest.sealed(doc)
     snapshot = everything(text)
     assert snapshot.run == rich()
     assert snapshot.sealed
@@ -479,7 +479,7 @@ def test_any_value_may_be_junk_and_no_other_error_comes_out():
         if n % 2 and isinstance(doc.get("exchanges"), list) and "header" in doc:
             doc.pop("integrity", None)
             try:
-                everything(integrity.sealed(doc))
+                everything(seal_digest.sealed(doc))
             except SnapshotError:
                 pass
 

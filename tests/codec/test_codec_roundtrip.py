@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.codec.dedup.overlap import parts
 from pytest_agentreplay.codec.journal import Journal, read
-from pytest_agentreplay.codec.overlap import parts
 from pytest_agentreplay.core.model import (
     EMPTY,
     Body,

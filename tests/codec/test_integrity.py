@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec import integrity, parsing, pretty
+from pytest_agentreplay.codec import parsing, pretty, seal_digest
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotUnreadable
 
@@ -191,7 +191,7 @@ def test_what_json_should_not_hold_is_refused_under_any_seal(old, new):
     assert text.count(old) == 1
     text = text.replace(old, new)
     above, mark, seal = text.rpartition(',\n "integrity": ')
-    digest = integrity._digest(above.encode())
+    digest = seal_digest._digest(above.encode())
     for forged in (text, above + mark + seal.replace(json.loads(TEXT)["integrity"]["digest"], digest)):
         with pytest.raises(SnapshotUnreadable) as caught:
             codec.loads(forged, file="f")
@@ -216,7 +216,7 @@ def test_the_snapshot_of_another_test_in_its_place_is_not_taken_for_it(tmp_path)
 
 def test_a_rearrangement_of_a_very_long_list_is_told_in_a_line():
     before, now = ["a"] * 40_000, ["b", *["a"] * 20_000, "c", *["a"] * 19_998]
-    from pytest_agentreplay.codec import sealing
+    from pytest_agentreplay.codec import seal as sealing
 
     assert list(sealing._moved(before, now)) == ["exchanges from 1 on"]
     assert list(sealing._moved(before, before[1:])) == ["1 gone after exchange 39999"]
@@ -244,7 +244,7 @@ def test_what_was_written_is_what_its_content_is_laid_out_as():
     for text in (TEXT, figures().subject()):
         doc = json.loads(text)
         assert pretty.pretty(doc) == text
-        assert integrity.laid_out(doc) == doc["integrity"]["digest"]
+        assert seal_digest.laid_out(doc) == doc["integrity"]["digest"]
 
 
 def test_a_sealed_file_is_not_looked_at_token_by_token(monkeypatch):
@@ -279,7 +279,7 @@ def test_a_broken_chain_is_told_with_its_revision(key, number):
     doc = json.loads(codec.reseal(text.replace("blau", "rot"), "two", file="f"))
     told = doc.pop("integrity")["revisions"]
     told[number][key] = "0" * 64
-    forged = codec.loads(integrity.sealed(doc, told), file="f")
+    forged = codec.loads(seal_digest.sealed(doc, told), file="f")
     assert forged.sealed, "whoever can write the file can seal it"
     assert forged.broken.startswith(
         "revision 1 does not lead to the next" if number + (key == "to") < 2 else "revision 2"
@@ -318,6 +318,6 @@ def test_the_first_form_is_read_and_what_is_resealed_has_the_newest():
     assert codec.edited(edited, file="f") == ["exchange 3"]
     again = codec.reseal(edited, "it is a port", file="f")
     assert codec.loads(again, file="f").sealed
-    assert json.loads(again)["integrity"]["form"] == integrity.FORM
+    assert json.loads(again)["integrity"]["form"] == seal_digest.FORM
     with pytest.raises(SnapshotUnreadable, match="twice"):
         codec.loads(text.replace('"seed": 42', '"seed": 42, "seed": 42'), file="f")

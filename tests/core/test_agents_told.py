@@ -7,13 +7,13 @@ from itertools import product
 
 import pytest
 
-from pytest_agentreplay.core import explain
+from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.align import divergences
+from pytest_agentreplay.core.backends.backend import Answer, Moment, Refuse
+from pytest_agentreplay.core.backends.replay import Replayer
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.gate import Answer, Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.report import findings
@@ -145,7 +145,7 @@ def test_a_divergence_is_told_by_the_agent_and_the_call_of_the_run(writing):
     run = team(writing)
     served = {x.start for x in run.exchanges[:3]}
     call = writing.chat([{"role": "user", "content": "writer D"}])
-    found = explain.miss(run, READER, served, call, "main.2", agent="writer")
+    found = diagnose.miss(run, READER, served, call, "main.2", agent="writer")
     assert (found.turn, found.turns, found.agent) == (2, 2, "writer")
     assert findings.place(found) == "writer turn 2 (call 4 of 4)"
 
@@ -153,7 +153,7 @@ def test_a_divergence_is_told_by_the_agent_and_the_call_of_the_run(writing):
 def test_a_lane_that_has_another_number_now_is_known_by_its_agent(writing):
     run = team(writing)
     call = writing.chat([{"role": "user", "content": "writer B"}])
-    found = explain.miss(run, READER, (), call, "main.1", agent="writer")
+    found = diagnose.miss(run, READER, (), call, "main.1", agent="writer")
     assert found.recorded == run.exchanges[1]
     assert findings.place(found) == "writer turn 1 (call 2 of 4)"
 
@@ -161,15 +161,15 @@ def test_a_lane_that_has_another_number_now_is_known_by_its_agent(writing):
 def test_who_calls_instead_is_told(writing):
     run = team(writing)
     call = writing.chat([{"role": "user", "content": "editor a"}])
-    found = explain.miss(run, READER, (), call, "main.1", agent="editor")
+    found = diagnose.miss(run, READER, (), call, "main.1", agent="editor")
     assert found.detail[-1] == "editor makes this call; the recording has researcher here"
-    same = explain.miss(run, READER, (), call, "main.1", agent="researcher")
+    same = diagnose.miss(run, READER, (), call, "main.1", agent="researcher")
     assert not any("makes this call" in one for one in same.detail)
 
 
 def test_what_two_lanes_leave_out_is_told_together(writing):
     run = team(writing)
-    found = explain.unused(run, READER, {run.exchanges[0].start, run.exchanges[1].start})
+    found = diagnose.unused(run, READER, {run.exchanges[0].start, run.exchanges[1].start})
     assert findings.place(found) == "researcher turn 2 (call 3 of 4)"
     assert found.detail == ("also, independently, in writer: AR-MISSING the test ended, model gpt-x was not called",)
 
@@ -180,7 +180,7 @@ def test_what_follows_from_a_missing_call_is_no_place_of_its_own(writing):
     run = team(writing)
     after = [replace(x, start=x.start + 10, finish=x.finish + 10) for x in run.exchanges]
     whole = replace(run, exchanges=(book.exchanges[0], *after))
-    found = explain.unused(whole, READER, ())
+    found = diagnose.unused(whole, READER, ())
     assert findings.place(found) == "boss turn 1 (call 1 of 5)"
     assert found.summary == "the test ended, model gpt-x was not called, and 4 more"
     assert not [one for one in found.detail if "independently" in one]

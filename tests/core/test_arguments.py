@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.canon import canonical
-from pytest_agentreplay.core.freeze import freeze, freeze_arguments, same, thaw
-from pytest_agentreplay.core.freeze.fitting import fitted
-from pytest_agentreplay.core.freeze.plain import plain
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.serialize import freeze, freeze_arguments, load, same
+from pytest_agentreplay.core.serialize.fitting import fitted
+from pytest_agentreplay.core.serialize.plain import plain
 from pytest_agentreplay.errors import CannotFreeze
 
 
@@ -241,7 +241,7 @@ class Model(pydantic.BaseModel):
 )
 def test_nothing_is_lost_of_a_result(value):
     data = json.loads(json.dumps(freeze(value, hint=type(value) | Listed)))
-    back = thaw(data, hint=type(value) | Listed)
+    back = load(data, hint=type(value) | Listed)
     assert same(value, back)
     assert type(back) is type(value)
     assert back == value
@@ -254,7 +254,7 @@ class Typed(list[Row]):
 
 
 def test_the_items_of_a_class_have_the_hint_of_its_base():
-    back = thaw(freeze(Typed([Row(1)]), hint=Typed), hint=Typed)
+    back = load(freeze(Typed([Row(1)]), hint=Typed), hint=Typed)
     assert back == [Row(1)]
     with pytest.raises(CannotFreeze, match="no annotation names its class"):
         freeze(Listed([Row(1)]), hint=Listed)

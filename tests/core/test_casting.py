@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.casting import Cast, Casting
+from pytest_agentreplay.core.backends.backend import Answer, Forward, Moment, Refuse
+from pytest_agentreplay.core.case_backend import Cast, Casting
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.gate import Answer, Forward, Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER, RULES, mcp

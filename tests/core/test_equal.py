@@ -11,7 +11,7 @@ from pytest_agentreplay.core.model import Body, FrameCall, HttpCall, ToolCall
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.settings.words import ignored_of, rules_of
+from pytest_agentreplay.settings.parsers import ignored_of, rules_of
 
 BEDROCK = "https://bedrock-runtime.{}.amazonaws.com/model/m/converse"
 VERTEX = "https://{0}-aiplatform.googleapis.com/v1/projects/{1}/locations/{0}/publishers/google/models/{2}:{3}"

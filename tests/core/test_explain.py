@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_agentreplay.core import explain
+from pytest_agentreplay.core import diagnose
+from pytest_agentreplay.core.backends.backend import Moment, Refuse
+from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.diagnose import results
 from pytest_agentreplay.core.divergence import ABSENT, Kind
-from pytest_agentreplay.core.explain import results
-from pytest_agentreplay.core.gate import Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.core.tolerance import Tolerances
 from pytest_agentreplay.dialects import READER, RULES
@@ -43,7 +43,7 @@ class Shop:
         return [*self.opening(), said or self.said, *tools]
 
     def miss(self, call, *served, lane="main", **options):
-        return explain.miss(self.run, READER, {x.start for x in served}, call, lane, **options)
+        return diagnose.miss(self.run, READER, {x.start for x in served}, call, lane, **options)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_a_tool_result_that_the_agent_words_otherwise(shop, writing):
 def test_a_tool_result_of_a_tool_that_was_not_frozen(shop, writing):
     run = replace(shop.run, exchanges=(shop.first, shop.second))
     call = writing.chat(shop.closing(lookup='{"status": "delayed", "eta": "Tuesday"}'))
-    found = explain.miss(run, READER, {shop.first.start}, call, "main")
+    found = diagnose.miss(run, READER, {shop.first.start}, call, "main")
     assert found.kind is Kind.RESULT
     assert "agentreplay_tools" in found.hints[0]
 
@@ -192,7 +192,7 @@ def test_a_rewritten_history(shop, writing, edit, words, cause):
 def test_what_changes_in_every_run_is_called_noise(writing, recorded, now, name):
     book = writing.Book()
     book.model([{"role": "user", "content": recorded}])
-    found = explain.miss(book.run(), READER, (), writing.chat([{"role": "user", "content": now}]), "main")
+    found = diagnose.miss(book.run(), READER, (), writing.chat([{"role": "user", "content": now}]), "main")
     assert found.kind is Kind.NOISE
     assert f"look like {name}:" in found.cause
     assert found.hints == ()
@@ -211,7 +211,7 @@ def test_what_changes_in_every_run_is_called_noise(writing, recorded, now, name)
 def test_what_an_author_changed_is_not_called_noise(writing, recorded, now):
     book = writing.Book()
     book.model([{"role": "user", "content": recorded}])
-    found = explain.miss(book.run(), READER, (), writing.chat([{"role": "user", "content": now}]), "main")
+    found = diagnose.miss(book.run(), READER, (), writing.chat([{"role": "user", "content": now}]), "main")
     assert found.kind is Kind.PROMPT
 
 
@@ -219,11 +219,11 @@ def test_noise_in_arguments(writing):
     book = writing.Book()
     book.tool("log", at=1762077600.5, tags=["b", "a"])
     call = ToolCall("log", {"at": 1763661600.25, "tags": ["a", "b"]})
-    found = explain.miss(book.run(), READER, (), call, "main")
+    found = diagnose.miss(book.run(), READER, (), call, "main")
     assert found.kind is Kind.NOISE
     assert "a clock and the order of a set" in found.cause
     assert found.hints[0] == 'or do not compare it: agentreplay_ignore = ["$.at = a clock and the order of a set"]'
-    real = explain.miss(book.run(), READER, (), ToolCall("log", {"at": 1763661600.25, "tags": ["c"]}), "main")
+    real = diagnose.miss(book.run(), READER, (), ToolCall("log", {"at": 1763661600.25, "tags": ["c"]}), "main")
     assert (real.kind, paths(real)[0]) == (Kind.ARGS, "$.tags[0]")
 
 
@@ -242,13 +242,13 @@ def test_the_nearest_call_of_that_name_is_the_counterpart(writing):
     book = writing.Book()
     book.tool("put", a=1, b=2, c=3)
     near = book.tool("put", a=5, b=6, c=7)
-    assert explain.miss(book.run(), READER, (), ToolCall("put", {"a": 5, "b": 6, "c": 8}), "main").recorded == near
+    assert diagnose.miss(book.run(), READER, (), ToolCall("put", {"a": 5, "b": 6, "c": 8}), "main").recorded == near
 
 
 def test_arguments_that_nobody_asked_for(writing):
     book = writing.Book()
     book.tool("put", a=1)
-    found = explain.miss(book.run(), READER, (), ToolCall("put", {"a": 2}), "main")
+    found = diagnose.miss(book.run(), READER, (), ToolCall("put", {"a": 2}), "main")
     assert "your code makes other arguments" in found.cause
 
 
@@ -277,9 +277,9 @@ def test_children_never_count(writing):
     outer = book.tool("outer", 1)
     book.tool("inner", 2)
     book.exchanges[-1] = replace(book.exchanges[-1], parent=outer.start)
-    found = explain.miss(book.run(), READER, {outer.start}, ToolCall("inner", {"x": 1}), "main")
+    found = diagnose.miss(book.run(), READER, {outer.start}, ToolCall("inner", {"x": 1}), "main")
     assert found.kind is Kind.EXTRA
-    assert explain.unused(book.run(), READER, {outer.start}) is None
+    assert diagnose.unused(book.run(), READER, {outer.start}) is None
 
 
 # Calls left out, calls too many, calls in another order.
@@ -298,7 +298,7 @@ def test_a_left_out_model_call(writing):
     models = list(run.exchanges)
     body = json.loads(models[3].call.body.data)
     call = writing.chat([*body["messages"], {"role": "user", "content": "!"}])
-    found = explain.miss(run, READER, {models[0].start, models[1].start}, call, "main")
+    found = diagnose.miss(run, READER, {models[0].start, models[1].start}, call, "main")
     assert (found.kind, found.recorded) == (Kind.MISSING, models[2])
 
 
@@ -333,14 +333,14 @@ def test_other_http(writing):
     book = writing.Book()
     rates = book.add(call(1), HttpReply(200))
     book.add(HttpCall("GET", "https://files.test/a", (), Body(b"\xff\x00")), HttpReply(200))
-    found = explain.miss(book.run(), READER, (), call(2), "main")
+    found = diagnose.miss(book.run(), READER, (), call(2), "main")
     assert (found.kind, found.recorded, found.turn, found.position) == (Kind.REQUEST, rates, 0, 1)
     assert "$.n changed, 1 -> 2" in found.summary
-    assert explain.miss(book.run(), READER, (), call(2, "else.test"), "main").kind is Kind.REQUEST
+    assert diagnose.miss(book.run(), READER, (), call(2, "else.test"), "main").kind is Kind.REQUEST
     binary = HttpCall("GET", "https://files.test/a", (), Body(b"\xff\x01"))
-    assert "sha256" in explain.miss(book.run(), READER, (), binary, "main").differences[0].recorded
+    assert "sha256" in diagnose.miss(book.run(), READER, (), binary, "main").differences[0].recorded
     nowhere = HttpCall("GET", "https://new.test/z", (), Body(b""))
-    assert explain.miss(book.run(), READER, (), nowhere, "main").kind is Kind.EXTRA
+    assert diagnose.miss(book.run(), READER, (), nowhere, "main").kind is Kind.EXTRA
 
 
 def test_other_words_that_are_embedded_are_another_request_and_no_prompt(writing):
@@ -350,7 +350,7 @@ def test_other_words_that_are_embedded_are_another_request_and_no_prompt(writing
 
     book = writing.Book()
     book.add(call("late orders"), HttpReply(200))
-    found = explain.miss(book.run(), READER, (), call("old orders"), "main")
+    found = diagnose.miss(book.run(), READER, (), call("old orders"), "main")
     assert (found.kind, paths(found)) == (Kind.REQUEST, ["$.input[0]"])
     assert found.summary.startswith("embeddings e: ")
 
@@ -362,18 +362,18 @@ def test_ids_that_a_client_makes_are_no_differences(writing):
 
     book = writing.Book()
     book.add(call(1, "a"), HttpReply(200))
-    assert paths(explain.miss(book.run(), READER, (), call(9, "b"), "main")) == ["call"]
+    assert paths(diagnose.miss(book.run(), READER, (), call(9, "b"), "main")) == ["call"]
 
 
 def test_what_is_not_compared_is_no_difference(shop, writing):
     matching = Matching(READER, [*RULES, Rule("http", "body", "$.metadata.trace", "drop", "changes")])
     run = replace(shop.run, exchanges=(replace(shop.first, call=writing.chat(shop.opening(), metadata={"trace": 1})),))
     call = writing.chat(shop.opening("else"), metadata={"trace": 2})
-    assert paths(explain.miss(run, READER, (), call, "main", matching=matching)) == ["$.messages[1].content"]
+    assert paths(diagnose.miss(run, READER, (), call, "main", matching=matching)) == ["$.messages[1].content"]
 
 
 def test_an_empty_recording(writing):
-    found = explain.miss(writing.Book().run(), READER, (), writing.chat([ASK]), "main")
+    found = diagnose.miss(writing.Book().run(), READER, (), writing.chat([ASK]), "main")
     assert (found.kind, found.turns, found.positions, found.lane) == (Kind.EXTRA, 0, 0, "main")
 
 
@@ -383,14 +383,14 @@ def test_a_lane_that_the_recording_does_not_know(shop, writing):
 
 
 def test_tools_in_another_order(shop):
-    found = explain.order(shop.run, READER, {shop.first.start}, shop.stock.call, shop.stock)
+    found = diagnose.order(shop.run, READER, {shop.first.start}, shop.stock.call, shop.stock)
     assert (found.kind, found.recorded) == (Kind.ORDER, shop.lookup)
     assert found.summary == "tool stock came before tool lookup, which is recorded first"
     assert "the other way round" in found.cause
 
 
 def test_a_recorded_request_that_comes_without_its_tools(shop):
-    found = explain.order(shop.run, READER, {shop.first.start}, shop.second.call, shop.second)
+    found = diagnose.order(shop.run, READER, {shop.first.start}, shop.second.call, shop.second)
     assert (found.kind, found.recorded) == (Kind.MISSING, shop.lookup)
     assert found.detail == ("not called either: turn 1, tool stock",)
 
@@ -402,16 +402,16 @@ def test_a_call_of_another_lane_that_should_have_come_first(writing):
     book.exchanges = [replace(x, finish=x.start + 9 if x.lane == "main.1" else x.finish) for x in book.exchanges]
     late = book.model([{"role": "user", "content": "both"}])
     late = book.exchanges[-1] = replace(late, start=40, finish=41)
-    found = explain.order(book.run(), READER, (), late.call, late)
+    found = diagnose.order(book.run(), READER, (), late.call, late)
     assert (found.kind, found.who) == (Kind.ORDER, "lane main")
 
 
 def test_calls_that_never_came(shop):
-    found = explain.unused(shop.run, READER, {shop.first.start, shop.lookup.start})
+    found = diagnose.unused(shop.run, READER, {shop.first.start, shop.lookup.start})
     assert (found.kind, found.turn, found.turns) == (Kind.MISSING, 1, 2)
     assert found.summary == "the test ended, tool stock was not called, and 1 more"
     assert found.detail == ("not called either: turn 2, model gpt-x",)
-    assert explain.unused(shop.run, READER, {x.start for x in shop.run.exchanges}) is None
+    assert diagnose.unused(shop.run, READER, {x.start for x in shop.run.exchanges}) is None
 
 
 def test_calls_that_were_given_up_need_not_come(shop):
@@ -420,19 +420,19 @@ def test_calls_that_were_given_up_need_not_come(shop):
         replace(shop.stock, outcome=None, finish=None),
     ]
     run = replace(shop.run, exchanges=(shop.first, *gave_up))
-    assert explain.unused(run, READER, {shop.first.start}) is None
+    assert diagnose.unused(run, READER, {shop.first.start}) is None
 
 
 def test_a_call_that_was_given_up_is_still_its_counterpart(shop, writing):
     run = replace(shop.run, exchanges=(replace(shop.first, outcome=Failure("asyncio.CancelledError")),))
-    assert explain.miss(run, READER, (), writing.chat(shop.opening("else")), "main").kind is Kind.PROMPT
+    assert diagnose.miss(run, READER, (), writing.chat(shop.opening("else")), "main").kind is Kind.PROMPT
 
 
 def test_a_long_value_is_told_in_few_words(shop, writing):
     system = "\n".join(f"rule {i}: " + "be kind " * 20 for i in range(300))
     run = replace(shop.run, exchanges=(replace(shop.first, call=writing.chat(shop.opening(system=system))),))
     call = writing.chat(shop.opening(system=system.replace("rule 200: be kind", "rule 200: be stern")))
-    assert explain.miss(run, READER, (), call, "main").summary.endswith("line 201: kind -> stern")
+    assert diagnose.miss(run, READER, (), call, "main").summary.endswith("line 201: kind -> stern")
 
 
 def test_a_tool_reply_of_items_is_a_source(writing):
@@ -442,7 +442,7 @@ def test_a_tool_reply_of_items_is_a_source(writing):
     messages = [ASK, {"role": "tool", "tool_call_id": "call_0001", "content": "alpha centauri, vega"}]
     book.model(messages)
     call = writing.chat([ASK, messages[1] | {"content": "proxima, vega"}])
-    found = explain.miss(book.run(), READER, {0, 2}, call, "main")
+    found = diagnose.miss(book.run(), READER, {0, 2}, call, "main")
     assert "came from tool rows (turn 1, call 2)" in found.detail[0]
 
 
@@ -470,16 +470,16 @@ def test_anthropic(writing):
     book.add(anthropic(history), claude({"type": "text", "text": "ok"}))
     run = book.run()
 
-    found = explain.miss(run, READER, (), anthropic([ASK], system="Be kind.\nBe long."), "main")
+    found = diagnose.miss(run, READER, (), anthropic([ASK], system="Be kind.\nBe long."), "main")
     assert (found.kind, found.summary) == (
         Kind.PROMPT,
         "model claude-x: system text $.system changed, line 2: brief -> long",
     )
     other = [*history[:2], {"role": "user", "content": [result | {"content": "it was shipped on Monday"}]}]
-    found = explain.miss(run, READER, {first.start, lookup.start}, anthropic(other), "main")
+    found = diagnose.miss(run, READER, {first.start, lookup.start}, anthropic(other), "main")
     assert (found.kind, found.turn) == (Kind.HISTORY, 2)
     assert "the agent tells a tool result otherwise" in found.summary
-    found = explain.miss(run, READER, {first.start}, ToolCall("lookup", {"id": 8}), "main")
+    found = diagnose.miss(run, READER, {first.start}, ToolCall("lookup", {"id": 8}), "main")
     assert "asked for the recorded arguments" in found.cause
 
 
@@ -492,9 +492,9 @@ def test_openai_responses(writing):
     book = writing.Book()
     book.add(responses("Where is my order?", instructions="Be kind."), HttpReply(200))
     run = book.run()
-    found = explain.miss(run, READER, (), responses("Where is it?", instructions="Be kind."), "main")
+    found = diagnose.miss(run, READER, (), responses("Where is it?", instructions="Be kind."), "main")
     assert found.summary == 'model gpt-x: prompt text $.input changed, "my order" -> it'
-    found = explain.miss(run, READER, (), responses("Where is my order?", instructions="Be brief."), "main")
+    found = diagnose.miss(run, READER, (), responses("Where is my order?", instructions="Be brief."), "main")
     assert found.summary == "model gpt-x: system text $.instructions changed, kind -> brief"
     items = [
         {"role": "user", "content": "hi"},
@@ -503,7 +503,7 @@ def test_openai_responses(writing):
     results = [{"type": "function_call_output", "call_id": "call_0001", "output": word} for word in ("old", "new")]
     book = writing.Book()
     book.add(responses([*items, results[0]]), HttpReply(200))
-    found = explain.miss(book.run(), READER, (), responses([*items, results[1]]), "main")
+    found = diagnose.miss(book.run(), READER, (), responses([*items, results[1]]), "main")
     assert (found.kind, [x.path for x in found.differences]) == (Kind.RESULT, ["$.input[2].output"])
 
 
@@ -516,7 +516,7 @@ def test_where_a_text_came_from(writing):
     run = book.run()
 
     def told(*messages):
-        return explain.miss(run, READER, {0, 2}, writing.chat([*messages]), "main").detail
+        return diagnose.miss(run, READER, {0, 2}, writing.chat([*messages]), "main").detail
 
     (line,) = told(
         ASK,
@@ -531,9 +531,9 @@ def test_where_a_text_came_from(writing):
         run.exchanges[2], call=writing.chat([ASK, history[1] | {"content": "from the harbour"}])
     )
     changed = writing.chat([ASK, history[1] | {"content": "from the station"}])
-    found = explain.miss(book.run(), READER, {0, 2}, changed, "main")
+    found = diagnose.miss(book.run(), READER, {0, 2}, changed, "main")
     assert found.detail == ('the recorded text "harbour" came from tool rows (turn 1, call 2)',)
-    assert explain.miss(run, READER, {0}, ToolCall("rows", {"q": "right"}), "main").detail == ()
+    assert diagnose.miss(run, READER, {0}, ToolCall("rows", {"q": "right"}), "main").detail == ()
 
 
 def test_a_call_that_only_ids_tell_apart(writing):
@@ -543,12 +543,12 @@ def test_a_call_that_only_ids_tell_apart(writing):
 
     book = writing.Book()
     book.add(call(1), HttpReply(200))
-    found = explain.miss(book.run(), READER, (), call(2), "main")
+    found = diagnose.miss(book.run(), READER, (), call(2), "main")
     assert (found.kind, found.summary) == (Kind.REQUEST, "mcp tools/list: the same request, written otherwise")
     book = writing.Book()
     book.model([ASK])
     fragment = writing.chat([ASK], url=writing.URL + "#x")
-    assert "the same call, written otherwise" in explain.miss(book.run(), READER, (), fragment, "main").summary
+    assert "the same call, written otherwise" in diagnose.miss(book.run(), READER, (), fragment, "main").summary
 
 
 # A test that an error of its own has ended.
@@ -556,7 +556,7 @@ def test_a_call_that_only_ids_tell_apart(writing):
 
 def test_how_far_a_run_came_names_the_turn_and_the_call_that_was_next(shop, writing):
     def stopped(*served):
-        found = explain.stopped(shop.run, READER, {x.start for x in served})
+        found = diagnose.stopped(shop.run, READER, {x.start for x in served})
         return None if found is None else (found.kind, found.summary, found.detail)
 
     ahead = "would have been: model gpt-x, last message:"
@@ -582,7 +582,7 @@ def test_how_far_a_run_without_models_came_is_counted_in_calls(writing):
     book = writing.Book()
     first = book.tool("lookup", 1, id=1)
     book.tool("lookup", 2, id=2)
-    found = explain.stopped(book.run(), READER, {first.start})
+    found = diagnose.stopped(book.run(), READER, {first.start})
     assert found.summary == 'stopped after call 1 of 2; call 2 would have been: tool lookup {"id":2}'
 
 
@@ -650,7 +650,7 @@ def test_a_call_that_differs_ends_the_look_ahead(three, writing):
 def test_two_calls_that_differ_far_behind_their_beginning_are_told_by_what_differs(writing):
     book, long = writing.Book(), "Sort this letter into one of the known folders, please, and say why: " * 3
     first, second = (book.model([{"role": "user", "content": f"{long}{word} {long}"}]) for word in ("rent", "tax"))
-    found = explain.order(book.run(), READER, (), second.call, second, came=first)
+    found = diagnose.order(book.run(), READER, (), second.call, second, came=first)
     assert found.summary == "model gpt-x (...tax...) came before model gpt-x (...rent...), which is recorded first"
 
 
@@ -698,7 +698,7 @@ def test_a_recorded_call_that_was_left_out_before_a_changed_one_is_missing(writi
     guard = book.model([GUARD, {"role": "user", "content": "Is this safe?"}], tools=...)
     asked = [{"role": "system", "content": writing.SYSTEM}, {"role": "user", "content": "Where is it?"}]
     book.model(asked)
-    found = explain.miss(book.run(), READER, (), writing.chat([asked[0], {"role": "user", "content": "Now?"}]), "main")
+    found = diagnose.miss(book.run(), READER, (), writing.chat([asked[0], {"role": "user", "content": "Now?"}]), "main")
     assert (found.kind, found.recorded) == (Kind.MISSING, guard)
 
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.align import first_divergence
+from pytest_agentreplay.core.backends.backend import Answer, Moment
+from pytest_agentreplay.core.backends.replay import Replayer
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.frames import Release, connections
-from pytest_agentreplay.core.gate import Answer, Moment
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Closed, Exchange, Failure, Frame, FrameCall, FramesReply, Header, Run
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.dialects import READER, RULES
 
 URL = "wss://voice.example.com/v1/talk"

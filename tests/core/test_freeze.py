@@ -34,7 +34,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.freeze import Codec, freeze, freeze_arguments, same, thaw
+from pytest_agentreplay.core.serialize import Codec, freeze, freeze_arguments, load, same
 from pytest_agentreplay.errors import CannotFreeze
 
 T = TypeVar("T")
@@ -163,7 +163,7 @@ class Opaque:
 
 
 def there(value, hint=None, codecs=()):
-    return thaw(json.loads(json.dumps(freeze(value, hint=hint, codecs=codecs))), hint=hint, codecs=codecs)
+    return load(json.loads(json.dumps(freeze(value, hint=hint, codecs=codecs))), hint=hint, codecs=codecs)
 
 
 def assert_comes_back(value, hint=None, codecs=()):
@@ -273,7 +273,7 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_every_standard_value_comes_back(value):
     data = freeze(value)
-    back = thaw(json.loads(json.dumps(data)))
+    back = load(json.loads(json.dumps(data)))
     assert same(value, back)
     assert freeze(back) == data or repr(data).count("$set") + repr(data).count("$frozenset")
 
@@ -306,7 +306,7 @@ def test_nothing_is_shared_with_the_value():
     data = freeze(value)
     value["rows"][0].append(2)
     assert data == {"rows": [[1]]}
-    first, second = thaw(data), thaw(data)
+    first, second = load(data), load(data)
     first["rows"][0].append(3)
     assert second == {"rows": [[1]]}
     assert data == {"rows": [[1]]}
@@ -521,18 +521,18 @@ def test_slots_caches_and_late_attributes():
 
 def test_a_field_added_since_takes_its_default_or_is_named():
     data = {"$object": {"name": "Tom"}}
-    assert thaw(data, hint=Cat) == Cat("Tom", 9)
+    assert load(data, hint=Cat) == Cat("Tom", 9)
     with pytest.raises(CannotFreeze, match="nothing was recorded for its field name") as refused:
-        thaw([{"$object": {"lives": 1}}], hint=list[Cat])
+        load([{"$object": {"lives": 1}}], hint=list[Cat])
     assert refused.value.path == "$[0]"
 
 
 def test_the_arm_of_a_union_is_found_by_name_whatever_the_order_today():
     data = freeze(Dog("Rex"), hint=Cat | Dog)
-    assert thaw(data, hint=Dog | Cat) == Dog("Rex")
-    assert thaw(data, hint=Dog) == Dog("Rex")
+    assert load(data, hint=Dog | Cat) == Dog("Rex")
+    assert load(data, hint=Dog) == Dog("Rex")
     with pytest.raises(CannotFreeze, match="is no longer one of"):
-        thaw({"$arm": [9, "x.Gone", {}]}, hint=Cat | Dog)
+        load({"$arm": [9, "x.Gone", {}]}, hint=Cat | Dog)
 
 
 # Never a class that the file alone names
@@ -562,7 +562,7 @@ def test_the_arm_of_a_union_is_found_by_name_whatever_the_order_today():
 )
 def test_hostile_or_foreign_data_is_refused_by_name(data, hint):
     with pytest.raises(CannotFreeze):
-        thaw({"rows": [data]}, hint=dict[str, list[hint]] if hint else None)
+        load({"rows": [data]}, hint=dict[str, list[hint]] if hint else None)
 
 
 def test_a_subclass_is_looked_up_below_the_hint_alone():
@@ -570,7 +570,7 @@ def test_a_subclass_is_looked_up_below_the_hint_alone():
     data = freeze(VipOrder(1, Money(Decimal(1))), hint=Order)
     assert data["$object"][0] == name
     with pytest.raises(CannotFreeze, match="not a loaded subclass"):
-        thaw(data, hint=Cat)
+        load(data, hint=Cat)
 
 
 # Codecs
@@ -597,7 +597,7 @@ def test_a_codec_that_raises_is_named():
 
 def test_a_missing_codec_is_named():
     with pytest.raises(CannotFreeze, match=r"agentreplay\.codec\(shop\.Money"):
-        thaw({"$codec": ["shop.Money", 1]})
+        load({"$codec": ["shop.Money", 1]})
 
 
 # Arguments never fail

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.adopter import Adopter, endpoint
+from pytest_agentreplay.core.backends.adopt import Adopter, endpoint
+from pytest_agentreplay.core.backends.backend import Answer, Forward, Moment, Refuse
+from pytest_agentreplay.core.backends.record import Recorder
+from pytest_agentreplay.core.backends.replay import Replayer
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.gate import Answer, Forward, Moment, Refuse
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.recorder import Recorder
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.dialects import READER, RULES
 
 JSON_TYPE = (("content-type", "application/json"),)

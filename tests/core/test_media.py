@@ -8,11 +8,11 @@ import json
 
 import pytest
 
-from pytest_agentreplay.core import explain, media
-from pytest_agentreplay.core.gate import Answer, Moment, Refuse
+from pytest_agentreplay.core import diagnose, media
+from pytest_agentreplay.core.backends.backend import Answer, Moment, Refuse
+from pytest_agentreplay.core.backends.replay import Replayer
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.dialects import READER, RULES
 
 ONE, OTHER = b"\x89PNG\r\n\x1a\n" + b"one" * 9, b"\x89PNG\r\n\x1a\n" + b"other" * 9
@@ -82,7 +82,7 @@ def ask(gate, sent, lane="main"):
 class TestEveryPlace:
     def test_another_picture_is_told_by_type_and_digest(self, recorded, now, kind):
         run = replayer(recorded).run
-        (found,) = explain.miss(run, READER, (), now, "main", matching=Matching(READER, RULES)).differences
+        (found,) = diagnose.miss(run, READER, (), now, "main", matching=Matching(READER, RULES)).differences
         word = "picture" if kind == "image/png" else "sound"
         assert found.note.startswith(f"{kind}: another {word} (sha256:")
         assert found.recorded.startswith(f"<{kind} ")

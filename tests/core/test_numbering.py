@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Exchange, FrameCall, ToolCall, ToolReply
-from pytest_agentreplay.core.numbering import thinned
-from pytest_agentreplay.core.schedule import Schedule
+from pytest_agentreplay.core.release_order import Schedule
+from pytest_agentreplay.core.renumber import thinned
 
 
 @st.composite

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Exchange, HttpReply, Timing, ToolCall, ToolReply
-from pytest_agentreplay.core.orders import LIMIT, Answer, answers, orders, swapped
-from pytest_agentreplay.core.schedule import END, Schedule
+from pytest_agentreplay.core.order_permutations import LIMIT, Answer, answers, orders, swapped
+from pytest_agentreplay.core.release_order import END, Schedule
 
 
 @st.composite

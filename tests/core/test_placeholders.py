@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from pytest_agentreplay.core.gate import Moment
+from pytest_agentreplay.core.backends.backend import Moment
+from pytest_agentreplay.core.backends.replay import Replayer
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.placeholders import Placeholders, tag_of, tags_in
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import Policy
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.dialects import READER
 
 PEOPLE = Policy(pii=True)

@@ -591,8 +591,8 @@ def test_the_environment_is_denied_by_default():
 def test_what_the_agent_calls_secret_is_never_stored_however_short():
     from pydantic import SecretBytes, SecretStr
 
-    from pytest_agentreplay.core.freeze import freeze, thaw
     from pytest_agentreplay.core.model import ToolCall, ToolReply
+    from pytest_agentreplay.core.serialize import freeze, load
 
     scrub = Redaction(Places({}))
     value = freeze(
@@ -601,9 +601,9 @@ def test_what_the_agent_calls_secret_is_never_stored_however_short():
     stored = scrub.outcome(ToolCall("t"), ToolReply(value=[value]))
     assert "1234" not in str(stored.value)
     assert "$secret" in str(stored.value)
-    back = thaw(stored.value[0], hint=dict[str, SecretStr | SecretBytes | int])
+    back = load(stored.value[0], hint=dict[str, SecretStr | SecretBytes | int])
     assert back["pin"].get_secret_value() == "[[redacted:secret:1]]"
     assert back["raw"].get_secret_value() == b"[[redacted:secret:2]]"
     call = scrub.call(ToolCall("t", {"key": {"$secret": "1234"}}))
     assert call.arguments == {"key": {"$secret": "[[redacted:secret:1]]"}}
-    assert isinstance(thaw({"$secret": "x"}, hint=SecretStr), SecretStr)
+    assert isinstance(load({"$secret": "x"}, hint=SecretStr), SecretStr)

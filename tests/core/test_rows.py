@@ -25,7 +25,7 @@ from sqlalchemy.orm import (
 from sqlalchemy.orm.exc import DetachedInstanceError
 from sqlalchemy.pool import StaticPool
 
-from pytest_agentreplay.core.freeze import freeze, freeze_call, thaw
+from pytest_agentreplay.core.serialize import freeze, freeze_call, load
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.session.library_values import known
 
@@ -97,7 +97,7 @@ def engine():
 
 def again(value: Any, hint: Any = None) -> Any:
     codecs = known(())
-    return thaw(freeze(value, hint=hint, codecs=codecs), hint=hint, codecs=codecs)
+    return load(freeze(value, hint=hint, codecs=codecs), hint=hint, codecs=codecs)
 
 
 def test_rows_by_annotation_are_detached_instances(engine):
@@ -155,7 +155,7 @@ def declare_part():
 def test_a_row_comes_back_before_the_program_has_configured_its_mappers():
     recorded, replayed = declare_part(), declare_part()
     frozen = freeze(recorded(id=1, name="bolt"), hint=recorded, codecs=known(()))
-    part = thaw(frozen, hint=replayed, codecs=known(()))
+    part = load(frozen, hint=replayed, codecs=known(()))
     assert (type(part), part.id, part.name) == (replayed, 1, "bolt")
 
 
@@ -179,9 +179,9 @@ def test_a_row_that_a_commit_has_expired_is_loaded_and_one_that_was_never_stored
 
 def test_a_file_names_no_class_but_a_table(engine):
     with pytest.raises(CannotFreeze, match="no loaded class of a table"):
-        thaw({"$row": ["subprocess.Popen", {"args": "x"}]})
+        load({"$row": ["subprocess.Popen", {"args": "x"}]})
     with pytest.raises(CannotFreeze):
-        thaw({"$row": [f"{__name__}.Product", {"__class__": 1}]})
+        load({"$row": [f"{__name__}.Product", {"__class__": 1}]})
 
 
 def test_as_an_argument_a_row_is_what_is_loaded_of_it(engine):

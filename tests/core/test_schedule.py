@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core import schedule as module
+from pytest_agentreplay.core import release_order as module
 from pytest_agentreplay.core.model import Body, Exchange, Failure, FrameCall, HttpReply, Timing, ToolCall, ToolReply
-from pytest_agentreplay.core.schedule import BEGUN, COLLISION, END, Event, Schedule
+from pytest_agentreplay.core.release_order import BEGUN, COLLISION, END, Event, Schedule
 
 CANCELLED = Failure("asyncio.exceptions.CancelledError")
 DICE = st.integers(0, 2**32).map(random.Random)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.explain.retrievals import chunks_moved, ordinal
-from pytest_agentreplay.core.freeze import freeze, freeze_arguments
+from pytest_agentreplay.core.diagnose.retrievals import chunks_moved, ordinal
 from pytest_agentreplay.core.model import Failure, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import Chunk
+from pytest_agentreplay.core.serialize import freeze, freeze_arguments
 from pytest_agentreplay.dialects import READER
 
 DOC = {"id": "doc-17", "metadata": {"source": "faq.md"}, "page_content": "Orders ship.", "type": "Document"}

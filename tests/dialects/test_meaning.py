@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, Run, ToolCall
-from pytest_agentreplay.dialects import READER, RULES, speaking
+from pytest_agentreplay.dialects import READER, RULES, encode
 from pytest_agentreplay.dialects.meaning import ByBody, ByMeaning, said
 from pytest_agentreplay.dialects.rules import Rule
 
@@ -364,7 +364,7 @@ def test_any_conversation_means_the_same_in_any_two_dialects_under_any_ids(syste
     written = ["openai_chat", "openai_responses", "anthropic", "bedrock"]
     before, now = data.draw(st.sampled_from(written)), data.draw(st.sampled_from(written))
     calls = [
-        speaking.request(dialect, model="m-1", messages=conversation(system, steps, prefix))
+        encode.request(dialect, model="m-1", messages=conversation(system, steps, prefix))
         for dialect, prefix in ((before, "a"), (now, "call_"))
     ]
     assert said(READER.read_call(calls[0])) == said(READER.read_call(calls[1]))
@@ -372,11 +372,11 @@ def test_any_conversation_means_the_same_in_any_two_dialects_under_any_ids(syste
 
 @given(system=WORDS, steps=STEPS, word=WORDS, data=st.data())
 def test_any_other_word_in_it_is_another_meaning(system, steps, word, data):
-    dialect = data.draw(st.sampled_from(sorted(speaking.SPOKEN)))
+    dialect = data.draw(st.sampled_from(sorted(encode.SPOKEN)))
     other = copy.deepcopy(conversation(system, steps, "a"))
     parts = [part for message in other for part in message["parts"] if part["type"] == "text"]
     part = data.draw(st.sampled_from(parts))
     part["content"] += word
-    before = speaking.request(dialect, model="m-1", messages=conversation(system, steps, "a"))
-    now = speaking.request(dialect, model="m-1", messages=other)
+    before = encode.request(dialect, model="m-1", messages=conversation(system, steps, "a"))
+    now = encode.request(dialect, model="m-1", messages=other)
     assert said(READER.read_call(before)) != said(READER.read_call(now))

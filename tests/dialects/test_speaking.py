@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pytest_agentreplay.core.model import Failure, HttpReply
 from pytest_agentreplay.core.reading import ToolUse
 from pytest_agentreplay.demo.server import ModelServer, Raw
-from pytest_agentreplay.dialects import DIALECTS, READER, genai, speaking
+from pytest_agentreplay.dialects import DIALECTS, READER, encode, genai
 
 pytestmark = pytest.mark.env("main", "lowest")
 
-DIALECT = pytest.mark.parametrize("dialect", sorted(speaking.SPOKEN))
+DIALECT = pytest.mark.parametrize("dialect", sorted(encode.SPOKEN))
 FORM = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
@@ -40,7 +40,7 @@ ASKED = (
 
 
 def request(dialect, stream=False, **more):
-    return speaking.request(dialect, model="gpt-x", messages=ASKED, tools=TOOLS, stream=stream, **more)
+    return encode.request(dialect, model="gpt-x", messages=ASKED, tools=TOOLS, stream=stream, **more)
 
 
 def message(text, uses, finish=""):
@@ -55,7 +55,7 @@ def without_names_for_ids(found):
 
 
 def test_every_dialect_that_is_written_is_read():
-    assert {one.name for one in DIALECTS} >= speaking.SPOKEN
+    assert {one.name for one in DIALECTS} >= encode.SPOKEN
 
 
 @DIALECT
@@ -87,8 +87,8 @@ def test_a_reply_is_read_back(dialect, stream, text, uses):
     call = request(dialect, stream)
     said = message(text, uses)
     usage = {"input_tokens": 12, "output_tokens": 3}
-    told = speaking.reply(call, said, model="gpt-x-1", response_id="r1", usage=usage)
-    assert told == speaking.reply(call, said, model="gpt-x-1", response_id="r1", usage=usage)
+    told = encode.reply(call, said, model="gpt-x-1", response_id="r1", usage=usage)
+    assert told == encode.reply(call, said, model="gpt-x-1", response_id="r1", usage=usage)
     assert sum(told.cuts) == len(told.body)
     found = READER.read_reply(call, told)
     assert found.text == text
@@ -105,17 +105,17 @@ def test_a_reply_is_read_back(dialect, stream, text, uses):
 @pytest.mark.parametrize("finish", ["length", "max_tokens", "content_filter"])
 def test_an_end_before_the_end_is_told(dialect, stream, finish):
     call = request(dialect, stream)
-    found = READER.read_reply(call, speaking.reply(call, message("half", [], finish)))
+    found = READER.read_reply(call, encode.reply(call, message("half", [], finish)))
     assert genai.reply(found)["finish_reason"] not in {"stop", "end_turn", "STOP", "completed"}
 
 
-@pytest.mark.parametrize(("before", "now"), [*product(sorted(speaking.SPOKEN), repeat=2)])
+@pytest.mark.parametrize(("before", "now"), [*product(sorted(encode.SPOKEN), repeat=2)])
 @pytest.mark.parametrize("streams", [*product([False, True], repeat=2)], ids=str)
 def test_a_reply_is_retold_in_another_form(before, now, streams):
     recorded, asked = request(before, streams[0]), request(now, streams[1])
     uses = [ToolUse("call_7", "lookup_order", {"order_id": "A-1"})]
-    came = speaking.reply(recorded, message("Zoë?", uses), model="gpt-x-1", response_id="r1")
-    told = speaking.retell(asked, recorded, came)
+    came = encode.reply(recorded, message("Zoë?", uses), model="gpt-x-1", response_id="r1")
+    told = encode.retell(asked, recorded, came)
     assert (told is came) == ((before, streams[0]) == (now, streams[1]))
     found = READER.read_reply(asked, told)
     assert (found.text, [(u.id, u.name) for u in found.tool_uses]) == ("Zoë?", [("call_7", "lookup_order")])
@@ -125,10 +125,10 @@ def test_what_nobody_can_say_otherwise_stays():
     recorded, asked = request("openai_chat"), request("anthropic", stream=True)
     for outcome in (
         Failure("httpx.ReadTimeout", "slow"),
-        HttpReply(429, "Too Many Requests", body=speaking.reply(recorded, message("x", [])).body),
+        HttpReply(429, "Too Many Requests", body=encode.reply(recorded, message("x", [])).body),
         HttpReply(200, "OK"),
     ):
-        assert speaking.retell(asked, recorded, outcome) is outcome
+        assert encode.retell(asked, recorded, outcome) is outcome
 
 
 def test_openai_takes_what_is_written():
@@ -177,5 +177,5 @@ def test_anthropic_takes_what_is_written():
 
 def served(dialect, stream, uses):
     """A server that gives what is written in `dialect`."""
-    told = speaking.reply(request(dialect, stream), message("Zoë?", uses), model="gpt-x-1")
+    told = encode.reply(request(dialect, stream), message("Zoë?", uses), model="gpt-x-1")
     return ModelServer(lambda body, number: Raw(headers=list(told.headers), chunks=tuple(told.chunks())))

@@ -10,9 +10,9 @@ from shown import of_the_printers
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.gate import Answer, Moment
+from pytest_agentreplay.core.backends.backend import Answer, Moment
+from pytest_agentreplay.core.backends.replay import Replayer
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.dialects import READER, RULES
 
 DENIED = (

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec import integrity
+from pytest_agentreplay.codec import seal_digest
 from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def sealed(doc: dict[str, Any]) -> str:
     """The text of a document under a seal that fits: whoever writes a file can seal it, but for what is too deep."""
     doc.pop("integrity", None)
     try:
-        return integrity.sealed(doc)
+        return seal_digest.sealed(doc)
     except RecursionError:
         return json.dumps(doc)
 

@@ -17,7 +17,7 @@ from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.kit import kit_of
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER, RULES
-from pytest_agentreplay.report import escape, findings, notices, session, terminal
+from pytest_agentreplay.report import escape, findings, other_findings, session, terminal
 from pytest_agentreplay.report import kit as kits
 from pytest_agentreplay.report.transcript import show, transcript
 
@@ -56,10 +56,10 @@ def of_the_printers(run: Run) -> Iterator[tuple[str, str]]:
     text = run.exchanges[1].call.name
     test = run.header.test
     for finding in (
-        notices.late(test, [text, text]),
-        notices.unfrozen(test, [{"tool": text, "path": text}]),
-        notices.cannot_freeze(test, [ValueError(text)]),
-        notices.otherwise(test, {"status": text, "message": text}, {"status": "passed"}, {"file": text}),
+        other_findings.late(test, [text, text]),
+        other_findings.unfrozen(test, [{"tool": text, "path": text}]),
+        other_findings.cannot_freeze(test, [ValueError(text)]),
+        other_findings.otherwise(test, {"status": text, "message": text}, {"status": "passed"}, {"file": text}),
     ):
         for width in (40, 80):
             yield finding.code, escape.printed(terminal.text(finding, width=width, verbosity=2))

@@ -8,7 +8,7 @@ from hostile_rows import in_child, refused
 from making import changed, sealed, stored
 
 from pytest_agentreplay.codec import bounds, journal
-from pytest_agentreplay.codec.blobs import LARGEST
+from pytest_agentreplay.codec.dedup.blobs import LARGEST
 
 DOUBLINGS = 40
 

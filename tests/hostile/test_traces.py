@@ -13,8 +13,8 @@ from shown import forbidden
 from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.scaffold import Told, from_refusal, from_trace
 from pytest_agentreplay.case_files.trace_import import imported
-from pytest_agentreplay.cases import form
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN
+from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.cases.timeline import code, written
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.errors import AgentReplayError
@@ -58,7 +58,7 @@ def cases_of(data, folder):
     assert time.process_time() - began < PATIENCE
     assert "\n" not in said
     for one in made:
-        form.read(one.contents[FILE], file=FILE, folder=told.folder, words=None)
+        parse.read(one.contents[FILE], file=FILE, folder=told.folder, words=None)
         codec.loads(one.contents[RUN], file=RUN)
         assert not forbidden(one.contents[NOTES].decode())
     return made or said

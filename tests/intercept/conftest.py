@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from pytest_agentreplay.core.backends.backend import Answer, Forward, Refuse
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.gate import Answer, Forward, Refuse
 from pytest_agentreplay.core.model import Exchange, Timing
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.session import interception as doorstep

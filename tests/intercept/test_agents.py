@@ -12,8 +12,8 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from pytest_agentreplay import agent
+from pytest_agentreplay.core.backends.record import Recorder
 from pytest_agentreplay.core.model import ToolCall, ToolReply
-from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.intercept.session import agents, lanes

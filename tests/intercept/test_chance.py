@@ -14,7 +14,7 @@ from uuid import uuid1, uuid4
 
 import pytest
 
-from pytest_agentreplay.core.gate import Answer, Forward
+from pytest_agentreplay.core.backends.backend import Answer, Forward
 from pytest_agentreplay.core.model import Exchange, Timing, ToolCall, ToolReply
 from pytest_agentreplay.intercept.environment import randomness as chances
 from pytest_agentreplay.intercept.environment.randomness import Chance

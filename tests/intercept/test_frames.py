@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from pytest_agentreplay.core.backends.record import Recorder
+from pytest_agentreplay.core.backends.replay import Replayer
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Closed, Failure, Frame, FrameCall, Header, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import interception as doorstep

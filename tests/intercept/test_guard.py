@@ -23,9 +23,9 @@ import openai
 import pytest
 import trio
 
+from pytest_agentreplay.core.backends.record import Recorder
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import ToolCall, ToolReply
-from pytest_agentreplay.core.recorder import Recorder
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 import pytest
 
-from pytest_agentreplay.core.gate import Answer
-from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.core.backends.backend import Answer
+from pytest_agentreplay.core.backends.record import Recorder
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment.clock import Clock

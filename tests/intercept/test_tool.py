@@ -20,10 +20,10 @@ from dataclasses import replace
 import pytest
 import trio
 
+from pytest_agentreplay.core.backends.backend import Answer, Forward, Refuse
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.freeze import Codec
-from pytest_agentreplay.core.gate import Answer, Forward, Refuse
 from pytest_agentreplay.core.model import Exchange, Failure, Timing, ToolCall, ToolReply
+from pytest_agentreplay.core.serialize import Codec
 from pytest_agentreplay.errors import CannotFreeze, CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes, originals, thread_starts

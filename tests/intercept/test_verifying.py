@@ -2,11 +2,11 @@
 
 import pytest
 
+from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.verify import Verifier
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.replayer import Replayer
 from pytest_agentreplay.core.tolerance import Tolerances
-from pytest_agentreplay.core.verifier import Verifier
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import originals

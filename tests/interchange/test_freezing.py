@@ -10,7 +10,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER, genai
-from pytest_agentreplay.interchange.freezing import frozen_run
+from pytest_agentreplay.interchange.to_run import frozen_run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, Source, ToolRun, Trace
 
 SECOND = 1_000_000_000

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.env("main", "lowest")
 
-DOOR = {f".plugin{room}" for room in ("", ".keys", ".names", ".running", ".session")}
+DOOR = {f".plugin{room}" for room in ("", ".conflicts", ".runtest_hooks", ".session", ".stash")}
 OURS = {f"pytest_agentreplay{room}" for room in ("", ".settings", ".errors", ".hookspec", *DOOR)}
 """The door, what it reads its options with, and the errors that these two raise: none of them imports a library."""
 STDLIB: set[str] = {"email.feedparser", "email.parser"} if pytest.version_tuple < (9,) else set()

@@ -29,10 +29,10 @@ WAITING = (
     "intercept.tools.tool",
     "cases",
     "codec.journal",
-    "core.adopter",
+    "core.backends.adopt",
     "core.align",
-    "core.explain",
-    "core.freeze",
+    "core.diagnose",
+    "core.serialize",
     "core.redaction.pii",
     "core.tolerance",
     "report.findings",
@@ -79,4 +79,4 @@ def test_a_divergence_loads_what_explains_it(project):
     assert done.returncode == 1
     assert "[AR-PROMPT]" in done.stdout
     ours, _ = loaded(project)
-    assert {"core.explain", "report.findings"} <= set(ours)
+    assert {"core.diagnose", "report.findings"} <= set(ours)

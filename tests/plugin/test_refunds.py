@@ -92,8 +92,8 @@ import refunds
 from pytest_agentreplay.intercept.session import originals
 from pytest_agentreplay.intercept.tools import tool_replaying
 from pytest_agentreplay.intercept.network.guard import Guard
-from pytest_agentreplay.core.gate import Forward, Refuse
-from pytest_agentreplay.core.replayer import Replayer
+from pytest_agentreplay.core.backends.backend import Forward, Refuse
+from pytest_agentreplay.core.backends.replay import Replayer
 Replayer.settle = Replayer.part = lambda *_, **__: None
 {textwrap.dedent(planted)}
 def paid_in_a_replay(way):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay.core import explain
+from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
@@ -86,7 +86,7 @@ class Shop:
 
     def miss(self, call, after, lane="main"):
         served = [x.start for x in self.run.exchanges[:after]]
-        return replace(explain.miss(self.run, READER, served, call, lane), origin=ORIGIN)
+        return replace(diagnose.miss(self.run, READER, served, call, lane), origin=ORIGIN)
 
     def edited(self, turn, at, **change):
         messages = self.messages[turn - 1]
@@ -134,7 +134,7 @@ def many_arguments():
     book = {f"field_{n:02}": f"value number {n} " + "of a form " * 12 for n in range(30)}
     run = Run(Header(TEST), (Exchange(ToolCall("fill_in", book), ToolReply(None), 0, 1),))
     now = {name: value.replace("number", "no.") for name, value in book.items()}
-    return of(explain.miss(run, READER, (), ToolCall("fill_in", now), "main"))
+    return of(diagnose.miss(run, READER, (), ToolCall("fill_in", now), "main"))
 
 
 def another_tool():
@@ -143,7 +143,7 @@ def another_tool():
 
 def order():
     found = SHOP.run.exchanges[2]
-    return of(replace(explain.order(SHOP.run, READER, [0], found.call, found), origin=ORIGIN))
+    return of(replace(diagnose.order(SHOP.run, READER, [0], found.call, found), origin=ORIGIN))
 
 
 def side_by_side():
@@ -155,20 +155,20 @@ def side_by_side():
 
 def stalled():
     run, lookup, rates = side_by_side()
-    told = explain.stalled(run, READER, [0, 2], lookup.call, found=lookup, expected=rates)
+    told = diagnose.stalled(run, READER, [0, 2], lookup.call, found=lookup, expected=rates)
     return findings.of(replace(told, origin=ORIGIN), TEST, FACTS | {"racy": 3})
 
 
 def not_taken():
     run, lookup, rates = side_by_side()
-    told = explain.stalled(run, READER, [0, 2, 3], lookup.call, found=lookup, expected=rates)
+    told = diagnose.stalled(run, READER, [0, 2, 3], lookup.call, found=lookup, expected=rates)
     return findings.of(replace(told, origin=ORIGIN), TEST, FACTS | {"guessed": True})
 
 
 def unanswered():
     run, lookup, _ = side_by_side()
     given_up = replace(lookup, outcome=Failure("asyncio.exceptions.CancelledError", ""))
-    return of(replace(explain.unanswered(run, READER, [0, 2], lookup.call, given_up), origin=ORIGIN))
+    return of(replace(diagnose.unanswered(run, READER, [0, 2], lookup.call, given_up), origin=ORIGIN))
 
 
 def extra():
@@ -182,14 +182,14 @@ def missing():
 
 
 def unused():
-    return of(explain.unused(SHOP.run, READER, [0, 2, 4]))
+    return of(diagnose.unused(SHOP.run, READER, [0, 2, 4]))
 
 
 def noise():
     stamp = "It is 2026-11-02T09:14:55Z, run 0b9f3c1e-0000-4000-8000-000000000001."
     now = "It is 2026-11-20T18:40:01Z, run 7c1f3c1e-1111-4000-8000-00000000000f."
     run = Run(Header(TEST), (Exchange(chat([{"role": "user", "content": stamp}]), reply("ok"), 0, 1),))
-    return of(explain.miss(run, READER, (), chat([{"role": "user", "content": now}]), "main"))
+    return of(diagnose.miss(run, READER, (), chat([{"role": "user", "content": now}]), "main"))
 
 
 def sdk():
@@ -201,7 +201,7 @@ def request():
         return HttpCall("GET", f"https://rates.test/v1/latest?base=EUR&day={day}")
 
     run = Run(Header(TEST), (Exchange(rates("monday"), HttpReply(200), 0, 1),))
-    return of(replace(explain.miss(run, READER, (), rates("tuesday"), "main"), origin="shop/rates.py:12 in latest"))
+    return of(replace(diagnose.miss(run, READER, (), rates("tuesday"), "main"), origin="shop/rates.py:12 in latest"))
 
 
 def a_reply():
@@ -248,7 +248,7 @@ def hostile():
     name = "refund\x1b[2J\u202e\u200b\r\n::error::x"
     call, now = ToolCall(name, {"a": "\x1b]0;x\x07"}), ToolCall(name, {"a": "\ud800\x9b"})
     run = Run(Header(TEST), (Exchange(call, ToolReply(None), 0, 1),))
-    return findings.of(explain.miss(run, READER, (), now, "main"), f"{TEST}\x1b[31m`$(rm)`", FACTS)
+    return findings.of(diagnose.miss(run, READER, (), now, "main"), f"{TEST}\x1b[31m`$(rm)`", FACTS)
 
 
 def new():

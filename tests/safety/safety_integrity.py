@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec import integrity, parsing, sealing
+from pytest_agentreplay.codec import parsing, seal, seal_digest
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import SnapshotError
 
@@ -101,7 +101,7 @@ def in_the_tree(rng: random.Random, doc: Any) -> str:
             holder[key] = holder.pop(key)
         case _:
             holder[key] = another(rng, holder[key])
-    return integrity.members(doc) + "\n}\n" if rng.random() < 0.5 else json.dumps(doc)
+    return seal_digest.members(doc) + "\n}\n" if rng.random() < 0.5 else json.dumps(doc)
 
 
 def another(rng: random.Random, value: Any) -> Any:
@@ -172,6 +172,6 @@ def milliseconds(text: str) -> float:
 
 def _spent(doc: dict[str, Any], data: bytes) -> float:
     began = time.process_time()
-    sealed, _ = sealing.checked(doc, integrity.KEY, data, "large")
+    sealed, _ = seal.checked(doc, seal_digest.KEY, data, "large")
     assert sealed
     return time.process_time() - began

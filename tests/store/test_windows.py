@@ -13,7 +13,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced
 from pytest_agentreplay.runs import accept, recovery
-from pytest_agentreplay.store import files, nearby
+from pytest_agentreplay.store import files, snapshot_index
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.store.windows import EXTENDED, LONGEST, extended, shortened
 
@@ -75,7 +75,7 @@ class Windows:
 @pytest.fixture
 def windows(monkeypatch):
     system = Windows()
-    for module in (files, nearby):
+    for module in (files, snapshot_index):
         monkeypatch.setattr(module, "os", system)
     return system
 
@@ -227,9 +227,9 @@ def test_the_store_alone_walks_folders():
         "case_files/case_linting.py: os.walk(",
         "project_setup/project_modules.py: os.walk(",
         "case_files/file_scan.py: os.walk(",
-        "store/declared.py: .glob(",
+        "store/dependency_hashes.py: .glob(",
         "store/files.py: os.listdir(",
-        "store/nearby.py: .glob(",
-        "store/nearby.py: os.scandir(",
-        "store/nearby.py: os.walk(",
+        "store/snapshot_index.py: .glob(",
+        "store/snapshot_index.py: os.scandir(",
+        "store/snapshot_index.py: os.walk(",
     }

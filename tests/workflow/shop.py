@@ -13,7 +13,7 @@ from pytest_agentreplay.cases.case import Case, CaseSource
 from pytest_agentreplay.cases_run.in_process_run import attempt
 from pytest_agentreplay.core.model import Exchange, Header, Run, Timing, ToolCall, ToolReply
 from pytest_agentreplay.demo.script import Ask
-from pytest_agentreplay.dialects import speaking
+from pytest_agentreplay.dialects import encode
 from pytest_agentreplay.runs.run_session import Ended, Place
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
@@ -208,12 +208,12 @@ def by_hand(dialect="openai_chat", *, prompt="You help customers.", stream=False
     asked = {"role": "assistant", "parts": [use], "finish_reason": "tool_calls"}
     told = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "run-1", "response": orders}]}
     end = {"role": "assistant", "parts": [{"type": "text", "content": "Your order goes to u-3."}]}
-    first = speaking.request(dialect, model="gpt-x", messages=said, tools=[function], stream=stream)
-    second = speaking.request(dialect, model="gpt-x", messages=[*said, asked, told], tools=[function], stream=stream)
+    first = encode.request(dialect, model="gpt-x", messages=said, tools=[function], stream=stream)
+    second = encode.request(dialect, model="gpt-x", messages=[*said, asked, told], tools=[function], stream=stream)
     steps = [
-        (first, speaking.reply(first, asked)),
+        (first, encode.reply(first, asked)),
         (ToolCall("lookup_order", arguments), ToolReply(orders)),
-        (second, speaking.reply(second, end)),
+        (second, encode.reply(second, end)),
     ]
     timed = [
         Exchange(call, outcome, 2 * at + 1, 2 * at + 2, timing=Timing(at * 10**9, None, at * 10**9 + 5))

@@ -11,10 +11,10 @@ import uuid
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.freeze import freeze, thaw
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.core.serialize import freeze, load
 from pytest_agentreplay.errors import Leak
 from pytest_agentreplay.redact import final_scan
 
@@ -139,12 +139,12 @@ def test_a_secret_in_the_reason_of_a_status_is_replaced():
 )
 def test_bytes_with_a_secret_are_redacted_as_bytes_and_can_be_read(value):
     back = sealed(redaction(), ToolCall("t"), ToolReply(freeze(value)))
-    thawed = thaw(back.outcome.value)
+    thawed = load(back.outcome.value)
     assert KEY.encode() not in repr(thawed).encode()
     assert b"[[redacted:key:1]]" in repr(thawed).encode()
     assert type(thawed) is type(value)
     items = sealed(redaction(), ToolCall("t"), ToolReply(items=(freeze(value),) * 2)).outcome.items
-    assert [thaw(item) for item in items] == [thawed, thawed]
+    assert [load(item) for item in items] == [thawed, thawed]
 
 
 @pytest.mark.parametrize(
@@ -161,4 +161,4 @@ def test_a_value_that_is_a_secret_itself_is_read_as_its_placeholder(value):
     payload = next(iter(frozen["v"].values()))
     made = redaction(payload if isinstance(payload, str) else payload[0])
     back = sealed(made, ToolCall("t"), ToolReply(frozen)).outcome.value
-    assert thaw(back) == {"v": "[[redacted:key:1]]"}
+    assert load(back) == {"v": "[[redacted:key:1]]"}

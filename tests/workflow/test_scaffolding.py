@@ -13,11 +13,12 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.scaffold import Told, folder_name, from_refusal, from_trace
 from pytest_agentreplay.case_files.trace_import import imported
-from pytest_agentreplay.cases import fixtures, form
+from pytest_agentreplay.cases import fixtures
+from pytest_agentreplay.cases.case_input import given
 from pytest_agentreplay.cases.evidence import frozen
-from pytest_agentreplay.cases.given import given
 from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.linting import lint
+from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.interchange import reading
 
@@ -41,7 +42,7 @@ def made_of(found):
 
 def read_back(made):
     """The case, its run and its fixtures, as pytest reads them."""
-    case = form.read(made.contents["case.yaml"], file="case.yaml", folder=TOLD.folder)
+    case = parse.read(made.contents["case.yaml"], file="case.yaml", folder=TOLD.folder)
     run = codec.loads(made.contents["run.snapshot.json"], file="run").run
     kept = {name: data for name, data in made.contents.items() if name.startswith("fixtures/")}
     return case, run, fixtures.read(kept)

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.align.answers import answer
 from pytest_agentreplay.core.align.local import lanes, minted, renamed
 from pytest_agentreplay.core.align.pairing import align, moves, unordered
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.diagnose.caching_reader import Recall
+from pytest_agentreplay.core.diagnose.classify import Change, between
+from pytest_agentreplay.core.diagnose.replay_progress import Standing, arguments_cause, line
+from pytest_agentreplay.core.diagnose.retrievals import chunks_moved
+from pytest_agentreplay.core.diagnose.sections import below, message_indexes, owner, role
 from pytest_agentreplay.core.diff import diff, texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.core.explain.classify import Change, between
-from pytest_agentreplay.core.explain.recall import Recall
-from pytest_agentreplay.core.explain.retrievals import chunks_moved
-from pytest_agentreplay.core.explain.sections import below, message_indexes, owner, role
-from pytest_agentreplay.core.explain.standing import Standing, arguments_cause, line
 from pytest_agentreplay.core.model import Body, ToolCall
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import media
-from pytest_agentreplay.core.canon import NotJson, canonical, parse
+from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.selector import show

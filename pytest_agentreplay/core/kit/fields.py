@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.drift import table
 from pytest_agentreplay.core.model import HttpReply, ToolCall
 from pytest_agentreplay.core.turns import top_level

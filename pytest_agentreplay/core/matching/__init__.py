@@ -13,13 +13,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core import selector
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.matching.address import Url, is_this_host, split
-from pytest_agentreplay.core.matching.beside import laid_aside, parted
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.matching.equal import EqualValues, body_parts, equal_differences
 from pytest_agentreplay.core.matching.ids import MADE, MEANT, SHORTEST, ClientIds
+from pytest_agentreplay.core.matching.media_match import laid_aside, parted
 from pytest_agentreplay.core.model import SELF, Body, FrameCall, ToolCall
 from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
@@ -27,8 +27,8 @@ from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator
 
-    from pytest_agentreplay.core.matching.beside import Near
     from pytest_agentreplay.core.matching.content import Content
+    from pytest_agentreplay.core.matching.media_match import Near
     from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, WireCall
     from pytest_agentreplay.core.reading import CallReading, Reader
     from pytest_agentreplay.core.rules import Rule

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.core.canonical_json import NotJson, parse
 from pytest_agentreplay.core.content_coding import Opaque, decode, is_coded
 from pytest_agentreplay.core.matching.address import pairs
 

@@ -186,7 +186,7 @@ class Rewriting:
                 return tree
 
     def _bytes(self, tag: str, data: bytes) -> Json:
-        from pytest_agentreplay.core.freeze.tags import write_bytes
+        from pytest_agentreplay.core.serialize.tags import write_bytes
 
         spans = self._spans(data, "any")
         return {tag: write_bytes(self._put(data, spans))} if spans else None
@@ -317,13 +317,13 @@ def is_composite(tree: Json) -> bool:
 
 
 def tag_of(tree: Json) -> str:
-    """The tag of a frozen leaf (`core.freeze.tags`), "" for what is none; bytes that are text count as that text."""
+    """The tag of a frozen leaf (`core.serialize.tags`), "" for what is none; bytes that are text count as that text."""
     if not isinstance(tree, dict) or len(tree) != 1:
         return ""
     [(name, value)] = tree.items()
     if not name.startswith("$"):
         return ""
-    from pytest_agentreplay.core.freeze.tags import reads
+    from pytest_agentreplay.core.serialize.tags import reads
 
     return name if reads(name) and not (name in BYTES and isinstance(value, str)) else ""
 

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.recorder import Recorder
+from pytest_agentreplay.core.backends.record import Recorder
 from pytest_agentreplay.intercept.session import originals
 from pytest_agentreplay.intercept.session.interception import current
 from pytest_agentreplay.intercept.session.trampoline import is_trampoline

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
-from pytest_agentreplay.core.schedule import END
+from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.intercept.http.failures import frozen
 from pytest_agentreplay.intercept.http.http_wire import forever, never, refuse
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import HttpReply
-from pytest_agentreplay.core.schedule import BEGUN
+from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import Played, Take
 from pytest_agentreplay.intercept.http.failures import frozen
 from pytest_agentreplay.intercept.http.framing import LAST, SHORT, Incoming, framed, head_of, is_chunked

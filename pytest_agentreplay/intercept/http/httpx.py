@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
-from pytest_agentreplay.core.schedule import BEGUN
+from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import AsyncTee, Played, Take, Tee, Watch, texts
 from pytest_agentreplay.intercept.http.failures import frozen, thawed
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never

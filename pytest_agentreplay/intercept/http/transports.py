@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import Failure, HttpReply
-from pytest_agentreplay.core.schedule import END
+from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.http.bodies import Played, Take, Watch
 from pytest_agentreplay.intercept.http.failures import frozen

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import ToolReply
 from pytest_agentreplay.dialects import json_rpc
-from pytest_agentreplay.dialects.loose import obj, string
+from pytest_agentreplay.dialects.lenient import obj, string
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Sequence
 
-    from pytest_agentreplay.core.schedule import Event, Schedule
+    from pytest_agentreplay.core.release_order import Event, Schedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.ordering.release import Explain, Waiter
     from pytest_agentreplay.intercept.session.interception import Crossing

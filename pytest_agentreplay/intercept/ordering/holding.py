@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.schedule import COLLISION, END
+from pytest_agentreplay.core.release_order import COLLISION, END
 from pytest_agentreplay.intercept.ordering import idle as idling
 from pytest_agentreplay.intercept.ordering.work import LOOK, PATIENCE, Threads
 from pytest_agentreplay.intercept.session import lanes
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
+    from pytest_agentreplay.core.backends.backend import Gate
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.gate import Gate
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.session.interception import Crossing, Passage
 

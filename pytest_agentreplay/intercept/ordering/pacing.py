@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Collection
 
-    from pytest_agentreplay.core.gate import Gate
+    from pytest_agentreplay.core.backends.backend import Gate
     from pytest_agentreplay.intercept.ordering.idle import Idle, Then
     from pytest_agentreplay.intercept.session.interception import Crossing, Passage
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.schedule import END, Event
+from pytest_agentreplay.core.release_order import END, Event
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.ordering import idle as idling
 from pytest_agentreplay.intercept.ordering.idle_time import IdleTime
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange
-    from pytest_agentreplay.core.schedule import Schedule
+    from pytest_agentreplay.core.release_order import Schedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.session.interception import Crossing, Passage
 

@@ -11,7 +11,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.schedule import END
+from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.intercept.ordering import idle as idling
 from pytest_agentreplay.intercept.ordering.release import SILENCE, TICK, WORKING, Serving
 from pytest_agentreplay.intercept.session import lanes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.schedule import Schedule
+    from pytest_agentreplay.core.release_order import Schedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.ordering.release import Explain
     from pytest_agentreplay.intercept.session.interception import Crossing

@@ -11,7 +11,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.gate import Answer, Forward, Refuse
+from pytest_agentreplay.core.backends.backend import Answer, Forward, Refuse
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.network.guard import Guard
@@ -20,8 +20,8 @@ from pytest_agentreplay.intercept.session.origins import origin
 if TYPE_CHECKING:
     from types import FrameType
 
+    from pytest_agentreplay.core.backends.backend import Moment, Verdict
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.gate import Moment, Verdict
     from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome
     from pytest_agentreplay.intercept.process.child_link import Link
     from pytest_agentreplay.intercept.session.interception import Crossing, Passage

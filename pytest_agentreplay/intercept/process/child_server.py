@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
+from pytest_agentreplay.core.backends.backend import Answer, Forward, Moment, Refuse
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.gate import Answer, Forward, Moment, Refuse
 from pytest_agentreplay.core.model import Exchange, FrameCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.process.child_link import Here, Invitation
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from multiprocessing.connection import Connection
 
-    from pytest_agentreplay.core.gate import Verdict
+    from pytest_agentreplay.core.backends.backend import Verdict
     from pytest_agentreplay.core.model import Call, Headers
     from pytest_agentreplay.intercept.network.guard import Guard
     from pytest_agentreplay.intercept.session.interception import Crossing

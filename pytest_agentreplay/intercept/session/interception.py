@@ -22,9 +22,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.gate import Answer, Forward, Gate, Moment, Refuse
+from pytest_agentreplay.core.backends.backend import Answer, Forward, Gate, Moment, Refuse
 from pytest_agentreplay.core.model import Failure, ToolCall
-from pytest_agentreplay.core.schedule import END
+from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.core.started import Label, Started
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import excepthooks, lanes, thread_starts
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import Call, Exchange, Headers, HttpCall, Outcome
+    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.course import Course
     from pytest_agentreplay.intercept.session.courses import Courses
 

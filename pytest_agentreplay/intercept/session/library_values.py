@@ -11,8 +11,8 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.freeze import Codec
-from pytest_agentreplay.core.freeze.objects import shape_of
+from pytest_agentreplay.core.serialize import Codec
+from pytest_agentreplay.core.serialize.objects import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

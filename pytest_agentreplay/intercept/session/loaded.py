@@ -21,7 +21,7 @@ def loaded_exception(path: str) -> type | None:
             found = getattr(found, "__dict__", {}).get(name)
         if isinstance(found, type) and issubclass(found, BaseException):
             return None if is_signal(found) else found
-    from pytest_agentreplay.core.freeze.hints import named
+    from pytest_agentreplay.core.serialize.hints import named
 
     found = named(BaseException, path)
     return None if found is None or is_signal(found) else found

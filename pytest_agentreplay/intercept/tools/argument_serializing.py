@@ -8,7 +8,7 @@ import re
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.freeze import freeze_call
+from pytest_agentreplay.core.serialize import freeze_call
 from pytest_agentreplay.intercept.environment.process_times import is_reading
 from pytest_agentreplay.intercept.tools.argument_values import content, is_framework
 from pytest_agentreplay.intercept.tools.state import CHANGED
@@ -16,8 +16,8 @@ from pytest_agentreplay.intercept.tools.state import CHANGED
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.core.freeze import Codec, FrozenCall
     from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.serialize import Codec, FrozenCall
     from pytest_agentreplay.intercept.session.interception import Crossing, Passage
 
 

@@ -15,9 +15,9 @@ from os import sep
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.freeze import Content
-from pytest_agentreplay.core.freeze.objects import shape_of
-from pytest_agentreplay.core.freeze.state import attributes_of, has_hidden_state
+from pytest_agentreplay.core.serialize import Content
+from pytest_agentreplay.core.serialize.objects import shape_of
+from pytest_agentreplay.core.serialize.state import attributes_of, has_hidden_state
 from pytest_agentreplay.intercept.tools import iterators
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-    from pytest_agentreplay.core.freeze import Codec
+    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.tools.tool import Redirection
 
 _watched: list[Redirections] = []

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pytest_agentreplay.core.freeze.objects import Codec, shape_of
 from pytest_agentreplay.core.model import SELF, ToolCall
+from pytest_agentreplay.core.serialize.objects import Codec, shape_of
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes, library_values
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, framework_attributes, receiver_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import ToolReply
 from pytest_agentreplay.intercept.session.library_values import known
@@ -18,8 +18,8 @@ from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.interception import Passage, Scrub
 
 _PLACEHOLDER = re.compile(r"\[\[redacted:[^\]]*\]\]")

@@ -11,8 +11,8 @@ import itertools
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agentreplay.core.freeze import Content
-from pytest_agentreplay.core.freeze.hints import dotted
+from pytest_agentreplay.core.serialize import Content
+from pytest_agentreplay.core.serialize.hints import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Generator

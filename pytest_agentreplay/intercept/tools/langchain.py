@@ -10,7 +10,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.freeze import Codec
+from pytest_agentreplay.core.serialize import Codec
 from pytest_agentreplay.intercept.tools import framework
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pytest_agentreplay.intercept.tools import framework
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pytest_agentreplay.core.freeze import Codec
+    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.interception import Crossing
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.core.freeze import Codec
+    from pytest_agentreplay.core.serialize import Codec
 
 FIELD = "on_invoke_tool"
 HANDOFF = "on_invoke_handoff"

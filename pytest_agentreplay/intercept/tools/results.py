@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.failure import failure_of, raise_able
-from pytest_agentreplay.core.freeze import freeze, thaw
-from pytest_agentreplay.core.freeze.hints import dotted
+from pytest_agentreplay.core.serialize import freeze, load
+from pytest_agentreplay.core.serialize.hints import dotted
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.library_values import known
 from pytest_agentreplay.intercept.session.loaded import is_exception, loaded_exception
@@ -18,8 +18,8 @@ from pytest_agentreplay.intercept.tools import generator_input
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import Failure, Json, JsonObject
+    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.interception import Crossing
 
 ANNOTATED: Any = object()
@@ -147,7 +147,7 @@ class Results:
 
     def _given(self, crossing: Crossing, data: Json, hint: Any) -> Any:
         try:
-            return thaw(data, hint=hint, codecs=known(self._codecs))
+            return load(data, hint=hint, codecs=known(self._codecs))
         except CannotFreeze as error:
             text = f"the recorded result of {self.name} cannot be made again: {error}; record the test again"
             crossing.problems.append(CannotFreeze(text, path=error.path, kind=error.kind))

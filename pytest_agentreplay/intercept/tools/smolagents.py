@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.freeze.hints import dotted
+from pytest_agentreplay.core.serialize.hints import dotted
 from pytest_agentreplay.intercept.tools import framework
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import FunctionType
 
-    from pytest_agentreplay.core.freeze import Codec
     from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.interception import Crossing, Passage
     from pytest_agentreplay.intercept.session.originals import MadeOf
     from pytest_agentreplay.intercept.tools.tool_paths import Held

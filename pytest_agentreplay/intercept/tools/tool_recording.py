@@ -9,7 +9,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import Failure, ToolReply
-from pytest_agentreplay.core.schedule import END
+from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
 

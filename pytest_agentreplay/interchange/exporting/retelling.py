@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from pytest_agentreplay.core.canon import canonical
-from pytest_agentreplay.core.freeze.plain import plain
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.model import Failure, HttpCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.serialize.plain import plain
 from pytest_agentreplay.core.turns import is_model, tool_of, top_level
 from pytest_agentreplay.dialects import READER, genai
-from pytest_agentreplay.dialects.loose import objects
+from pytest_agentreplay.dialects.lenient import objects
 from pytest_agentreplay.interchange.assembling import assembled
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, Source, ToolRun, Trace
 from pytest_agentreplay.interchange.wire import model_call

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.bedrock import BEDROCK
-from pytest_agentreplay.dialects.loose import obj, objects, rest, string
+from pytest_agentreplay.dialects.lenient import obj, objects, rest, string
 from pytest_agentreplay.dialects.sse import Event
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import wire

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects import genai, messages
 from pytest_agentreplay.dialects.anthropic import read_reply
-from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.logs.claude_rows import blocks
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import Fault, ModelCall, ToolRun

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import obj, objects, string
+from pytest_agentreplay.dialects.lenient import obj, objects, string
 from pytest_agentreplay.dialects.openai_responses import tool_use
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.assembling import whole

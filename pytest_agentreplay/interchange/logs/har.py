@@ -6,9 +6,9 @@ import base64
 import binascii
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import parse
+from pytest_agentreplay.core.canonical_json import parse
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
-from pytest_agentreplay.dialects.loose import obj, objects, string
+from pytest_agentreplay.dialects.lenient import obj, objects, string
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, string
+from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, string
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.logs.pairs import fault
 from pytest_agentreplay.interchange.logs.wordings import dialect_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import obj, rest, string
+from pytest_agentreplay.dialects.lenient import obj, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.formats import Format

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import objects, rest, string
+from pytest_agentreplay.dialects.lenient import objects, rest, string
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.endings import word
 from pytest_agentreplay.interchange.formats import Format

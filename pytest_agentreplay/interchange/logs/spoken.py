@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, objects, string
+from pytest_agentreplay.dialects.lenient import arr, objects, string
 from pytest_agentreplay.interchange.trace import ModelCall, ToolRun
 
 if TYPE_CHECKING:

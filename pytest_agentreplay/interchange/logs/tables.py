@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.dialects.loose import arr, string
+from pytest_agentreplay.dialects.lenient import arr, string
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject

@@ -10,7 +10,7 @@ import binascii
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
-from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.formats import Format

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.dialects.loose import string
+from pytest_agentreplay.dialects.lenient import string
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject

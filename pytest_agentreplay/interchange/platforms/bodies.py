@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects import genai, hosts
-from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string, unique
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.platforms import ai_sdk, gemini_objects, langchain, usage
 

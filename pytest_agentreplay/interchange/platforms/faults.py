@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.genai import parsed
-from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.trace import Fault
 
 if TYPE_CHECKING:

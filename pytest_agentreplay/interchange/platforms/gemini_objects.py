@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.genai import parsed
-from pytest_agentreplay.dialects.loose import obj, objects, string
+from pytest_agentreplay.dialects.lenient import obj, objects, string
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, langfuse_rows, langfuse_tools, usage
 from pytest_agentreplay.interchange.platforms.tree import Span

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import NotJson, parse
-from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.core.canonical_json import NotJson, parse
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

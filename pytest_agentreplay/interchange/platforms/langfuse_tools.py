@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.genai import parsed
-from pytest_agentreplay.dialects.loose import arr, obj, string
+from pytest_agentreplay.dialects.lenient import arr, obj, string
 from pytest_agentreplay.interchange.platforms import faults, finals, langchain, langfuse_rows, literals
 from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ToolRun
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import NotJson, canonical, parse
+from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.genai import parsed
-from pytest_agentreplay.dialects.loose import arr, obj, objects, rest, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage

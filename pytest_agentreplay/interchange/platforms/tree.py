@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import canonical
-from pytest_agentreplay.dialects.loose import objects, string
+from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.dialects.lenient import objects, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import assembling
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun

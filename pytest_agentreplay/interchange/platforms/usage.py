@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.dialects.loose import counts, obj
+from pytest_agentreplay.dialects.lenient import counts, obj
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.spans import insights, listed, router
+from pytest_agentreplay.interchange.spans import azure_app_insights, flat_json, router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,11 +40,11 @@ def _listed(name: str, title: str, rank: float, fits: Callable[[Opened], bool]) 
 
 
 def _read_listed(name: str, opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
-    return _told(listed.read(name, opened, beside), opened)
+    return _told(flat_json.read(name, opened, beside), opened)
 
 
 def _read_insights(opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
-    return _told(insights.read("appinsights", opened, beside), opened)
+    return _told(azure_app_insights.read("appinsights", opened, beside), opened)
 
 
 def _told(found: Iterable[Trace], opened: Opened) -> Iterable[Trace]:
@@ -61,11 +61,18 @@ FORMATS: tuple[Format, ...] = (
     _otlp(router.GENAI, "OpenTelemetry GenAI spans", 2.4),
     _otlp(router.EVENTS, "OpenTelemetry GenAI log records", 2.5),
     Format("otlp-protobuf", "OTLP protobuf", 2.9, router.is_protobuf, router.refuse_protobuf),
-    _listed("phoenix-spans", "spans of Phoenix's REST API", 3.0, listed.is_page),
-    Format("phoenix-traces", "traces of Phoenix's REST API", 3.1, listed.is_trace_list, listed.refuse_traces),
-    _listed("foundry-spans", "spans of Azure AI Foundry", 3.9, listed.is_foundry),
-    _listed("openinference-spans", "a list of OpenInference spans", 4.0, listed.is_list),
-    _listed("otel-console", "OpenTelemetry's console exporter", 5.0, listed.is_console),
-    Format("appinsights", "Azure Application Insights", 6.0, insights.fits, _read_insights, together="appinsights"),
+    _listed("phoenix-spans", "spans of Phoenix's REST API", 3.0, flat_json.is_page),
+    Format("phoenix-traces", "traces of Phoenix's REST API", 3.1, flat_json.is_trace_list, flat_json.refuse_traces),
+    _listed("foundry-spans", "spans of Azure AI Foundry", 3.9, flat_json.is_foundry),
+    _listed("openinference-spans", "a list of OpenInference spans", 4.0, flat_json.is_list),
+    _listed("otel-console", "OpenTelemetry's console exporter", 5.0, flat_json.is_console),
+    Format(
+        "appinsights",
+        "Azure Application Insights",
+        6.0,
+        azure_app_insights.fits,
+        _read_insights,
+        together="appinsights",
+    ),
 )
 """The formats of this room, by rank."""

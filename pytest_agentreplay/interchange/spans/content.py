@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canon import NotJson, parse
+from pytest_agentreplay.core.canonical_json import NotJson, parse
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, obj, objects, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.dialects.messages import carries_tools
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import obj, objects, string
-from pytest_agentreplay.interchange.spans.dotted import text
+from pytest_agentreplay.dialects.lenient import obj, objects, string
+from pytest_agentreplay.interchange.spans.dotted_keys import text
 from pytest_agentreplay.interchange.spans.span import Event, Span
 
 if TYPE_CHECKING:

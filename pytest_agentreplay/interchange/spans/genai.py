@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, string, unique
+from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, string, unique
 from pytest_agentreplay.interchange.spans import content
-from pytest_agentreplay.interchange.spans.dotted import at, text, tree, under
-from pytest_agentreplay.interchange.spans.family import Family, placed
+from pytest_agentreplay.interchange.spans.convention import Family, placed
+from pytest_agentreplay.interchange.spans.dotted_keys import at, text, tree, under
 from pytest_agentreplay.interchange.spans.providers import dialect, finish_reason, named, number, parameters
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.interchange.spans.family import Kind
+    from pytest_agentreplay.interchange.spans.convention import Kind
     from pytest_agentreplay.interchange.spans.span import Span
 
 _MODEL = {"chat", "generate_content", "text_completion", "completion"}

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import counts, obj, rest
+from pytest_agentreplay.dialects.lenient import counts, obj, rest
 from pytest_agentreplay.interchange.platforms import bodies, finals
-from pytest_agentreplay.interchange.spans.dotted import at, text, tree
-from pytest_agentreplay.interchange.spans.family import Family, placed
+from pytest_agentreplay.interchange.spans.convention import Family, placed
+from pytest_agentreplay.interchange.spans.dotted_keys import at, text, tree
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.interchange.spans.family import Kind
+    from pytest_agentreplay.interchange.spans.convention import Kind
     from pytest_agentreplay.interchange.spans.span import Span
 
 _KINDS: dict[str, Kind] = {

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.loose import arr, counts, obj, objects, string
+from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, string
 from pytest_agentreplay.interchange.platforms import faults, finals, langchain
 from pytest_agentreplay.interchange.spans import content
-from pytest_agentreplay.interchange.spans.dotted import at, text, tree
-from pytest_agentreplay.interchange.spans.family import Family, placed
+from pytest_agentreplay.interchange.spans.convention import Family, placed
+from pytest_agentreplay.interchange.spans.dotted_keys import at, text, tree
 from pytest_agentreplay.interchange.spans.genai import tools
 from pytest_agentreplay.interchange.spans.providers import dialect, named, parameters
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
@@ -22,7 +22,7 @@ from pytest_agentreplay.interchange.wire import json_call
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.interchange.spans.family import Kind
+    from pytest_agentreplay.interchange.spans.convention import Kind
     from pytest_agentreplay.interchange.spans.span import Span
 
 _KINDS: dict[str, Kind] = {"LLM": "model", "TOOL": "tool", "AGENT": "agent", "CHAIN": "chain"}

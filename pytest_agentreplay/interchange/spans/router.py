@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.dialects.loose import obj, objects
+from pytest_agentreplay.dialects.lenient import obj, objects
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.spans import otlp
 from pytest_agentreplay.interchange.spans.events import tells

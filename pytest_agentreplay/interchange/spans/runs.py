@@ -6,26 +6,26 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.dialects.loose import unique
+from pytest_agentreplay.dialects.lenient import unique
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.assembling import conversations, whole
-from pytest_agentreplay.interchange.spans import capturing, content
-from pytest_agentreplay.interchange.spans.dotted import text
+from pytest_agentreplay.interchange.spans import capture_settings, content
+from pytest_agentreplay.interchange.spans.dotted_keys import text
 from pytest_agentreplay.interchange.spans.events import joined
 from pytest_agentreplay.interchange.spans.frameworks import translated
 from pytest_agentreplay.interchange.spans.genai import GENAI
+from pytest_agentreplay.interchange.spans.identity_attributes import whose
 from pytest_agentreplay.interchange.spans.langfuse import LANGFUSE
 from pytest_agentreplay.interchange.spans.merging import merged, richer, same
 from pytest_agentreplay.interchange.spans.openinference import OPENINFERENCE
 from pytest_agentreplay.interchange.spans.traceloop import OPENLLMETRY
-from pytest_agentreplay.interchange.spans.whose import whose
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.interchange.spans.family import Family, Kind
+    from pytest_agentreplay.interchange.spans.convention import Family, Kind
     from pytest_agentreplay.interchange.spans.span import Event, Span
     from pytest_agentreplay.interchange.trace import Step
 
@@ -46,7 +46,7 @@ def runs(spans: Iterable[Span], events: Iterable[Event], *, called: str, file: s
         raise TraceError("holds no model call and no tool: none of its spans is of an agent", file=file)
     told = [tree for tree in known if tree.told]
     if not told:
-        raise TraceIncomplete(f"its spans hold no messages: {capturing.advice(known[0].modelling)}", file=file)
+        raise TraceIncomplete(f"its spans hold no messages: {capture_settings.advice(known[0].modelling)}", file=file)
     found = [tree.trace(called) for tree in told if not tree.bare] + _chained(
         [tree for tree in told if tree.bare], called
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from pytest_agentreplay.dialects.loose import string
+from pytest_agentreplay.dialects.lenient import string
 from pytest_agentreplay.interchange.trace import Fault
 
 if TYPE_CHECKING:

@@ -1,0 +1,58 @@
+"""The vocabulary: what can be said of a run, the same in both halves of a case and in `run.assert_*`.
+
+    endings   status output error                 amounts    turns tokens cost duration
+    calls     tool_called tool_not_called tool_failed forbidden_tools tool_order repeated_call
+    crossings exchange                            secrecy    no_secret_in_output     identity   no_identity_but
+
+A word takes what is wanted, as JSON, and the evidence. What is not there to be judged makes a word say nothing.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.cases.checks import amounts, calls, contradictions, endings, identity, secrecy
+from pytest_agentreplay.cases.checks.answers import Said, unknown
+from pytest_agentreplay.errors import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_agentreplay.cases.evidence import Evidence
+
+WORDS: dict[str, Callable[[Any, Evidence], Said]] = {
+    "status": endings.status,
+    "output": endings.output,
+    "tool_called": calls.tool_called,
+    "tool_not_called": calls.tool_not_called,
+    "tool_failed": calls.tool_failed,
+    "forbidden_tools": calls.forbidden_tools,
+    "tool_order": calls.tool_order,
+    "repeated_call": calls.repeated_call,
+    "turns": amounts.turns,
+    "tokens": amounts.tokens,
+    "cost": amounts.cost,
+    "duration": amounts.duration,
+    "error": endings.error,
+    "exchange": contradictions.exchange,
+    "no_secret_in_output": secrecy.no_secret_in_output,
+    "no_identity_but": identity.no_identity_but,
+}
+"""Every word, in the order in which documents name them."""
+
+
+def hold(word: str, wanted: Any, evidence: Evidence) -> Said:
+    """Hold `evidence` against one word. Never raises for what a run holds: what cannot be looked at says nothing."""
+    try:
+        held, lines = WORDS[word](wanted, evidence)
+    except RecursionError:
+        held, lines = unknown("the run holds values that are nested too deep")
+    return Said(held, tuple(map(visible, lines)))
+
+
+def no_word(word: str, added: Iterable[str] = ()) -> str:
+    """What is told of a word that nobody knows."""
+    close = get_close_matches(word, [*WORDS, *added], n=1)
+    hint = f"did you mean {close[0]}?" if close else f"it is one of {', '.join([*WORDS, *added])}"
+    return f"{word!r:.60} is no word of a check: {hint} (packages add words by pytest_agentreplay_assertions)"

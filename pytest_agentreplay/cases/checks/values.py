@@ -1,0 +1,128 @@
+"""Values held against what a check wants of them: exists, equals, contains, not_contains, matches.
+
+Paths are those of `core.selector`, with at most one `..`, so that looking costs what the tree is long. Where a path
+finds several values, one that fits is enough, and what must not be there may be in none.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.cases.checks.answers import HOLDS, Said, every, fails, shown, unknown
+from pytest_agentreplay.cases.turn import clip
+from pytest_agentreplay.core.diff.texts import brief
+from pytest_agentreplay.core.regexes import quick
+from pytest_agentreplay.core.selector import compile_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+COMPARISONS = ("exists", "equals", "contains", "not_contains", "matches")
+LONGEST_PATH = 500
+
+
+def compared(what: str, found: Sequence[Any], wanted: Mapping[str, Any], nearest: str = "", *, there: bool) -> Said:
+    """Whether the values `found` of `what` are as `wanted`; `there` says that what they are looked for in exists."""
+    return every(
+        _compared(what, found, name, wanted[name], nearest=nearest, there=there)
+        for name in COMPARISONS
+        if name in wanted
+    )
+
+
+def _compared(what: str, found: Sequence[Any], name: str, want: Any, *, nearest: str, there: bool) -> Said:
+    if name == "exists":
+        if bool(found) is want:
+            return HOLDS
+        if want:
+            return fails(f"{what} is not there", "something", "nothing", *_line(nearest))
+        return fails(f"{what} is there", "nothing", shown(found[0]))
+    if not found and (not there or name == "not_contains"):
+        return unknown(f"there is no {what}")
+    if not found:
+        return fails(f"{what} is not there", shown(want), "nothing", *_line(nearest))
+    match name:
+        case "equals" if not any(same(want, value) for value in found):
+            return fails(f"{what} is something else", shown(want), shown(found[0]), *_differing(want, found[0]))
+        case "contains" if not any(want in text for value in found for text in texts(value)):
+            return fails(f"{what} does not say it", f"{shown(want)} in it", shown(found[0]), *_alike(want, found))
+        case "not_contains" if hit := next((text for value in found for text in texts(value) if want in text), ""):
+            return fails(f"{what} says it", f"no {shown(want)} in it", _around(hit, want))
+        case "matches" if not any(quick(want).search(text) for value in found for text in texts(value)):
+            return fails(f"{what} does not match", f"/{want}/", shown(found[0]))
+    return HOLDS
+
+
+def found_at(path: str, tree: Any) -> list[Any]:
+    """The values at a path, or at a name of the top."""
+    return [value for _, value in compile_path(path if path.startswith("$") else f"$['{path}']").find(tree)]
+
+
+def landing(path: str, tree: Any) -> str:
+    """How far a path leads, and what stands there: "$.order has id, status"."""
+    steps = compile_path(path).steps
+    here: list[Any] = [tree]
+    for at in range(len(steps), -1, -1):
+        cut = type(compile_path(path))("", steps[:at])
+        if here := [value for _, value in cut.find(tree)]:
+            break
+    match here[:1]:
+        case [dict() as fields]:
+            return f"{clip(', '.join(map(str, fields))) or 'no fields'}"
+        case [list() as items]:
+            return f"{len(items)} items"
+        case [value]:
+            return shown(value)
+    return ""
+
+
+def texts(value: Any) -> Iterator[str]:
+    """A text itself; of anything else each name, text, number and word in it."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield text
+            case dict() as fields:
+                waiting += [*fields.values(), *fields]
+            case list() | tuple() | set() | frozenset() as items:
+                waiting += items
+            case None | bool() | int() | float() as plain:
+                yield json.dumps(plain)
+            case other:
+                yield str(other)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values mean the same JSON: true is not 1, a tuple is a list. What is no JSON is asked by `==`."""
+    if isinstance(a, bool | int | float) and isinstance(b, bool | int | float):
+        return isinstance(a, bool) == isinstance(b, bool) and a == b
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(value, b[name]) for name, value in a.items())
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+def _line(nearest: str) -> list[str]:
+    return [f"  nearest   {nearest}"] if nearest else []
+
+
+def _differing(want: Any, there: Any) -> list[str]:
+    return [f"  differs   {brief(want, there)}"] if isinstance(want, str) and isinstance(there, str) else []
+
+
+def _around(text: str, want: str) -> str:
+    at = text.index(want)
+    return shown(text[max(0, at - 20) : at + len(want) + 20])
+
+
+def _alike(want: str, found: Sequence[Any]) -> list[str]:
+    """The text itself but for case or spaces, where it stands."""
+    for text in (text for value in found for text in texts(value)):
+        if (at := text.lower().find(want.lower())) >= 0:
+            return _line(f"{shown(text[at : at + len(want)])} (other case)")
+        if " ".join(want.lower().split()) in " ".join(text.lower().split()):
+            return _line(f"{shown(want)} with other spaces or lines")
+    return []

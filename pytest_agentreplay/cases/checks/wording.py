@@ -1,0 +1,138 @@
+"""Whether a value of a record is told in a text: as whole words, whatever its case, dashes and spaces look like.
+
+Some values tell whose record it is, or are so rare that nobody says them by chance: names, addresses, numbers of
+orders. Others are everyone's: a status, an amount, a day. What is shorter than either, or true or false, tells nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from enum import Enum
+from typing import Any
+
+from pytest_agentreplay.cases.checks.notations import amount_of, amounts, day_of, days
+
+DASHES = dict.fromkeys([*range(0x2010, 0x2016), 0x2212, 0xFE58, 0xFE63, 0xFF0D], "-")
+UNSEEN = dict.fromkeys([0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF])
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[t ][0-9:.,+z-]*)?|[0-9]{1,2}[.:/][0-9]{2}(?:[.:/][0-9]{2,4})?")
+UMLAUTS = str.maketrans(
+    {"\u00e4": "ae", "\u00f6": "oe", "\u00fc": "ue", "\u00f8": "oe", "\u00e6": "ae", "\u00e5": "aa"}
+)
+"""How they are spelled out, where no accent can be typed."""
+SENTENCE = re.compile(r"[.!?;\n]+\s*")
+LONG = 80
+"""A text that is longer is told when one of its sentences is."""
+PLACEHOLDERS = ("[[redacted:", "@redacted.invalid")
+NAMED = re.compile(r"name|customer|owner|holder|recipient|contact|patient|guest", re.IGNORECASE)
+
+
+class Weight(Enum):
+    """What it means that a value of a record stands in a text."""
+
+    NOTHING = "nothing"
+    PERHAPS = "perhaps"
+    TELLS = "tells"
+
+
+def weight(name: str, value: Any) -> Weight:
+    """The weight of a field."""
+    if isinstance(value, bool) or value is None:
+        return Weight.NOTHING
+    if isinstance(value, int | float):
+        return _of_number(value)
+    if not isinstance(value, str):
+        return Weight.NOTHING
+    text = value.strip()
+    if any(mark in text for mark in PLACEHOLDERS) or ("@" in text and "." in text):
+        return Weight.TELLS
+    if text.isdecimal():
+        return _of_number(int(text[:40])) if not text.startswith("0") or len(text) < 5 else Weight.TELLS
+    if len(text) < 3 or (len(text) == 3 and text.isupper() and not NAMED.search(name)):
+        return Weight.NOTHING
+    if DATE.fullmatch(text.lower()) or day_of(plain(text)) is not None:
+        return Weight.PERHAPS
+    if (amount := amount_of(plain(text))) is not None:
+        return _of_number(amount)
+    if NAMED.search(name) or any(char.isdigit() for char in text):
+        return Weight.TELLS
+    words = text.split()
+    rare = len(words) > 1 and (text != text.lower() or len(words) > 3)
+    return Weight.TELLS if rare else Weight.PERHAPS
+
+
+def _of_number(value: float) -> Weight:
+    if isinstance(value, int):
+        if abs(value) < 1000 or 1900 <= value <= 2100:
+            return Weight.NOTHING
+        return Weight.TELLS if abs(value) >= 10_000 else Weight.PERHAPS
+    return Weight.PERHAPS if abs(value) >= 1 else Weight.NOTHING
+
+
+def plain(text: str) -> str:
+    """A text without what only looks differ in."""
+    return " ".join(bare(text).split()).casefold()
+
+
+def bare(text: str) -> str:
+    """A text without accents, in plain dashes and quotes: M\u00fcller is Muller."""
+    letters = "".join(char for char in unicodedata.normalize("NFKD", text) if not "\u0300" <= char <= "\u036f")
+    return unicodedata.normalize("NFKC", letters).translate(DASHES).translate(UNSEEN)
+
+
+def forms(value: Any) -> list[str]:
+    """The ways in which people write a value, as `plain` has them."""
+    if isinstance(value, int | float):
+        return [*amounts(value)]
+    written = [*filter(None, map(plain, sentences(str(value))))]
+    if written and (day := day_of(written[0])) is not None:
+        written += days(day)
+    elif written and (amount := amount_of(written[0])) is not None:
+        written += amounts(amount)
+    return [*dict.fromkeys((*written, *filter(None, map(plain, sentences(str(value).casefold().translate(UMLAUTS))))))]
+
+
+def sentences(text: str) -> list[str]:
+    """A text, or the sentences of one that is too long to be repeated as it is."""
+    if len(text) <= LONG:
+        return [text]
+    return [text, *(one for one in SENTENCE.split(text) if len(one.split()) > 3)]
+
+
+def stands(form: str, text: str) -> bool:
+    """Whether a form stands in a plain text as whole words."""
+    return any(True for _ in places(form, text))
+
+
+def places(form: str, text: str) -> list[tuple[int, int]]:
+    """Where a form stands in a plain text as whole words."""
+    found, at = [], text.find(form) if form else -1
+    while at >= 0:
+        end = at + len(form)
+        begins = at == 0 or not (_inner(form[0]) and _inner(text[at - 1]))
+        ends = end == len(text) or not (_inner(form[-1]) and _inner(text[end]))
+        if begins and ends and not _of_a_number(form, text, at, end):
+            found.append((at, end))
+        at = text.find(form, end if begins and ends else at + 1)
+    return found
+
+
+def _inner(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
+
+def _of_a_number(form: str, text: str, at: int, end: int) -> bool:
+    """Whether a number goes on behind its point or comma: 49.9 is not told by 149.95, nor 1 by 1.5."""
+    if not (form[0].isdigit() or form[-1].isdigit()):
+        return False
+    behind = form[-1].isdigit() and text[end : end + 1] in {".", ","} and text[end + 1 : end + 2].isdigit()
+    before = form[0].isdigit() and text[at - 1 : at] in {".", ","} and text[max(0, at - 2) : at - 1].isdigit()
+    return behind or before
+
+
+def without(text: str, told: list[str]) -> str:
+    """A plain text without these forms, the longest first: what the agent may say hides nothing of others."""
+    for form in sorted(set(told), key=len, reverse=True):
+        for at, end in reversed(places(form, text)):
+            text = f"{text[:at]} \0 {text[end:]}"
+    return text

@@ -1,0 +1,1 @@
+"""The schema of case files: parsing with places, building, and errors."""

@@ -1,0 +1,208 @@
+"""The backend that gives recorded replies to changed requests, because somebody says that every reply still holds.
+
+Which recorded call a present one takes its reply from is decided when it comes:
+
+1. the same call, by its bytes or its key, in its lane before any other, as in a replay;
+2. else, of the recorded calls at the same endpoint or tool that are due, the one of its lane;
+3. of several that were under way at once, the one that its content is evidence for (`align.evidence`).
+
+What stays open is refused, and so is a call whose content is evidence for another recorded call than the one due.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.align.evidence import compare, features
+from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.diagnose import ambiguous
+from pytest_agentreplay.core.diagnose.replay_progress import Standing, line
+from pytest_agentreplay.core.diff.texts import shorten
+from pytest_agentreplay.core.happens_before import above
+from pytest_agentreplay.core.matching.address import is_this_host, split
+from pytest_agentreplay.core.matching.authorities import authority
+from pytest_agentreplay.core.model import FrameCall, ToolCall
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.align.evidence import Features
+    from pytest_agentreplay.core.backends.backend import Moment
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Exchange, Run
+    from pytest_agentreplay.core.reading import Reader
+
+NEIGHBOURS = 16
+"""Recorded calls on either side that a changed call is held against, to see that it is not one of these."""
+
+ROOM = 100  # characters of a call in a line of the alignment
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """A changed call, the recorded one whose reply it takes, and the words that decided; () where its place did."""
+
+    recorded: Exchange
+    now: Call
+    parts: tuple[str, ...] = ()
+
+
+class Adopter(Replayer):
+    """Serves `run` to an agent whose requests have changed, and keeps the new ones.
+
+    A call more or a call less than recorded is refused: there is no reply for it, or one would be lost.
+    """
+
+    def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
+        """Index `run`; `matching` says which of the new calls are the recorded ones."""
+        super().__init__(run, matching, reader)
+        self._aligned: dict[int, Aligned] = {}
+        self._lanes = {x.lane: x.lane for x in self._top if not above(x.lane)}  # of now -> recorded
+        self._endpoints: dict[str, list[Exchange]] = defaultdict(list)
+        self._place: dict[int, int] = {}
+        for x in self._top:
+            self._place[x.start] = len(self._endpoints[endpoint(x.call)])
+            self._endpoints[endpoint(x.call)].append(x)
+        self._features: dict[int, Features] = {}
+
+    def recognise(self, call: Call) -> bool:
+        """Never: each new call has to be scanned for secrets before it is kept."""
+        del call
+        return False
+
+    def adopted(self) -> tuple[Run, tuple[Aligned, ...]]:
+        """The run with the changed calls under the recorded outcomes, and how these were aligned."""
+        with self._lock:
+            changed = dict(sorted(self._aligned.items()))
+        exchanges = (replace(x, call=changed[x.start].now) if x.start in changed else x for x in self.run.exchanges)
+        return replace(self.run, exchanges=tuple(exchanges)), tuple(changed.values())
+
+    def alignment(self) -> list[str]:
+        """A line for each changed call: whose reply it takes, and what decided that."""
+        standing = Standing(self.run, self._reader, frozenset())
+        lines = []
+        for aligned in self.adopted()[1]:
+            why = f"   [by {', '.join(map(repr, aligned.parts))}]" if aligned.parts else ""
+            now = shorten(line(aligned.now, self._reader), ROOM)
+            lines.append(f"{ambiguous.numbered(standing, aligned.recorded)} answers {now}{why}")
+        return lines
+
+    def _find(self, call: Call, moment: Moment) -> Exchange | None:
+        found = super()._find(call, moment)
+        if found is not None:
+            self._lanes.setdefault(moment.lane, found.lane)
+        return found
+
+    def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
+        """Align a changed call with a recorded one that is due, or refuse it."""
+        served = self.served.keys()
+        if (twins := self._same.get(self._plain(call))) and all(x.start in served for x in twins):
+            for x in twins:
+                if (first := self._aligned.get(x.start)) is not None:
+                    return ambiguous.taken(self.run, self._reader, served, call, by=first.now, recorded=x)
+            return self._miss(call, moment)
+        due = self._due(call, moment.lane)
+        if not due:
+            return self._at_another_service(call) or self._miss(call, moment)
+        held = features(call)
+        found, parts = self._chosen(held, due, moment.lane)
+        if found is None:
+            return ambiguous.undecided(self.run, self._reader, served, call, due)
+        if (like := self._contradiction(held, found)) is not None:
+            return ambiguous.contradicted(self.run, self._reader, served, call, due=found, like=like)
+        self._lanes.setdefault(moment.lane, found.lane)
+        self._services.bind(authority(call), authority(found.call))
+        self._aligned[found.start] = Aligned(found, call, parts)
+        return found
+
+    def _due(self, call: Call, lane: str) -> list[Exchange]:
+        """The recorded calls at the endpoint of `call` that may come now: of its own lane, or of those nobody has."""
+        due: dict[str, list[Exchange]] = {}
+        stopped: set[str] = set()
+        services = self._services.options(authority(call))
+        for x in self._endpoints.get(endpoint(call), ()):
+            if x.start in self.served or x.lane in stopped or authority(x.call) not in services:
+                continue
+            mine = due.get(x.lane)
+            after = mine is not None and mine[0].finish is not None and mine[0].finish < x.start
+            if after or self._precedence.early(x):
+                stopped.add(x.lane)
+            else:
+                due.setdefault(x.lane, []).append(x)
+        if (own := due.get(self._lanes.get(lane, ""))) is not None:
+            return own
+        taken = set(self._lanes.values())
+        free = [x for mine, theirs in due.items() if mine not in taken for x in theirs]
+        # A lane that another one began is looked for among those that the recorded counterpart of that one began.
+        starter = next((self._lanes[up] for up in above(lane) if up in self._lanes), None)
+        return [x for x in free if starter in above(x.lane)] or free
+
+    def _chosen(self, held: Features, due: list[Exchange], lane: str) -> tuple[Exchange | None, tuple[str, ...]]:
+        """The one of `due` that stands out against all others, and the words that tell."""
+        best = due[0]
+        for x in due[1:]:
+            if compare(held, self._of(x), self._of(best)).favours == 1:
+                best = x
+        twins = [x for x in due if self._plain(x.call) == self._plain(best.call)]
+        parts: dict[str, None] = {}
+        for x in due:
+            if x in twins:
+                continue
+            evidence = compare(held, self._of(best), self._of(x))
+            if evidence.favours != 1:
+                return None, ()
+            parts.update(dict.fromkeys(evidence.parts))
+        if len(twins) > 1 and any(x.outcome != best.outcome for x in twins):
+            # Equal requests have nothing to be told apart by but where they were made.
+            return next((x for x in twins if x.lane == self._lanes.get(lane, lane)), None), tuple(parts)[:3]
+        return best, tuple(parts)[:3]
+
+    def _contradiction(self, held: Features, found: Exchange) -> Exchange | None:
+        """A recorded call near `found` whose own content the changed call holds, and that of `found` not."""
+        row, at = self._endpoints[endpoint(found.call)], self._place[found.start]
+        for x in row[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]:
+            if x is not found:
+                evidence = compare(held, self._of(found), self._of(x))
+                if evidence.favours == -1 and evidence.positive:
+                    return x
+        return None
+
+    @cached_property
+    def _same(self) -> dict[str, list[Exchange]]:
+        found: dict[str, list[Exchange]] = defaultdict(list)
+        for x in self._top:
+            found[self._plain(x.call)].append(x)
+        return found
+
+    def _plain(self, call: Call) -> str:
+        """The key of a call by itself, whatever ids the run has taught."""
+        return self._matching.key(call, self._matching.ids())
+
+    def _of(self, x: Exchange) -> Features:
+        if x.start not in self._features:
+            self._features[x.start] = features(x.call)
+        return self._features[x.start]
+
+
+def endpoint(call: Call) -> str:
+    """What a call is put to, whatever it says: method, host and path without a port; a connection; a function."""
+    if isinstance(call, ToolCall):
+        return call.name if call.boundary == "tool" else f"{call.boundary} {call.name}"
+    if isinstance(call, FrameCall) and call.connection is not None:
+        return f"{call.method} {call.connection}"
+    url = split(call.url)
+    return f"{call.method} {url.scheme}://{'localhost' if is_this_host(url.host) else url.host}{url.path}"
+
+
+def why_not(recorded: Call, now: Call, reader: Reader) -> str:
+    """Return why the recorded reply to one call cannot answer another one, "" where it can."""
+    if endpoint(recorded) != endpoint(now):
+        return "the request goes to another address or API"
+    if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+        return ""
+    streamed = reader.read_call(recorded).stream, reader.read_call(now).stream
+    if streamed[0] != streamed[1]:
+        return f"the request asks for {'a stream' if streamed[1] else 'a whole reply'}, and the recorded reply is none"
+    return ""

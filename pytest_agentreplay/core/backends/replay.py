@@ -1,0 +1,515 @@
+"""The gate that answers from a run, and refuses at the first divergence, for good.
+
+A call is looked up three times at most: by its exact bytes in its lane, by them in any lane, and by its canonical key
+(what the rules drop removed, client-made ids renumbered); where the test says which pictures are near enough, a fourth
+time without them. Of several that are the same, one of the lane in which the last call of this lane was recorded goes
+first, then one of the lane of the same name, then one of the same agent: these are preferences, no call is refused for
+them, and one that must not come yet gives way to one that may. Queues are first in, first out by `start`; each
+exchange is served once. A call that is recorded but comes before one that must precede it (`precedence`) is out of
+order.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import islice
+from typing import TYPE_CHECKING, cast
+
+from pytest_agentreplay.core.backends.backend import Answer, Moment, Refuse
+from pytest_agentreplay.core.divergence import Divergence
+from pytest_agentreplay.core.effects import SAFE_METHODS
+from pytest_agentreplay.core.frames import connections
+from pytest_agentreplay.core.happens_before import Precedence, above
+from pytest_agentreplay.core.matching.authorities import Authorities, authority
+from pytest_agentreplay.core.matching.near_matches import Lookalikes
+from pytest_agentreplay.core.matching.placeholders import Veiled
+from pytest_agentreplay.core.matching.wiring import Tokens, holds_placeholder
+from pytest_agentreplay.core.model import HttpCall, ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable, Sequence
+
+    from pytest_agentreplay.core.backends.backend import Verdict
+    from pytest_agentreplay.core.divergence import Difference
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.matching.authorities import Authority
+    from pytest_agentreplay.core.matching.media_match import Near
+    from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
+    from pytest_agentreplay.core.reading import Reader
+
+Queues = dict["Hashable", list["Exchange"]]
+
+BESIDE = 16
+"""Lanes that are looked at once one has parted."""
+
+TWINS = 64
+"""Equal calls that are looked at where the first one must not come yet."""
+
+_AGENT = object()
+"""Begins the names of the queues that hold one agent's own."""
+
+
+class Replayer:
+    """Serves the exchanges of `run`. Once refused it stays refused; `divergence` tells the first one."""
+
+    def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
+        """Index `run` without restoring a single body."""
+        self.run = run
+        self.served: dict[int, Call] = {}
+        self.divergence: Divergence | None = None
+        self.gives_way = False
+        """Whether an answer to a task counts when it has been handed over, after others had their chance."""
+        self.loose = False
+        """Whether calls that only read may come in another order."""
+        self.any_order = False
+        """Whether all may: for a run whose answers come in another order than recorded."""
+        self.at_once = False
+        """Whether answers over a connection wait for none but their own question."""
+        self.looks_ahead = False
+        """Whether a call that comes too early is answered, so that the run shows what became of those before it."""
+        self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
+        self._matching = matching
+        self._reader = reader
+        self._lock = threading.Lock()
+        self._tickets = 0
+        self._connections: dict[int, tuple[Exchange, ...]] | None = None
+        self._top = tuple(x for x in run.exchanges if x.parent is None)
+        self._services = Authorities(x.call for x in self._top)
+        self._exact = queued([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._top])
+        self._tokens = Tokens()
+        self._keyed: Queues | None = None
+        self._alike: Lookalikes | None = None
+        self._veiled: Veiled | None = None
+        self._recorded_ids, self._live_ids = matching.ids(), matching.ids()
+        self.without_content: list[Exchange] = []
+        """The exchanges served whose arguments an older release had recorded by class alone."""
+        self._tools: Queues | None = None
+        self._changing: frozenset[str] = frozenset()
+        self._precedence = Precedence(self._top, run.header.kit.get("lanes"), run.header.kit.get("after"))
+        self._beside: dict[str, Divergence | None] = {}
+        self._ahead: Ahead | None = None
+        self._continued: dict[str, str] = {}  # by lane now, the recorded lane of its last call
+
+    def media(self, near: Near) -> None:
+        """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
+        self._matching.near = near
+
+    def keep_apart(self, placeholders: frozenset[str], is_given: Callable[[str], bool]) -> None:
+        """Take no call that sends one of these secrets for one that sent another of them; as `Tokens.keep_apart`."""
+        self._tokens.keep_apart(placeholders, is_given)
+
+    def recognise(self, call: Call) -> bool:
+        """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
+        exact = self._matching.fingerprint(call)
+        services = self._services.options(authority(call))
+        if len(services) == 1:
+            return (services[0], exact) in self._exact
+        return any((service, exact) in self._exact for service in services)
+
+    def connection(self, opening: int) -> tuple[Exchange, ...]:
+        """The exchanges of the connection that `opening` opened, those inside other exchanges too."""
+        if self._connections is None:
+            self._connections = connections(self.run)
+        return self._connections.get(opening, ())
+
+    def ask(self, call: Call, moment: Moment) -> Verdict:
+        """Serve the recorded exchange that is this call, or refuse."""
+        with self._lock:
+            if self.divergence is not None:
+                self._look_beside(call, moment, self.divergence)
+                return Refuse(self.divergence)
+            found = self._find(call, moment) or self._fallback(call, moment)
+            if self._ahead is not None and (isinstance(found, Divergence) or found.start in self._ahead.skipped):
+                return Refuse(self._explain_ahead(found if not isinstance(found, Divergence) else None))
+            if isinstance(found, Divergence):
+                return Refuse(found)
+            early: Callable[[str], object] | None = None
+            free = self._ahead is not None or self.any_order or (self.loose and only_reads(call, moment))
+            if self._precedence.early(found, moment.lane) and not free:
+                left = {x.start: x for x in self._precedence.binding(found) if not self._precedence.handed(x)}
+                done = {x.start for x in self._top} - left.keys() - {found.start}
+                if not self._may_look_ahead(found, left):
+                    from pytest_agentreplay.core import diagnose
+
+                    return Refuse(diagnose.order(self.run, self._reader, done, call, found))
+                self._ahead = Ahead(call, found, left, done)
+                early = self._ahead.called_from
+            self.served[found.start] = call
+            self._continued[moment.lane] = found.lane
+            self._tokens.served(found.outcome)
+            if watched := self._matching.watched(found.call, call):
+                self.drift.append((found, watched))
+            self._tickets += 1
+            self._precedence.ask(found)
+            if not (self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall)):
+                # Else it is a task, which gives way to others while it waits: it has no answer yet when these ask.
+                self._precedence.answer(found)
+            return Answer(found, self._tickets, handed=partial(self._handed, found), early=early)
+
+    def _may_look_ahead(self, found: Exchange, left: dict[int, Exchange]) -> bool:
+        """Whether the run may go on although `left` comes before `found`: in one strand, and none of it is under way.
+
+        Which of several strands is heard from next would be chance, and so would the report.
+        """
+        from pytest_agentreplay.core import diagnose
+
+        return (
+            self.looks_ahead
+            and left.keys().isdisjoint(self.served)
+            and diagnose.one_strand(self.run, self._reader, [*left.values(), found])
+        )
+
+    def _explain_ahead(self, came: Exchange | None) -> Divergence:
+        """What a call was that came too early, now that `came` was called after it, or (None) nothing of that kind."""
+        from pytest_agentreplay.core import diagnose
+
+        ahead, self._ahead = self._ahead, None
+        assert ahead is not None
+        found = diagnose.order(
+            self.run, self._reader, ahead.done, ahead.call, ahead.found, came=came, left_out=came is None
+        )
+        return replace(found, origin=ahead.origin)
+
+    def _settle_ahead(self) -> None:
+        """Nothing more will come: what was due before an early call was left out."""
+        if self._ahead is not None and self.divergence is None:
+            self.divergence = self._explain_ahead(None)
+
+    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
+        """Never called: a replayer forwards nothing."""
+        del at_once
+        raise AssertionError(f"arrival {ticket} was answered from the recording; chunk {chunks} is none of its own")
+
+    def stalled(self, call: Call, found: Exchange, expected: Exchange | None) -> Divergence:
+        """Why `call`, recorded as `found`, is not answered: what had been answered before, `expected`, was not.
+
+        None: its own answer never came.
+        """
+        from pytest_agentreplay.core import diagnose
+
+        with self._lock:
+            if expected is None:
+                return diagnose.unanswered(self.run, self._reader, self.served.keys(), call, found)
+            return diagnose.stalled(self.run, self._reader, self.served.keys(), call, found=found, expected=expected)
+
+    def _handed(self, exchange: Exchange) -> None:
+        """The answer has been handed over; what comes after it may be asked from now on."""
+        with self._lock:
+            self._precedence.answer(exchange)
+            self._precedence.hand(exchange)
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Never called: a replayer forwards nothing."""
+        del outcome, at, first, suspended
+        msg = f"arrival {ticket} was answered from the recording; it has no outcome to settle"
+        raise AssertionError(msg)
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Keep the first divergence, with the agent's line that led to it."""
+        with self._lock:
+            self._settle_ahead()
+            if self.divergence is None:
+                self.divergence = replace(divergence, origin=divergence.origin or origin)
+            return self.divergence
+
+    def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
+        """The first divergence, now that nothing more will come of what had begun before `until` (None: of all).
+
+        A call that was given up when recorded need not come again, unless `writes` says that it changes something.
+        """
+        with self._lock:
+            self._settle_ahead()
+            if self.divergence is None:
+                awaited = {x.start for x in self._top if until is not None and x.start > until}
+                answered = self.served.keys() | awaited
+                given_up = [x for x in self._unserved() if x.abandoned] if writes is not None else []
+                required = {x.start for x in given_up if writes is not None and writes(x.call)} - answered
+                # Telling what is missing reads every body; a run that was made whole must not pay for it.
+                if required or any(x.start not in answered and not x.abandoned for x in self._top):
+                    from pytest_agentreplay.core import diagnose
+
+                    self.divergence = diagnose.unused(self.run, self._reader, answered, required)
+        return self.parted()
+
+    def stopped(self, until: int | None = None) -> Divergence | None:
+        """How far a test came that an error of its own has ended; nothing is latched. `until` as in `finish`."""
+        from pytest_agentreplay.core import diagnose
+
+        with self._lock:
+            awaited = {x.start for x in self._top if until is not None and x.start > until}
+            return diagnose.stopped(self.run, self._reader, self.served.keys() | awaited)
+
+    def missing(self) -> Divergence | None:
+        """Return the divergence for the calls that were not made so far; None where all were made, or given up."""
+        from pytest_agentreplay.core import diagnose
+
+        with self._lock:
+            answered = self.served.keys()
+            if all(x.start in answered or x.abandoned for x in self._top):
+                return None
+            return diagnose.unused(self.run, self._reader, answered, set())
+
+    def unserved(self) -> tuple[Exchange, ...]:
+        """Return the top-level exchanges that were not asked for so far."""
+        with self._lock:
+            return self._unserved()
+
+    def _unserved(self) -> tuple[Exchange, ...]:
+        return tuple(x for x in self._top if x.start not in self.served)
+
+    def parted(self) -> Divergence | None:
+        """Where the run parted so far: of lanes that did beside each other the one recorded first tells the others."""
+        with self._lock:
+            self._settle_ahead()
+            found = [one for one in (self.divergence, *self._beside.values()) if one is not None]
+        if not found:
+            return None
+        first, *others = sorted(found, key=lambda one: one.position)
+        elsewhere = {one.lane: one for one in reversed(others) if one.lane != first.lane}
+        also = tuple(one.also() for one in reversed(elsewhere.values()))
+        return replace(first, detail=(*first.detail, *also)) if also else first
+
+    def replayed(self) -> tuple[Exchange, ...]:
+        """The exchanges served so far, children included, in recorded order."""
+        with self._lock:
+            return tuple(x for x in self.run.exchanges if (x.start if x.parent is None else x.parent) in self.served)
+
+    def made(self) -> tuple[Exchange, ...]:
+        """The top-level exchanges served so far, each with the call as it was made now: no body has to be restored."""
+        with self._lock:
+            return tuple(replace(x, call=self.served[x.start]) for x in self._top if x.start in self.served)
+
+    def _find(self, call: Call, moment: Moment) -> Exchange | None:
+        if isinstance(call, ToolCall) and self._is_changing(call):
+            # In order of start: a call may equal a later one that was made on another object.
+            found = self._fitting(call, moment.lane)
+            if found is not None:
+                if self._keyed is not None:
+                    self._matching.key(call, self._live_ids)
+                return found
+        now = authority(call)
+        services = self._services.options(now)
+        exact = self._matching.fingerprint(call)
+        found = self._take_at(self._exact, services, exact, moment) if self._keyed is None else None
+        if found is None:
+            found = self._find_by_key(call, services, exact, moment)
+        if found is not None:
+            self._services.bind(now, authority(found.call))
+        return found
+
+    def _find_by_key(
+        self, call: Call, services: tuple[Authority, ...], exact: Hashable, moment: Moment
+    ) -> Exchange | None:
+        keyed = self._keyed or self._index_keys()
+        key = self._matching.key(call, self._live_ids)
+        found = self._take_at(self._exact, services, exact, moment)
+        if found is None and (found := self._take_at(keyed, services, key, moment)) is not None:
+            found = self._wired(found, keyed, (authority(found.call), key), call)
+        if found is None:
+            found = (
+                self._lookalike(call, moment.lane)
+                or self._behind_veil(call, moment.lane)
+                or self._recorded_without_content(call, moment.lane)
+            )
+            elsewhere = found is not None and authority(found.call) not in services
+            if elsewhere or (found is not None and self._swapped(found.call, call)):
+                return None
+        return found
+
+    def _swapped(self, recorded: Call, call: Call) -> bool:
+        """Whether `call` sends another token than `recorded` did."""
+        text = self._matching.text
+        return holds_placeholder(call) and self._tokens.swapped(text(recorded), text(call))
+
+    def _wired(self, found: Exchange, keyed: Queues, name: Hashable, call: Call) -> Exchange | None:
+        """`found`, or the first of its queue, that sends the same tokens as `call` does."""
+        if not holds_placeholder(call):
+            return found
+        now = self._matching.text(call)
+        for x in (found, *reversed(keyed[name])):
+            if x.start not in self.served and not self._tokens.swapped(self._matching.text(x.call), now):
+                return x
+        return None
+
+    def _look_beside(self, call: Call, moment: Moment, first: Divergence) -> None:
+        """Keep whether another lane has parted, too: its next call tells that, whatever it does then is refused."""
+        if moment.lane in self._beside or len(self._beside) == BESIDE:
+            return
+        found = self._miss(call, moment) if self._find(call, moment) is None else None
+        # What led to the lane that parted, or began in it, does what it does because of that.
+        led = found is not None and (found.lane in {first.lane, *above(first.lane)} or first.lane in above(found.lane))
+        self._beside[moment.lane] = None if led else found
+
+    def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
+        """What is done about a call that is none of the recorded ones: it is refused."""
+        return self._at_another_service(call) or self._miss(call, moment)
+
+    def _at_another_service(self, call: Call) -> Divergence | None:
+        """Why a call is refused that is recorded at another local service than the one that it goes to."""
+        now, key = authority(call), self._matching.key(call, self._matching.ids())
+        for service in self._services.recorded if now is not None else ():
+            x = self._first(self._keyed or {}, (service, key))
+            if x is not None:
+                from pytest_agentreplay.core import diagnose
+
+                meant, instead = self._services.standing_for(now) or now, self._services.now(service)
+                return diagnose.elsewhere(self.run, self._reader, self.served, call, x, meant=meant, instead=instead)
+        return None
+
+    def _miss(self, call: Call, moment: Moment) -> Divergence:
+        from pytest_agentreplay.core import diagnose
+
+        lane, agent, matching = moment.lane, moment.agent, self._matching
+        return diagnose.miss(self.run, self._reader, self.served.keys(), call, lane, agent=agent, matching=matching)
+
+    def _lookalike(self, call: Call, lane: str) -> Exchange | None:
+        """The first exchange that differs in media alone, where the test says that they are near enough."""
+        if self._matching.near is None:
+            return None
+        if self._alike is None:
+            self._alike = Lookalikes(self._matching, self._top)
+        return self._alike.find(call, lane, self.served.keys())
+
+    def _behind_veil(self, call: Call, lane: str) -> Exchange | None:
+        """The first exchange that held a secret where `call` has a stand-in for one."""
+        if self._veiled is None:
+            self._veiled = Veiled(((x, self._matching.text(x.call)) for x in self._top), self._matching.personal)
+        return self._veiled.find(self._matching.text(call), lane, self.served.keys()) if self._veiled else None
+
+    def _fitting(self, call: ToolCall, lane: str) -> Exchange | None:
+        """The first exchange of a tool that differs in nothing but what its recording, or `call`, does not compare."""
+        tools = self._of_tools
+        for name in ((lane, call.name), call.name):
+            self._first(tools, name)  # drops what was served
+            for x in reversed(tools.get(name, [])):
+                if x.start not in self.served and self._fits(cast("ToolCall", x.call), call):
+                    return x
+        return None
+
+    def _fits(self, recorded: ToolCall, call: ToolCall) -> bool:
+        from pytest_agentreplay.core.serialize.fitting import fitted
+
+        same = fitted(recorded, call, older=self._older)
+        alike = self._matching.key_alone(same) == self._matching.key_alone(recorded)
+        return alike and not self._swapped(recorded, call)
+
+    def _recorded_without_content(self, call: Call, lane: str) -> Exchange | None:
+        """The first exchange that an older release recorded by the classes of its arguments."""
+        if not self._older or not isinstance(call, ToolCall):
+            return None
+        found = self._fitting(call, lane)
+        if found is not None and "clock" in self.run.header.kit:  # a trace of another tool has no such entry
+            self.without_content.append(found)
+        return found
+
+    @cached_property
+    def _older(self) -> bool:
+        """Whether arguments were recorded by class alone."""
+        from pytest_agentreplay.core.serialize.fitting import BY_CONTENT
+
+        return self.run.header.kit.get("arguments") != BY_CONTENT
+
+    @property
+    def _of_tools(self) -> Queues:
+        if self._tools is None:
+            from pytest_agentreplay.core.serialize.fitting import has_changes
+
+            made = [(x.call, x) for x in self._top if isinstance(x.call, ToolCall)]
+            self._tools = queued([(call.name, x) for call, x in made])
+            self._changing = frozenset(call.name for call, _ in made if has_changes(call))
+        return self._tools
+
+    def _is_changing(self, call: ToolCall) -> bool:
+        """Whether something of the calls of a tool is not compared, since the tool changes it."""
+        from pytest_agentreplay.core.serialize.fitting import has_changes
+
+        return bool(self._of_tools) and (call.name in self._changing or has_changes(call))
+
+    def _index_keys(self) -> Queues:
+        """Bodies are restored and parsed only now that a call's bytes were not met as they were."""
+        named = [((authority(x.call), self._matching.key(x.call, self._recorded_ids)), x) for x in self._top]
+        self._keyed = queued(named)
+        for call in self.served.values():
+            self._matching.key(call, self._live_ids)
+        return self._keyed
+
+    def _take_at(
+        self, queues: Queues, services: tuple[Authority, ...], identity: Hashable, moment: Moment
+    ) -> Exchange | None:
+        """As `_take`, at the recorded services that may be meant; of several, the one due in this lane first."""
+        if len(services) == 1:
+            return self._take(queues, (services[0], identity), moment)
+        found = (self._take(queues, (service, identity), moment) for service in services)
+        return min(
+            (x for x in found if x is not None),
+            key=lambda x: (self._precedence.early(x), x.lane != moment.lane, x.start),
+            default=None,
+        )
+
+    def _take(self, queues: Queues, identity: Hashable, moment: Moment) -> Exchange | None:
+        """The first unserved exchange of the lane, else of any; of each the agent's own first, unless it is early."""
+        here = self._continued.get(moment.lane, moment.lane)
+        for name in ((here, identity), (moment.lane, identity), identity):
+            first = self._first(queues, name)
+            if first is None:
+                continue
+            if (
+                self._precedence.early(first, moment.lane)
+                and (twin := self._twin(queues[identity], moment)) is not None
+            ):
+                return twin
+            if moment.agent and moment.agent != first.agent:
+                own = self._first(queues, (_AGENT, moment.agent, name))
+                # What must come before it may be its twin under another name: a name alone refuses nothing.
+                if own is not None and not self._precedence.early(own):
+                    return own
+            return first
+        return None
+
+    def _twin(self, queue: Sequence[Exchange], moment: Moment) -> Exchange | None:
+        """Return an exchange for the same call that may come now, where the first one of its lane may not yet."""
+        unserved = (x for x in islice(reversed(queue), TWINS) if x.start not in self.served)
+        return next((x for x in unserved if not self._precedence.early(x, moment.lane)), None)
+
+    def _first(self, queues: Queues, name: Hashable) -> Exchange | None:
+        """The first unserved exchange of a queue; what was served by another one's name is dropped, each once."""
+        queue = queues.get(name)
+        while queue and queue[-1].start in self.served:
+            queue.pop()
+        return queue[-1] if queue else None
+
+
+@dataclass(slots=True)
+class Ahead:
+    """A call that was answered too early: recorded as `found`, after `skipped`; `done` was answered before it."""
+
+    call: Call
+    found: Exchange
+    skipped: Collection[int]
+    done: Collection[int]
+    origin: str = ""
+
+    def called_from(self, origin: str) -> None:
+        """Keep the agent's line that made the call."""
+        self.origin = origin
+
+
+def only_reads(call: Call, moment: Moment) -> bool:
+    """Whether a call is known to change nothing."""
+    if isinstance(call, ToolCall):
+        return moment.reads or call.boundary == "retrieval"
+    return isinstance(call, HttpCall) and call.method in SAFE_METHODS
+
+
+def queued(named: Sequence[tuple[Hashable, Exchange]]) -> Queues:
+    """Queues by identity, and by lane and identity, each for single agents too; the first of each stands at its end."""
+    queues: Queues = defaultdict(list)
+    for identity, x in reversed(named):
+        for name in (identity, (x.lane, identity)):
+            queues[name].append(x)
+            if x.agent:
+                queues[_AGENT, x.agent, name].append(x)
+    return queues

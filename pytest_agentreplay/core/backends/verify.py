@@ -1,0 +1,110 @@
+"""The gate under which read tools run beside their recorded answers: everything is served, and some of it compared.
+
+What a tool reaches for while it runs (a database, a service) is let through: it is what is verified. Models stay frozen
+in there too, and so does every tool that is not read: they are answered from what was recorded inside the tool, or
+refused.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.backends.backend import Answer, Forward, Refuse
+from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.diagnose import results
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pytest_agentreplay.core.backends.backend import Moment, Verdict
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
+    from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.tolerance import Tolerances
+
+
+class Verifier(Replayer):
+    """A replayer that has read tools run as well. `changed` are the results that differ, in the order they were seen.
+
+    A changed result is no refusal: the agent gets the recorded one, and the run goes on.
+    """
+
+    def __init__(self, run: Run, matching: Matching, reader: Reader, tolerances: Tolerances) -> None:
+        """Index `run`; `tolerances` say what is near enough."""
+        super().__init__(run, matching, reader)
+        self.verified = 0
+        self.changed: list[Divergence] = []
+        self._tolerances = tolerances
+        self._running: dict[int, Exchange] = {}
+        self._within: dict[int, dict[Hashable, list[Exchange]]] = {}
+        self._guard = threading.Lock()
+
+    def ask(self, call: Call, moment: Moment) -> Verdict:
+        """As a replayer; an answer to a read tool comes with what compares it."""
+        root = self._running.get(moment.parent) if moment.parent is not None else None
+        if root is not None:
+            return self._ask_within(root, call, moment)
+        verdict = super().ask(call, moment)
+        if not isinstance(verdict, Answer) or not moment.reads:
+            return verdict
+        if verdict.exchange.abandoned:
+            return verdict
+        with self._guard:
+            self.verified += 1
+            self._running[verdict.ticket] = verdict.exchange
+        return replace(verdict, compare=partial(self._compare, verdict.exchange, call))
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """What came to a call inside a running tool is the tool's own; nobody keeps it."""
+        if ticket not in self._running:
+            super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
+
+    def _compare(self, x: Exchange, call: Call, now: Outcome, origin: str, recorded: Outcome | None = None) -> None:
+        x = x if recorded is None else replace(x, outcome=recorded)
+        found = results.changed(self.run, self._reader, x, call, now, tolerances=self._tolerances)
+        if found is not None:
+            with self._guard:
+                self.changed.append(replace(found, origin=origin))
+
+    def first(self, latched: Divergence | None) -> Divergence | None:
+        """The first place where the run parted: a changed result, else what the gate refused; it tells the others."""
+        with self._guard:
+            told = [*self.changed, *([latched] if latched is not None else [])]
+        if not self.changed:
+            return latched
+        more = tuple(f"then: [{one.kind.code}] {one.summary}" for one in told[1:])
+        return replace(told[0], detail=(*told[0].detail, *more))
+
+    def _ask_within(self, root: Exchange, call: Call, moment: Moment) -> Verdict:
+        """A call that a running tool makes: let through, unless it is frozen."""
+        if self.divergence is not None:
+            return Refuse(self.divergence)
+        with self._lock:
+            self._tickets += 1
+            ticket = self._tickets
+        frozen = self._reader.read_call(call).kind != "http" and not moment.reads
+        with self._guard:
+            if not frozen:
+                self._running[ticket] = root
+                return Forward(ticket)
+            waiting = self._recorded_within(root).get(self._matching.key(call, self._matching.ids()))
+            if waiting:
+                return Answer(waiting.pop(0), ticket)
+        return Refuse(results.within(self.run, self._reader, self.served, call, root))
+
+    def _recorded_within(self, root: Exchange) -> dict[Hashable, list[Exchange]]:
+        """What was recorded inside a tool, at any depth, by its canonical key; each is served once."""
+        if root.start not in self._within:
+            found: dict[Hashable, list[Exchange]] = defaultdict(list)
+            inside = {root.start}
+            for x in self.run.exchanges:
+                if x.parent in inside:
+                    inside.add(x.start)
+                    found[self._matching.key(x.call, self._matching.ids())].append(x)
+            self._within[root.start] = found
+        return self._within[root.start]

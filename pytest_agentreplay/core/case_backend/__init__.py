@@ -1,0 +1,278 @@
+"""The gate of a case: a recorded world for an agent that may ask otherwise than it did.
+
+Each sort of call (of a model, of a tool, of anything else) is served in one of four ways:
+
+    strict       to the recorded call only, as `Replayer` does
+    position     the next recorded reply of its lane to a model, tool or endpoint, whatever is asked of that
+    arguments    tools alone: what their fixtures say to these arguments, else what was recorded for the very same
+    live         the real one is asked; never a tool
+
+Whatever serves, each recorded reply is given once. Unless all is strict the recorded order binds nobody, and a call
+that is no longer made is no failure: an agent that was fixed does both. Over a lasting connection nothing is live, and
+its opening is always strict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core import diagnose
+from pytest_agentreplay.core.backends.backend import Answer, Forward, Refuse
+from pytest_agentreplay.core.backends.replay import Replayer, queued
+from pytest_agentreplay.core.case_backend.case_backend import SORTS, Cast, Fixtures, Meaning, Sort, Way, sort_of
+from pytest_agentreplay.core.case_backend.positions import Positions, said_as
+from pytest_agentreplay.core.case_backend.tolerant import Tolerant
+from pytest_agentreplay.core.diagnose import no_answer
+from pytest_agentreplay.core.diagnose.replay_progress import Standing
+from pytest_agentreplay.core.model import Exchange, FrameCall, Timing, ToolCall
+from pytest_agentreplay.core.turns import function_of, home
+from pytest_agentreplay.errors import CaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_agentreplay.core.backends.backend import Moment, Verdict
+    from pytest_agentreplay.core.backends.replay import Queues
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Outcome, Run
+    from pytest_agentreplay.core.reading import Reader
+
+__all__ = ["SORTS", "Cast", "Casting", "Fixtures", "Meaning", "Sort", "Way", "sort_of"]
+
+RECORDED, WRITTEN = "arguments (recorded)", "arguments (written)"
+WITHIN = "within the tolerance"
+
+
+class Casting(Replayer):
+    """Serves `run` as `cast` says. `counts` holds how many calls of which sort were answered by what."""
+
+    def __init__(self, run: Run, matching: Matching, reader: Reader, cast: Cast) -> None:
+        """Index `run`; where only the recorded calls are answered, without restoring a body."""
+        super().__init__(run, matching, reader)
+        self.cast = cast
+        self.counts: Counter[tuple[Sort, str]] = Counter()
+        # What a trace tells of its order is when something was written down, not what had to wait for what.
+        self.any_order = not cast.strict or cast.meaning is not None
+        self.at_once = not cast.strict
+        self._meant: Queues | None = None
+        self._places: Positions | None = None
+        self._latest = Timing()
+        self._forwarded: dict[int, Exchange] = {}
+        self._given: list[Exchange] = []
+        self._near: set[int] = set()
+        self._tolerant = Tolerant(cast.tolerances)
+        self._openings: dict[int, int] = {}
+        self._readings = 0
+
+    def ask(self, call: Call, moment: Moment) -> Verdict:
+        """Serve a call as its sort is served, or refuse."""
+        sort = sort_of(call, self._reader)
+        way = self.cast.way(sort)
+        if sort != "tools" and moment.parent in self._forwarded:
+            way = "live"
+        if isinstance(call, FrameCall) and (call.connection is None or way == "live"):
+            way = "strict"
+        if way == "strict":
+            return self._served(super().ask(call, moment), call, moment, sort, way)
+        with self._lock:
+            if self.divergence is not None:
+                return Refuse(self.divergence)
+            if way == "live":
+                return self._forward(call, moment)
+            found, how = (self._by_arguments if way == "arguments" else self._by_position)(call, moment)
+            if not isinstance(found, Exchange):
+                return Refuse(found)
+            if found.start >= 0:
+                self.served[found.start] = call
+            self._tickets += 1
+            verdict = Answer(found, self._tickets)
+        return self._served(verdict, call, moment, sort, how)
+
+    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
+        """How far a live answer has come is nobody's concern."""
+        if ticket not in self._forwarded:
+            super().part(ticket, chunks, at_once=at_once)
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Keep what came of a call that was made live."""
+        with self._lock:
+            x = self._forwarded.pop(ticket, None)
+            if x is not None:
+                timing = Timing(x.timing.start, first, at)
+                made = replace(x, outcome=outcome, finish=self._reading(), suspended=suspended, timing=timing)
+                self._given.append(made)
+                return
+        super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
+
+    def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
+        """The first divergence; what was not asked for again is one only where all is strict."""
+        return super().finish(until, writes) if self.cast.strict else self.parted()
+
+    def made(self) -> tuple[Exchange, ...]:
+        """The calls as they were made now, each with what it was given.
+
+        In the recorded order where all is strict, else in the order in which they were made.
+        """
+        with self._lock:
+            return tuple(sorted(self._given, key=lambda x: x.start))
+
+    @property
+    def told(self) -> str:
+        """How many answers were given by what: "model 3 position, tools 1 arguments (written)"."""
+        return ", ".join(f"{sort} {self.counts[sort, how]} {how}" for sort, how in sorted(self.counts))
+
+    def _find(self, call: Call, moment: Moment) -> Exchange | None:
+        found = super()._find(call, moment) if self.cast.meaning is None else self._find_meant(call, moment)
+        if found is None and (found := self._near_enough(call)) is not None:
+            self._near.add(found.start)
+        return found
+
+    def _find_meant(self, call: Call, moment: Moment) -> Exchange | None:
+        meaning = self.cast.meaning
+        assert meaning is not None
+        if self._meant is None:
+            self._meant = queued([(self._recorded_ids.key(meaning.text(x.call)), x) for x in self._top])
+        found = self._take(self._meant, self._live_ids.key(meaning.text(call)), moment)
+        if found is None and isinstance(call, ToolCall) and call.defaults:
+            said = replace(call, arguments=said_as(call)[-1])
+            found = self._take(self._meant, self._live_ids.key(meaning.text(said)), moment)
+        return found
+
+    def _near_enough(self, call: Call) -> Exchange | None:
+        return self._tolerant.recorded(self._positions.of_tool(call, self.served), function_of(call, self._reader))
+
+    def _untolerated(self, call: Call) -> Call:
+        """A call without what may differ in it, to tell people what may not."""
+        return self._tolerant.told(self._positions.of_tool(call, self.served), call, self._standing())
+
+    def _miss(self, call: Call, moment: Moment) -> Divergence:
+        if self.cast.model == "live" and function_of(call, self._reader) is not None:
+            return self._unmatched(call, moment, ())  # whether the model was answered as recorded tells nothing here
+        meaning = self.cast.meaning
+        if meaning is None:
+            return super()._miss(call, moment)
+        # People are told what differs of what is compared, in the words of one API.
+        run = replace(self.run, exchanges=tuple(self._plain(x, meaning) for x in self.run.exchanges))
+        now = meaning.plainly(replace(call, arguments=said_as(call)[-1]) if isinstance(call, ToolCall) else call)
+        lane, agent, matching = moment.lane, moment.agent, self._matching
+        return diagnose.miss(run, self._reader, self.served.keys(), now, lane, agent=agent, matching=matching)
+
+    def _plain(self, x: Exchange, meaning: Meaning) -> Exchange:
+        call = meaning.plainly(x.call)
+        told = self.cast.retell(call, x.call, x.outcome) if self.cast.retell and x.outcome is not None else None
+        return replace(x, call=call, outcome=told or x.outcome)
+
+    def _by_position(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
+        places = self._positions
+        found = places.next(call, moment, self.served)
+        return (found, "position") if found is not None else (self._exhausted(call, moment), "")
+
+    def _by_arguments(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
+        tool, fixtures = function_of(call, self._reader), self.cast.fixtures
+        if tool is None:
+            return self._by_position(call, moment)
+        try:
+            found = self._known(call, moment, tool)
+        except CaseError as error:  # raised, it would be the agent's to tell
+            return self._unmatched(call, moment, (str(error),)), ""
+        if found is not None:
+            return found
+        advice = fixtures.advice(tool.name, said_as(tool)[-1]) if fixtures is not None else ()
+        return self._unmatched(call, moment, advice), ""
+
+    def _known(self, call: Call, moment: Moment, tool: ToolCall) -> tuple[Exchange | Divergence, str] | None:
+        """What a tool gives to these very arguments, else to known ones that they are near enough to."""
+        fixtures = self.cast.fixtures
+        if fixtures is not None:
+            given = next(filter(None, (fixtures.answer(tool.name, said) for said in said_as(tool))), None)
+            if given is not None:
+                return self._carried(call, moment, given[0]), WRITTEN if given[1] else RECORDED
+        if (found := self._positions.of_arguments(call, self.served)) is not None:
+            return found, RECORDED
+        if fixtures is not None and (given := self._tolerant.given(fixtures, tool)) is not None:
+            return self._carried(call, moment, given[0]), f"arguments ({WITHIN})"
+        if (found := self._near_enough(call)) is not None:
+            return found, f"arguments ({WITHIN})"
+        return None
+
+    def _carried(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
+        """What a fixture gives, in the place of a recorded exchange of the tool where there is one."""
+        carrier = self._positions.of_arguments(call, self.served)
+        if not isinstance(call, ToolCall):
+            carrier = carrier or self._positions.next(call, moment, self.served)
+            spelled = self._spelled(call, carrier, outcome)
+            if spelled is None:
+                return self._exhausted(call, moment)
+            outcome = spelled
+        return replace(carrier or Exchange(call, None, -1, None, timing=self._latest), outcome=outcome)
+
+    def _spelled(self, call: Call, carrier: Exchange | None, outcome: Outcome) -> Outcome | None:
+        """Over a connection an answer is told by the id of its question: that of a recorded one."""
+        if self.cast.spell is None or (isinstance(call, FrameCall) and carrier is None):
+            return None
+        if carrier is None:
+            return self.cast.spell(call, outcome, None)
+        return self.cast.spell(carrier.call if isinstance(call, FrameCall) else call, outcome, carrier.outcome)
+
+    def _unmatched(self, call: Call, moment: Moment, advice: Iterable[str]) -> Divergence:
+        call = self._untolerated(call)
+        bare = (replace(call, arguments=said_as(call)[-1]),) if isinstance(call, ToolCall) and call.defaults else ()
+        return no_answer.unmatched(self._standing(), (call, *bare), self._lane(moment), advice)
+
+    def _exhausted(self, call: Call, moment: Moment) -> Divergence:
+        return no_answer.exhausted(self._standing(), call, self._lane(moment), self._positions.had(call, moment))
+
+    def _served(self, verdict: Verdict, call: Call, moment: Moment, sort: Sort, how: str) -> Verdict:
+        """Give the answer in the form that `call` asks for, and keep that it was given."""
+        if not isinstance(verdict, Answer):
+            return verdict
+        x = verdict.exchange
+        how = f"{how} ({WITHIN})" if how == "strict" and x.start in self._near else how
+        if self.cast.retell is not None and (how == "position" or self.cast.meaning is not None):
+            outcome = None if x.outcome is None else self.cast.retell(call, x.call, x.outcome)
+            if outcome is None and x.outcome is not None:
+                return Refuse(no_answer.untold(self._standing(), call, x))
+            x = replace(x, outcome=outcome)
+        with self._lock:
+            self.counts[sort, how] += 1
+            self._latest = x.timing
+            self._given.append(replace(x, call=call) if self.cast.strict else self._anew(x, call, moment))
+        return replace(verdict, exchange=x)
+
+    def _anew(self, x: Exchange, call: Call, moment: Moment) -> Exchange:
+        """A served exchange as one of the run of now."""
+        start, finish = self._reading(), self._reading()
+        if isinstance(call, FrameCall) and call.connection is None:
+            self._openings[x.start] = start
+        elif isinstance(call, FrameCall):
+            call = replace(call, connection=self._openings.get(call.connection or 0))
+        made = replace(x, call=call, start=start, finish=finish, parts=())
+        return replace(made, lane=moment.lane, agent=moment.agent, attempt=moment.attempt)
+
+    def _forward(self, call: Call, moment: Moment) -> Forward:
+        self._tickets += 1
+        self.counts[sort_of(call, self._reader), "live"] += 1
+        outer = self._forwarded.get(-1 if moment.parent is None else moment.parent)
+        x = Exchange(call, None, self._reading(), None, moment.lane, moment.attempt, agent=moment.agent)
+        parent = None if outer is None else outer.start
+        self._forwarded[self._tickets] = replace(x, parent=parent, timing=Timing(moment.at))
+        return Forward(self._tickets)
+
+    def _lane(self, moment: Moment) -> str:
+        return home(self._positions.told, moment.lane)
+
+    def _standing(self) -> Standing:
+        return Standing(self.run, self._reader, self.served.keys(), self._matching)
+
+    def _reading(self) -> int:
+        self._readings += 1
+        return self._readings
+
+    @property
+    def _positions(self) -> Positions:
+        if self._places is None:
+            self._places = Positions(self._top, self._reader)
+        return self._places

@@ -1,0 +1,60 @@
+"""Near enough: the call of a tool by a live model, held against the calls whose answers are known.
+
+A model says the same thing in other arguments. What a case tolerates of them is taken as it is known, and the answer is
+the one to that; what is left differs, and is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.case_backend.positions import said_as
+from pytest_agentreplay.core.model import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_agentreplay.core.case_backend.case_backend import Fixtures
+    from pytest_agentreplay.core.diagnose.replay_progress import Standing
+    from pytest_agentreplay.core.model import Call, Exchange, Failure, JsonObject, ToolReply
+    from pytest_agentreplay.core.tolerance import Tolerances
+
+
+class Tolerant:
+    """What a case tolerates of arguments. Without any rule nothing is near enough."""
+
+    def __init__(self, tolerances: Tolerances | None) -> None:
+        """`tolerances` are those of the case, where its model is live."""
+        self._rules = tolerances
+
+    def given(self, fixtures: Fixtures, tool: ToolCall) -> tuple[ToolReply | Failure, bool] | None:
+        """What the fixtures say to the first arguments they know that are near enough; raises CaseError as they do."""
+        for known in fixtures.known(tool.name) if self._rules is not None else ():
+            for said in said_as(tool):
+                if found := fixtures.answer(tool.name, self._settled(tool.name, known, said)):
+                    return found
+        return None
+
+    def recorded(self, left: Iterable[tuple[Exchange, JsonObject]], tool: ToolCall | None) -> Exchange | None:
+        """The first of the recorded calls that are left whose arguments are near enough."""
+        rules = self._rules
+        if rules is None or tool is None:
+            return None
+        return next((x for x, known in left for said in said_as(tool) if rules.near(tool.name, known, said)), None)
+
+    def told(self, left: Sequence[tuple[Exchange, JsonObject]], call: Call, standing: Standing) -> Call:
+        """`call` as people are told how it differs: what is tolerated of it as the nearest recorded call has it."""
+        if self._rules is None or not isinstance(call, ToolCall):
+            return call
+        parted = [
+            (x, replace(call, arguments=self._settled(call.name, known, said)))
+            for x, known in left
+            for said in said_as(call)
+        ]
+        return min(parted, key=lambda one: len(standing.differences(one[0].call, one[1])), default=(None, call))[1]
+
+    def _settled(self, tool: str, known: JsonObject, said: JsonObject) -> JsonObject:
+        found = self._rules.settled(tool, known, said) if self._rules is not None else said
+        assert isinstance(found, dict)
+        return found

@@ -1,0 +1,296 @@
+"""A recording as it stands in the middle of a replay: what was answered, what is due next, who said what."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
+from pytest_agentreplay.core.diagnose.caching_reader import Recall
+from pytest_agentreplay.core.diagnose.classify import Change, between
+from pytest_agentreplay.core.diagnose.inserted import is_inserted
+from pytest_agentreplay.core.diagnose.provenance import sought, spoken, strings
+from pytest_agentreplay.core.diagnose.sections import differences
+from pytest_agentreplay.core.diff import texts
+from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
+from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.model import FrameCall, ToolCall
+from pytest_agentreplay.core.selector import compile_path, show
+from pytest_agentreplay.core.turns import Seat, Turn, divide, function_of, home, is_model, label, seat, top_level
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Exchange, Json, Run
+    from pytest_agentreplay.core.reading import Reader, ToolUse
+
+
+class Standing:
+    """A run of which the exchanges whose `start` is in `served` were answered."""
+
+    def __init__(self, run: Run, reader: Reader, served: Collection[int], matching: Matching | None = None) -> None:
+        """Divide the run into turns; everything else is read when it is asked for."""
+        reader = self.reader = Recall(reader)
+        self.served = served
+        self._matching = matching
+        self._top = top_level(run)
+        self.turns, self.told = divide(self._top, reader)
+        self.lanes = list(dict.fromkeys(turn.lane for turn in self.turns))
+
+    def name(self, call: Call) -> str:
+        """A call as people are told it."""
+        return label(call, self.reader)
+
+    def is_model(self, exchange: Exchange) -> bool:
+        """Whether a turn begins here."""
+        return is_model(exchange.call, self.reader)
+
+    def speaks(self, call: Call) -> bool:
+        """Whether a model is asked."""
+        return is_model(call, self.reader)
+
+    def lane(self, exchange: Exchange) -> str:
+        """The lane that people are told."""
+        return self.told[exchange.lane]
+
+    def turn(self, exchange: Exchange) -> str:
+        """Its turn, as people are told it."""
+        return seat(self.turns, exchange).turn.told
+
+    def unserved(self) -> list[Exchange]:
+        """All top-level exchanges that were not answered."""
+        return [x for x in self._top if x.start not in self.served]
+
+    def pending(self, lane: str) -> list[Exchange]:
+        """Those of one lane."""
+        return [x for x in self.unserved() if self.lane(x) == lane]
+
+    def lane_of(self, lane: str, agent: str) -> str:
+        """The told lane of a call that is made in `lane`, whatever number that has this time.
+
+        That is the one in which `agent` is due, and for a lane that was never seen the one in which anybody is.
+        """
+        here = home(self.told, lane)
+        due = {self.lane(x): None for x in self.unserved() if agent and x.agent == agent}
+        if due and here not in due:
+            return next(iter(due))
+        return here if here in self.lanes else next((self.lane(x) for x in self.unserved()), here)
+
+    def last(self, lane: str) -> Exchange | None:
+        """The latest exchange of a lane that was answered."""
+        return next((x for x in reversed(self._top) if x.start in self.served and self.lane(x) == lane), None)
+
+    def differences(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
+        """Where two calls differ, without what is not compared."""
+        drift = self._matching.drift(recorded, now) if self._matching is not None else ()
+        hidden = {one.path for one in drift} | self._made_up(recorded) | self._made_up(now)
+        return differences(recorded, now, hidden=hidden)
+
+    def _made_up(self, call: Call) -> set[str]:
+        """Where the ids that the client made itself stand."""
+        if isinstance(call, ToolCall) or not (paths := self.reader.read_call(call).client_ids):
+            return set()
+        tree = content(call.headers, call.body).tree
+        return {show(place) for path in paths for place, _ in compile_path(path).find(tree)}
+
+    def change(self, recorded: Exchange, now: Call) -> Change:
+        """What made the recorded call another one."""
+        return between(recorded.call, now, self.reader, self.differences(recorded.call, now), frozen=self.frozen)
+
+    def answered_before(self, call: Call, lane: str) -> Exchange | None:
+        """The latest answered exchange of the lane that is this very call."""
+        for x in reversed(self._top):
+            mine = x.start in self.served and self.lane(x) == lane
+            if mine and _alike(x.call, call) and not self.differences(x.call, call):
+                return x
+        return None
+
+    def alike(self, recorded: Call, now: Call) -> bool:
+        """Whether one may stand for the other: both ask a model, or go to one host or path, or over one connection."""
+        if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+            return recorded.boundary == now.boundary == "model"
+        if (wire := _connection(recorded)) != _connection(now) or wire:
+            return wire == _connection(now)
+        if self.speaks(recorded) and self.speaks(now):
+            return True
+        here, there = _host_and_path(recorded.url), _host_and_path(now.url)
+        return here[0] == there[0] or here[1] == there[1]
+
+    def foreign(self, call: Call, due: Exchange, lane: str) -> bool:
+        """Whether a model call is none of the conversation that the due one goes on with, or not that call at all."""
+        if not (self.speaks(call) and self.speaks(due.call)) or _connection(call):
+            return False
+        new, old = self.reader.read_call(call), self.reader.read_call(due.call)
+        if is_inserted(new, old):
+            return True
+        said = self._said(due.call)
+        if said & self._said(call) or (new.system == old.system and new.tools == old.tools):
+            return False
+        return any(said & self._said(x.call) for x in self._top if x.start in self.served and self.lane(x) == lane)
+
+    def nearest(self, targets: Sequence[Exchange], call: Call) -> Exchange:
+        """The first target, unless a later one says all but the same as `call` and the first does not."""
+        mine = self._said(call)
+        far = [len(self._said(x.call) ^ mine) for x in targets]
+        best = min(range(len(targets)), key=far.__getitem__)
+        return targets[best] if far[best] <= 1 < far[0] else targets[0]
+
+    def asked(self, exchange: Exchange) -> tuple[ToolUse, ...]:
+        """The tool calls that the model asked for last before `exchange`, in its lane."""
+        for x in reversed(self._top):
+            before = x.start < exchange.start and self.lane(x) == self.lane(exchange)
+            if before and self.is_model(x):
+                return self.reader.read_reply(x.call, x.outcome).tool_uses
+        return ()
+
+    @staticmethod
+    def arguments(use: ToolUse) -> Json:
+        """What the model asked for, as a value."""
+        if not isinstance(use.arguments, str):
+            return use.arguments
+        value = parse(use.arguments, exact=True)
+        return use.arguments if isinstance(value, NotJson) else value
+
+    def source(self, change: Change, target: Exchange) -> str:
+        """Which earlier reply the old text of the first difference came from, as a line; "" when none holds it."""
+        wanted = sought(change)
+        for x in self._top if wanted else ():
+            if (
+                x.finish is not None
+                and x.finish < target.start
+                and any(wanted in text for text in spoken(x, self.reader))
+            ):
+                quoted = json.dumps(texts.shorten(wanted, 30), ensure_ascii=False)
+                found = seat(self.turns, x)
+                where = f"{found.turn.told}, call {found.position}"
+                return f"the recorded text {quoted} came from {self.name(x.call)} ({where})"
+        return ""
+
+    def divergence(
+        self,
+        kind: Kind,
+        summary: str,
+        at: Exchange | None,
+        *,
+        lane: str = "main",
+        recorded: Exchange | None = None,
+        now: Call | None = None,
+        differences: tuple[Difference, ...] = (),
+        cause: str = "",
+        hints: tuple[str, ...] = (),
+        detail: tuple[str, ...] = (),
+    ) -> Divergence:
+        """A divergence at the place of `at`; None: in an empty lane."""
+        found = seat(self.turns, at) if at is not None else Seat(Turn(0, lane, None, ()), 0, 0, 0)
+        turn = found.turn
+        return Divergence(
+            kind,
+            summary,
+            turn.number,
+            found.turns,
+            turn.lane,
+            found.position,
+            found.positions,
+            turn.agent,
+            turn.who,
+            recorded=recorded,
+            now=now,
+            differences=differences,
+            cause=cause,
+            hints=hints,
+            detail=detail,
+        )
+
+    def _said(self, call: Call) -> set[str]:
+        """The messages of a model call, as comparable texts."""
+        if not self.speaks(call):
+            return set()
+        reading = self.reader.read_call(call)
+        return {canonical(one) for one in (*reading.system, *reading.messages)}
+
+    def tool(self, call: Call) -> ToolCall | None:
+        """The call of a tool, or of another function that is no model, that a call is or asks for."""
+        return function_of(call, self.reader)
+
+    def frozen(self, message: Json) -> bool:
+        """Whether the tool whose result a message tells was recorded; in doubt, whether any was."""
+        names = {tool.name for x in self._top if (tool := self.tool(x.call)) is not None}
+        called = _result_of(message)
+        found = self._uses.get(called, called if called in self._uses.values() else None)
+        return bool(names) if found is None else found in names
+
+    @cached_property
+    def _uses(self) -> dict[str, str]:
+        """The tool that each id stands for, by the replies that minted them."""
+        return {
+            use.id or use.name: use.name
+            for x in self._top
+            if self.is_model(x)
+            for use in self.reader.read_reply(x.call, x.outcome).tool_uses
+        }
+
+
+def arguments_cause(standing: Standing, target: Exchange, call: Call) -> str:
+    """Who changed the arguments of a tool call, as far as the model's frozen reply tells."""
+    was, now = standing.tool(target.call), standing.tool(call)
+    if now is None:
+        return ""
+    asked = [use for use in standing.asked(target) if use.name == now.name]
+    wanted = {canonical(standing.arguments(use)) for use in asked}
+    if was is not None and canonical(was.arguments) in wanted:
+        return (
+            "the model asked for the recorded arguments, and its reply is the recorded one: "
+            "your code between that reply and this call changes them"
+        )
+    if canonical(now.arguments) in wanted:
+        return "the model asked for exactly these arguments: when recorded, your code changed them on the way"
+    return "all replies up to here are the recorded ones, so your code makes other arguments of them"
+
+
+def line(call: Call, reader: Reader) -> str:
+    """A call on one line: a tool with its arguments, a model with the last words that it is sent."""
+    name = label(call, reader)
+    if (tool := function_of(call, reader)) is not None:
+        return f"{name} {canonical(tool.arguments)}" if tool.arguments else name
+    messages = reader.read_call(call).messages
+    words = " ".join(strings(_content(messages[-1]))) if messages else ""
+    return f"{name}, last message: {words}" if words else name
+
+
+def _content(message: Json) -> Json:
+    return message.get("content", message) if isinstance(message, dict) else message
+
+
+def _result_of(message: Json) -> str:
+    """The id of the tool call whose result a message tells, or else the tool's name; "" when it says none."""
+    if not isinstance(message, dict):
+        return ""
+    for key in ("tool_call_id", "tool_use_id", "call_id", "toolUseId", "tool_name"):
+        if isinstance(value := message.get(key), str):
+            return value
+    for key in ("functionResponse", "toolResult"):
+        if isinstance(held := message.get(key), dict):
+            return _result_of(held) or next((str(held[name]) for name in ("id", "name") if held.get(name)), "")
+    blocks = message.get("content") or message.get("parts")
+    return next(filter(None, map(_result_of, blocks)), "") if isinstance(blocks, list) else ""
+
+
+def _alike(recorded: Call, now: Call) -> bool:
+    """Whether it is worth comparing them."""
+    if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
+        return (recorded.boundary, recorded.name) == (now.boundary, now.name)
+    if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+        return False
+    return _connection(recorded) == _connection(now) and len(recorded.body) == len(now.body)
+
+
+def _connection(call: Call) -> tuple[int | None, ...]:
+    """Over which connection a message goes, `(None,)` for one that is opened; empty for a request of its own."""
+    return (call.connection,) if isinstance(call, FrameCall) else ()
+
+
+def _host_and_path(url: str) -> tuple[str, str]:
+    host, _, path = url.partition("://")[2].partition("?")[0].partition("/")
+    return host, path

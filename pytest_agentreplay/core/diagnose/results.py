@@ -1,0 +1,110 @@
+"""What a tool gave when it ran beside its recorded answer, and what it asked for meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.diagnose.classify import is_reordered
+from pytest_agentreplay.core.diagnose.replay_progress import Standing, line
+from pytest_agentreplay.core.diagnose.retrievals import chunks_moved
+from pytest_agentreplay.core.diff import diff, texts
+from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
+from pytest_agentreplay.core.model import Failure, ToolReply
+from pytest_agentreplay.core.tolerance import view
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Call, Exchange, Json, Outcome, Run
+    from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.tolerance import Tolerances
+
+
+def changed(
+    run: Run, reader: Reader, x: Exchange, call: Call, now: Outcome, *, tolerances: Tolerances
+) -> Divergence | None:
+    """How the result of `call`, recorded as `x`, differs now; None when it is near enough."""
+    standing = Standing(run, reader, ())
+    name = standing.name(x.call)
+    tool = name.partition(" ")[2]
+    recorded = _as_far(x.outcome, now)
+    found = differences(result(recorded), tolerances.settled(tool, result(recorded), result(now)))
+    if not found:
+        return None
+    chunks = [reader.read_chunks(one) for one in (recorded, now)] if x.call.boundary == "retrieval" else []
+    moved = chunks_moved(*chunks) if chunks and all(chunks) else ()
+    first = found[0]
+    hint = f'agentreplay_tolerances = ["{tool} {first.path} = ignore"]'
+    return standing.divergence(
+        Kind.RESULT,
+        f"{name}: {moved[0] if moved else _said(first)}",
+        x,
+        recorded=x,
+        now=call,
+        differences=found,
+        cause="the tool was run for real beside its recorded result: the world behind it, or its code, has changed",
+        hints=(f"or let it differ: {hint}",),
+        detail=moved[1:],
+    )
+
+
+def within(run: Run, reader: Reader, served: Collection[int], call: Call, root: Exchange) -> Divergence:
+    """Why `call`, made inside the running tool `root`, is refused: it is frozen, and not recorded there."""
+    standing = Standing(run, reader, served)
+    return standing.divergence(
+        Kind.EXTRA,
+        f"{standing.name(call)} called inside {standing.name(root.call)}, where the recording does not have it",
+        root,
+        now=call,
+        differences=(Difference("call", ABSENT, line(call, reader)),),
+        cause="a tool that is verified runs for real, but models and tools that are not read stay frozen inside it",
+    )
+
+
+def differences(recorded: Json, now: Json) -> tuple[Difference, ...]:
+    """Where two frozen results differ, by the paths that tolerances have."""
+    if canonical(recorded) == canonical(now):
+        return ()
+    found = diff(view(recorded), view(now))
+    return found or (Difference("$", recorded, now, "of another type"),)
+
+
+def result(outcome: Outcome | None) -> Json:
+    """What a function gave, as one value: its result, the items of a generator, or what it raised."""
+    match outcome:
+        case ToolReply(value, None, None):
+            return value
+        case ToolReply(None, tuple() as items, None):
+            return list(items)
+        case ToolReply(value, items, failure):
+            items_too: dict[str, Json] = {} if items is None else {"items": list(items)}
+            return {**items_too, **({"raised": _raised(failure)} if failure else {"value": value})}
+        case Failure():
+            return {"raised": _raised(outcome)}
+        case _:
+            return None
+
+
+def _raised(failure: Failure) -> str:
+    return f"{failure.type.removeprefix('builtins.')}: {failure.message}".removesuffix(": ")
+
+
+def _as_far(recorded: Outcome | None, now: Outcome) -> Outcome | None:
+    """The recorded items as far as they were asked for now."""
+    if not (isinstance(recorded, ToolReply) and isinstance(now, ToolReply)) or recorded.items is None:
+        return recorded
+    if not now.closed or now.items is None or len(now.items) > len(recorded.items):
+        return recorded
+    return ToolReply(None, recorded.items[: len(now.items)])
+
+
+def _said(first: Difference) -> str:
+    """The first difference in a few words."""
+    if is_reordered(first):
+        return f"result: {first.path} came in another order"
+    if first.note:
+        return f"result changed, {first.path} {texts.shorten(first.note, 60)}"
+    sides = ("absent" if side is ABSENT else texts.shorten(canonical(side), 40) for side in (first.recorded, first.now))
+    return f"result changed, {first.path} {' -> '.join(sides)}"

@@ -1,0 +1,227 @@
+"""What part of a call a difference stands in: model, schemas, prompt, tool results, history, fields, or the wire."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core import media
+from pytest_agentreplay.core.diff import diff
+from pytest_agentreplay.core.divergence import ABSENT, Difference
+from pytest_agentreplay.core.matching.address import is_this_host, split
+from pytest_agentreplay.core.matching.content import content, header
+from pytest_agentreplay.core.model import SELF, FrameCall, ToolCall
+from pytest_agentreplay.core.rules import MATCHED_HEADERS
+from pytest_agentreplay.core.serialize.fitting import fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, WireCall
+    from pytest_agentreplay.core.reading import CallReading
+
+Readings = tuple["CallReading", "CallReading"]
+KNOBS = frozenset(
+    {
+        *("model", "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "max_output_tokens", "stop"),
+        *("stop_sequences", "seed", "n", "tool_choice", "parallel_tool_calls", "response_format", "text", "reasoning"),
+        *("reasoning_effort", "thinking", "verbosity", "frequency_penalty", "presence_penalty", "logit_bias", "stream"),
+        *(
+            "generationConfig",
+            "toolConfig",
+            "safetySettings",
+            "inferenceConfig",
+            "options",
+            "format",
+            "think",
+            "output_config",
+        ),
+        *(
+            "previous_response_id",
+            "conversation",
+            "service_tier",
+            "modalities",
+            "logprobs",
+            "top_logprobs",
+            "truncation",
+        ),
+    }
+)
+"""Body fields that people set; any other one that comes or goes is likely the SDK's doing."""
+
+_INDEX = re.compile(r"\[(\d+)(?:\.\.(\d+))?\]")
+
+
+class Section(IntEnum):
+    """What part of a call a difference stands in, the most telling first."""
+
+    MODEL = 1
+    SCHEMA = 2
+    PROMPT = 3
+    RESULT = 4
+    HISTORY = 5
+    FIELD = 6
+    WIRE = 7
+
+
+def role(message: Json) -> str:
+    """Whose words a message holds, whatever the provider calls it: "system", "user", "assistant" or "tool"."""
+    if not isinstance(message, dict):
+        return "user"
+    kind, said = str(message.get("type", "")), str(message.get("role", ""))
+    blocks = message.get("content") or message.get("parts")
+    if isinstance(blocks, list) and any(_is_result(block) for block in blocks):
+        return "tool"
+    if said in {"tool", "function"} or kind.endswith(("_output", "tool_result")):
+        return "tool"
+    if said in {"assistant", "model"} or kind.endswith("_call") or kind == "reasoning":
+        return "assistant"
+    return "system" if said in {"system", "developer"} else "user"
+
+
+def _is_result(block: Json) -> bool:
+    if not isinstance(block, dict):
+        return False
+    return block.get("type") == "tool_result" or "functionResponse" in block or "toolResult" in block
+
+
+def differences(recorded: Call, now: Call, *, hidden: Collection[str] = ()) -> tuple[Difference, ...]:
+    """Every place where two calls differ, but those at or below a path in `hidden`.
+
+    Paths are those of the rules: "$..." in the body or the arguments, "headers.NAME", "method", "url"; and "call..."
+    for a function's name and what was said of it.
+    """
+    if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
+        now = fitted(recorded, now, older=False)
+        found = (*diff(_facts(recorded), _facts(now), path="call"), *diff(recorded.tree, now.tree))
+    elif isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+        return ()
+    elif isinstance(recorded, FrameCall) == isinstance(now, FrameCall):
+        found = _wire(recorded, now)
+    else:
+        return ()
+    return tuple(one for one in found if not any(below(one.path, path) for path in hidden))
+
+
+def _facts(call: ToolCall) -> JsonObject:
+    return {"name": call.name, **{name: fact for name, fact in call.facts.items() if name != SELF}}
+
+
+def _wire(recorded: WireCall, now: WireCall) -> tuple[Difference, ...]:
+    found = list(diff(recorded.method, now.method, path="method"))
+    found += diff(address(recorded.url), address(now.url), path="url")
+    before, after = _matched(recorded.headers), _matched(now.headers)
+    for name in dict.fromkeys([*before, *after]):
+        if before.get(name) != after.get(name):
+            found.append(Difference(f"headers.{name}", before.get(name, ABSENT), after.get(name, ABSENT)))
+    old, new = content(recorded.headers, recorded.body), content(now.headers, now.body)
+    if old.kind == new.kind and old.kind != "bytes":
+        found += diff(media.told(old.tree), media.told(new.tree))
+    elif old.data != new.data:
+        found += diff(_text(recorded, old.data), _text(now, new.data))
+    return tuple(found)
+
+
+def address(url: str) -> str:
+    """The URL without what may differ unseen: the port of this machine, the order of the query."""
+    parts = split(url)
+    port = f":{parts.port}" if parts.port is not None and not parts.loopback else ""
+    query = "&".join(f"{name}={value}" for name, value in sorted(parts.query))
+    host = "localhost" if is_this_host(parts.host) else parts.host
+    return f"{parts.scheme}://{host}{port}{parts.path}{query and '?' + query}"
+
+
+def _matched(headers: Headers) -> dict[str, str]:
+    return {
+        name.lower(): value.partition("; boundary=")[0] for name, value in headers if name.lower() in MATCHED_HEADERS
+    }
+
+
+def _text(call: WireCall, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return str(media.of(data, header(call.headers, "content-type")))
+
+
+def section(one: Difference, recorded: CallReading, now: CallReading) -> Section:
+    """The part of a model call that a difference stands in."""
+    for reading in (recorded, now):
+        if reading.messages_at and below(one.path, reading.messages_at):
+            return _message_section(one, recorded, now)
+        if reading.tools_at and below(one.path, reading.tools_at):
+            return Section.SCHEMA
+        if reading.system_at and below(one.path, reading.system_at):
+            return Section.PROMPT
+    if one.path in {"url", "method"} or below(one.path, "call"):
+        return Section.MODEL
+    if not one.path.startswith("$"):
+        return Section.WIRE
+    name = re.split(r"[.\[]", one.path.lstrip("$."), maxsplit=1)[0]
+    came_or_went = one.recorded is ABSENT or one.now is ABSENT
+    return Section.FIELD if came_or_went and name not in KNOBS else Section.MODEL
+
+
+def _message_section(one: Difference, recorded: CallReading, now: CallReading) -> Section:
+    who = owner(one, (recorded, now))
+    added = one.recorded is ABSENT
+    if (added or one.now is ABSENT) and _whole(one, recorded, now):
+        return Section.PROMPT if added and who in {"system", "user"} else Section.HISTORY
+    if who == "tool":
+        return Section.RESULT
+    moved = one.note.startswith(("reordered", "too different"))
+    return Section.HISTORY if who == "assistant" or moved else Section.PROMPT
+
+
+def message_indexes(one: Difference, reading: CallReading) -> range | None:
+    """The indexes of the messages that a difference stands in, None when that is all of them or none."""
+    if not reading.messages_at or not below(one.path, reading.messages_at):
+        return None
+    found = _INDEX.match(one.path, len(reading.messages_at))
+    return range(int(found[1]), int(found[2] or found[1]) + 1) if found else None
+
+
+def _whole(one: Difference, recorded: CallReading, now: CallReading) -> bool:
+    """Whether whole messages came or went, not a part of one."""
+    at = recorded.messages_at or now.messages_at
+    found = _INDEX.match(one.path, len(at))
+    return found is not None and found.end() == len(one.path)
+
+
+def message(one: Difference, readings: Readings) -> Json:
+    """The message that a difference stands in, on the side where it is; None when it is in no single one."""
+    reading = readings[1] if one.recorded is ABSENT else readings[0]
+    at = message_indexes(one, reading)
+    return reading.messages[at[0]] if at is not None and at[0] < len(reading.messages) else None
+
+
+def owner(one: Difference, readings: Readings) -> str:
+    """Whose words a difference stands in; "prompt" where it is in no single message."""
+    reading = readings[1] if one.recorded is ABSENT else readings[0]
+    if reading.system_at and below(one.path, reading.system_at):
+        return "system"
+    found = message(one, readings)
+    return "prompt" if found is None else role(found)
+
+
+def tool_name(one: Difference, readings: Readings) -> str:
+    """The name of the tool whose schema a difference stands in, with a colon."""
+    reading = readings[1] if one.recorded is ABSENT else readings[0]
+    found = _INDEX.match(one.path, len(reading.tools_at)) if one.path.startswith(reading.tools_at) else None
+    if found is None or int(found[1]) >= len(reading.tools):
+        return ""
+    name = name_of_tool(reading.tools[int(found[1])])
+    return f"tool {name}: " if name else ""
+
+
+def name_of_tool(tool: Json) -> str:
+    """Return the name in a tool's schema, "" for a tool that has none (of the provider's own, say)."""
+    inner = tool.get("function", tool.get("toolSpec", tool)) if isinstance(tool, dict) else None
+    name = inner.get("name") if isinstance(inner, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def below(path: str, above: str) -> bool:
+    """Whether `path` is `above` or a place in it."""
+    return path.startswith(above) and path[len(above) : len(above) + 1] in {"", ".", "["}

@@ -1,0 +1,135 @@
+"""Writing the bytes of model providers: a request or a reply of the conventions in the words of one API.
+
+Reading has its own table (`dialects.DIALECTS`); here are the APIs that can be written too. What is written is read
+back as what it was made of; ids and times that nobody gave are derived, so that equal replies are equal bytes.
+
+    said             what a model said, in no dialect
+    openai_chat      openai_responses      anthropic      gemini      bedrock
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.dialects import READER, genai
+from pytest_agentreplay.dialects.encode import anthropic, bedrock, gemini, openai_chat, openai_responses
+from pytest_agentreplay.dialects.encode.model_reply import dumped, said
+from pytest_agentreplay.dialects.lenient import obj
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_agentreplay.core.model import Call, JsonObject, Outcome
+    from pytest_agentreplay.dialects.encode.model_reply import Said
+
+_JSON = ("content-type", "application/json")
+_SSE = ("content-type", "text/event-stream; charset=utf-8")
+_FRAMES = ("content-type", "application/vnd.amazon.eventstream")
+_GROUPS = {"gemini": "generationConfig", "bedrock": "inferenceConfig"}
+
+
+class Writer(Protocol):
+    """What a module of this room has."""
+
+    BASE: str
+
+    def path(self, model: str, *, stream: bool) -> str:
+        """Where a request goes."""
+
+    def asked(
+        self, model: str, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, stream: bool
+    ) -> JsonObject:
+        """The body of a request, without its parameters."""
+
+    def whole(self, one: Said) -> JsonObject:
+        """A reply in one piece."""
+
+    def streamed(self, one: Said, body: JsonObject) -> tuple[bytes, ...]:
+        """A reply as a stream, an item each event; `body` is that of the request."""
+
+
+_WRITERS: Mapping[str, Writer] = {
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+    "anthropic": anthropic,
+    "gemini": gemini,
+    "bedrock": bedrock,
+}
+SPOKEN = frozenset(_WRITERS)
+"""The dialects, by their names in `dialects.DIALECTS`, that can be written."""
+
+
+def request(
+    dialect: str,
+    *,
+    model: str,
+    messages: Sequence[JsonObject],
+    tools: Sequence[JsonObject] = (),
+    parameters: JsonObject | None = None,
+    stream: bool = False,
+    base: str = "",
+) -> HttpCall:
+    """A request in the words of `dialect`, to its own host or to `base`.
+
+    `messages` and `tools` are those of `dialects.genai`; `parameters` are set as they are, under the API's own names.
+    Raises KeyError for a dialect that cannot be written.
+    """
+    writer = _WRITERS[dialect]
+    body = writer.asked(model, messages, tools, stream=stream)
+    given = dict(parameters or {})
+    group = _GROUPS.get(dialect)
+    if group is not None and given and group not in given:
+        given = {group: given}
+    url = f"{(base or writer.BASE).rstrip('/')}{writer.path(model, stream=stream)}"
+    return HttpCall("POST", url, (_JSON,), Body(dumped({**body, **given}).encode()))
+
+
+def reply(
+    call: Call,
+    message: JsonObject,
+    *,
+    model: str = "",
+    response_id: str = "",
+    usage: Mapping[str, int] | None = None,
+    fingerprint: str = "",
+) -> HttpReply | None:
+    """A reply to `call` that says `message`, in its dialect, whole or streamed as it asks; None where nobody can."""
+    reading = READER.read_call(call)
+    writer = _WRITERS.get(reading.dialect)
+    if writer is None or not isinstance(call, HttpCall):
+        return None
+    one = said(
+        message,
+        model=model or reading.model,
+        response_id=response_id,
+        usage=dict(usage or {}),
+        fingerprint=fingerprint,
+    )
+    if not reading.stream:
+        data = dumped(writer.whole(one)).encode()
+        return HttpReply(
+            200, "OK", headers=(_JSON, ("content-length", str(len(data)))), body=Body(data), cuts=(len(data),)
+        )
+    chunks = writer.streamed(one, obj(content(call.headers, call.body).tree))
+    head = _FRAMES if reading.dialect == "bedrock" else _SSE
+    return HttpReply(200, "OK", headers=(head,), body=Body(b"".join(chunks)), cuts=tuple(map(len, chunks)))
+
+
+def retell(call: Call, recorded: Call, outcome: Outcome) -> Outcome:
+    """What came back to `recorded`, as `call` asks for it: whole or streamed, in its dialect.
+
+    The very outcome where both ask alike, where it is an error, and where nobody can say it otherwise.
+    """
+    now, before = READER.read_call(call), READER.read_call(recorded)
+    alike = (now.dialect, now.stream) == (before.dialect, before.stream)
+    if alike or isinstance(outcome, Failure) or (isinstance(outcome, HttpReply) and outcome.status >= 400):
+        return outcome
+    came = READER.read_reply(recorded, outcome)
+    if came.error or not (came.text or came.tool_uses):
+        return outcome
+    message = genai.reply(came)
+    model, given = came.model or before.model, came.response_id
+    told = reply(call, message, model=model, response_id=given, usage=came.usage, fingerprint=came.fingerprint)
+    return told if told is not None else outcome

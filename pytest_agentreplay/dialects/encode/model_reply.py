@@ -1,0 +1,111 @@
+"""What a model said, in no dialect: the value from which each dialect writes its own bytes.
+
+Ids that nobody gave are made of what was said, so that the same reply is the same bytes each time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pytest_agentreplay.core.canonical_json import canonical, digest
+from pytest_agentreplay.core.reading import ToolUse
+from pytest_agentreplay.dialects.lenient import obj, objects, string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+
+HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which no text in UTF-8 holds."""
+
+End: TypeAlias = Literal["stop", "tools", "length", "filter"]
+
+_LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "incomplete"})
+_FILTER = frozenset({"content_filter", "refusal", "SAFETY", "guardrail_intervened", "content_filtered"})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One reply: text, tool calls, and what stands around them. `usage` is as `core.reading.ReplyReading`'s."""
+
+    text: str = ""
+    uses: tuple[ToolUse, ...] = ()
+    end: End = "stop"
+    model: str = ""
+    id: str = ""
+    fingerprint: str = ""
+    usage: dict[str, int] = field(default_factory=dict)
+
+    def tokens(self, name: str) -> int:
+        """A count of `usage`, 0 where nobody counted."""
+        return self.usage.get(name, 0)
+
+
+def said(
+    message: JsonObject, *, model: str = "", response_id: str = "", usage: dict[str, int], fingerprint: str = ""
+) -> Said:
+    """What an assistant's `message` of the conventions (`dialects.genai`) says."""
+    parts = objects(message.get("parts"))
+    stamp = digest(canonical(message))[:24]
+    uses = tuple(
+        ToolUse(string(part.get("id")) or f"call_{stamp}{nth}", string(part.get("name")), part.get("arguments"))
+        for nth, part in enumerate(part for part in parts if part.get("type") == "tool_call")
+    )
+    text = "".join(string(part.get("content")) for part in parts if part.get("type") == "text")
+    end = end_of(string(message.get("finish_reason")), uses)
+    return Said(text, uses, end, model, response_id or stamp, fingerprint, usage)
+
+
+def end_of(reason: str, uses: Iterable[ToolUse]) -> End:
+    """Why a reply ended, of any dialect's word for it."""
+    if reason in _LENGTH:
+        return "length"
+    if reason in _FILTER:
+        return "filter"
+    return "tools" if tuple(uses) else "stop"
+
+
+def arguments(use: ToolUse) -> str:
+    """The arguments of a tool call as a model writes them: JSON in a text."""
+    return use.arguments if isinstance(use.arguments, str) else dumped(use.arguments)
+
+
+def parsed(use: ToolUse) -> Json:
+    """The arguments of a tool call as an object."""
+    return use.arguments if isinstance(use.arguments, dict) else {}
+
+
+def text_of(result: Json) -> str:
+    """The result of a tool as the text that a model is told."""
+    return result if isinstance(result, str) else dumped(result)
+
+
+def dumped(value: Any) -> str:
+    """JSON as clients write it, in letters of any script; escaped where half a character stands in it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return json.dumps(value) if HALVES.search(text) else text
+
+
+def server_sent(events: Iterator[tuple[str, Any]], *, done: bool = False) -> tuple[bytes, ...]:
+    """The bytes of each server-sent event, by name ("" for none) and data."""
+    found = [f"{f'event: {name}{chr(10)}' if name else ''}data: {dumped(data)}\n\n".encode() for name, data in events]
+    return (*found, b"data: [DONE]\n\n") if done else tuple(found)
+
+
+def joined_texts(parts: Iterable[JsonObject]) -> str:
+    """The texts of a message's parts."""
+    return "".join(string(part.get("content")) for part in parts if part.get("type") in {"text", None})
+
+
+def result_of(part: JsonObject) -> Json:
+    """What a part tells of a tool's result."""
+    return part.get("response", part.get("result"))
+
+
+def schema_of(tool: JsonObject) -> JsonObject:
+    """The schema of a tool's arguments; that of any object where it has none."""
+    return obj(tool.get("parameters")) or {"type": "object", "properties": {}}

@@ -1,0 +1,244 @@
+"""A trace of another tool as a run of ours: the same exchanges in the same order, in the bytes that its APIs speak.
+
+Where the trace holds the bytes of a request or reply they are taken as they are; elsewhere they are written in the
+dialect that was spoken. What the trace does not hold is not made up: a call without an answer stays without one, and
+is listed as missing.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.serialize import freeze_arguments
+from pytest_agentreplay.dialects import encode, genai
+from pytest_agentreplay.interchange.placing import parts, seats
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall
+from pytest_agentreplay.interchange.wire import compact
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_agentreplay.core.model import HttpCall, Json, JsonObject, Outcome
+    from pytest_agentreplay.interchange.placing import Seat
+    from pytest_agentreplay.interchange.trace import Fault, Step, ToolRun, Trace
+
+ASSUMED = "openai_chat"
+"""What is written where nobody knows which API was spoken."""
+SPEAKING = frozenset({"", "chat", "text_completion", "generate_content"})
+"""Operations whose requests and replies are messages, so that they can be written."""
+ERROR_STATUS = 400
+NAMED = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Interrupt)): (.*)", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Told:
+    """What is lost on the way, and what is missing; each sentence once, in the order in which it was met."""
+
+    losses: dict[str, None] = field(default_factory=dict)
+    missing: dict[str, None] = field(default_factory=dict)
+
+    def lost(self, sentence: str) -> None:
+        """Something that the run does not say as it was."""
+        self.losses[sentence] = None
+
+    def misses(self, what: str) -> None:
+        """Something that a replay needs and the trace does not hold."""
+        self.missing[what] = None
+
+
+def frozen_run(trace: Trace, *, test: str = "") -> Run:
+    """The run that `trace` tells of, as a snapshot of the test id `test` holds it."""
+    told = Told(dict.fromkeys(trace.losses), dict.fromkeys(trace.missing))
+    numbered = zip(trace.steps, _numbers(trace.steps), strict=True)
+    kept = [(step, nth) for step, nth in numbered if _crosses(step, nth, trace, told)]
+    places = seats([step for step, _ in kept])
+    exchanges = [_exchange(step, nth, seat, told) for (step, nth), seat in zip(kept, places, strict=True)]
+    return Run(_header(trace, told, test), tuple(sorted(exchanges, key=lambda exchange: exchange.start)))
+
+
+def _numbers(steps: Sequence[Step]) -> list[int]:
+    """Which model call, or which call of its tool, each step is; counted from 1."""
+    counts: dict[str, int] = {}
+    numbers = []
+    for step in steps:
+        kind = "" if isinstance(step, ModelCall) else step.name
+        counts[kind] = counts.get(kind, 0) + 1
+        numbers.append(counts[kind])
+    return numbers
+
+
+def _crosses(step: Step, nth: int, trace: Trace, told: Told) -> bool:
+    """Whether the step went through a boundary, as far as is known, and can be written."""
+    if isinstance(step, ModelCall):
+        if step.request is not None or step.operation in SPEAKING or step.messages:
+            return True
+        told.lost(f"calls of {step.operation} are left out: what was sent is not kept")
+        return False
+    if step.executed or step.replayable != UNKNOWN:
+        return True
+    result = f"result of {step.name}, call {nth}"
+    if (trace.limits or trace.fault is not None) and step.call_id in _asked_last(trace):
+        told.missing.pop(result, None)
+        told.lost(f"{step.name} was asked for last, and the run was stopped before anything is known of it")
+    else:
+        told.misses(result)
+    return False
+
+
+def _asked_last(trace: Trace) -> set[str]:
+    """The ids of the tool calls that the last reply asks for."""
+    replies = [call.reply or {} for call in trace.model_calls[-1:]]
+    return {str(part.get("id")) for part in parts(replies) if part.get("type") == "tool_call"}
+
+
+def _exchange(step: Step, nth: int, seat: Seat, told: Told) -> Exchange:
+    call, outcome = _model(step, nth, told) if isinstance(step, ModelCall) else _tool(step, nth, told)
+    return Exchange(
+        call,
+        outcome,
+        seat.start,
+        seat.finish if outcome is not None else None,
+        lane=seat.lane,
+        suspended=seat.lane != "main",
+        parent=seat.parent,
+        timing=seat.timing,
+        agent=step.agent,
+    )
+
+
+def _model(call: ModelCall, nth: int, told: Told) -> tuple[HttpCall, Outcome | None]:
+    """One call of a model on the wire, and what came back."""
+    dialect = call.dialect
+    if call.request is None and dialect not in encode.SPOKEN:
+        dialect = ASSUMED
+        spoke = f"{call.dialect}, which is not written yet" if call.dialect else "not told by the trace"
+        told.lost(f"the API that was spoken is {spoke}: requests and replies are written as {ASSUMED}")
+    request = call.request or encode.request(
+        dialect,
+        model=call.model or call.response_model,
+        messages=call.messages,
+        tools=call.tools,
+        parameters=call.parameters,
+        stream=call.stream,
+    )
+    if call.response is not None:
+        return request, call.response
+    if call.fault is not None and call.reply is None:
+        return request, _refused(call.fault, call.status, told)
+    reply = call.reply and encode.reply(
+        request,
+        call.reply,
+        model=call.response_model or call.model,
+        response_id=call.response_id,
+        usage=call.usage,
+        fingerprint=call.fingerprint,
+    )
+    if not reply:
+        told.misses(f"reply of model call {nth}")
+    return request, reply or None
+
+
+def _refused(fault: Fault, status: int, told: Told) -> Outcome:
+    """What stands for a failed call of a model whose answer was not kept."""
+    if status < ERROR_STATUS:
+        return failure_of(fault, fault.message)
+    told.lost("the bodies of error replies are not kept: they are written from the message alone")
+    body = compact({"error": {"message": fault.message, "type": fault.type or None}})
+    return HttpReply(status, headers=(("content-type", "application/json"),), body=Body(body), cuts=(len(body),))
+
+
+def failure_of(fault: Fault, message: str) -> Failure:
+    """The exception that a source tells of, whose class may stand in its message: "KeyError: 7"."""
+    kind = fault.type
+    if not kind and (found := NAMED.match(message)):
+        kind, message = found[1], found[2]
+    kind = kind or "Exception"
+    if isinstance(getattr(builtins, kind, None), type):
+        kind = f"builtins.{kind}"
+    return Failure(kind, message, (message,) if message else ())
+
+
+def _tool(tool: ToolRun, nth: int, told: Told) -> tuple[ToolCall, Outcome | None]:
+    """One run of a tool, and what came of it."""
+    call = ToolCall(tool.name, freeze_arguments(_by_name(tool.arguments)))
+    if tool.fault is not None:
+        seen = tool.replayable
+        said = tool.fault.message or (seen if isinstance(seen, str) and seen != UNKNOWN else "")
+        return call, failure_of(tool.fault, said)
+    if (value := returned(tool)) == UNKNOWN:
+        told.misses(f"result of {tool.name}, call {nth}")
+        return call, None
+    return call, ToolReply(freeze_arguments({"": value})[""])
+
+
+def returned(tool: ToolRun) -> Json:
+    """What the tool gave back; UNKNOWN where nobody knows.
+
+    What the model was told is the truth. The tool's own record only tells of which type it was, where both mean the
+    same: a dict, and not the text that the agent made of it.
+    """
+    if UNKNOWN in (tool.seen, tool.result):
+        return tool.replayable
+    return tool.result if genai.parsed(tool.result) == genai.parsed(tool.seen) else tool.seen
+
+
+def _by_name(arguments: Json) -> JsonObject:
+    """A tool's arguments by name; what has no names stands under ""."""
+    found = genai.parsed(arguments)
+    if isinstance(found, dict):
+        return found
+    return {} if found is None or found == "" else {"": found}
+
+
+def _header(trace: Trace, told: Told, test: str) -> Header:
+    began = trace.started or next((step.started for step in trace.steps if step.started), 0)
+    recorded = datetime.fromtimestamp(began / 1e9, UTC).isoformat(timespec="seconds") if began else ""
+    fault = trace.fault
+    outcome: JsonObject = {}
+    if trace.status == "error" or fault is not None:
+        outcome = {"status": "failed", "type": fault.type if fault else "", "message": fault.message if fault else ""}
+    elif trace.status == "ok":
+        outcome = {"status": "passed"}
+    kit: JsonObject = {
+        "case": _case(trace, told),
+        "annotations": _filled({"user": trace.user, "session": trace.session, "tenant": trace.tenant}),
+    }
+    return Header(test, recorded, began, outcome=_filled(outcome), kit=_filled(kit))
+
+
+def _case(trace: Trace, told: Told) -> JsonObject:
+    """What a case has to know of the run and no exchange tells."""
+    source = trace.source
+    return _filled(
+        {
+            "name": trace.name,
+            "input": trace.input,
+            "output": trace.output,
+            "status": trace.status,
+            "faults": [_fault(fault) for fault in trace.faults],
+            "limits": trace.limits,
+            "grades": trace.grades,
+            "user": trace.user,
+            "session": trace.session,
+            "tenant": trace.tenant,
+            "tags": [*trace.tags],
+            "source": _filled({"format": source.format, "version": source.version, "id": source.id or trace.id}),
+            "fidelity": source.fidelity,
+            "losses": [*told.losses],
+            "missing": [*told.missing],
+        }
+    )
+
+
+def _fault(fault: Fault | None) -> Json:
+    return None if fault is None else {"type": fault.type, "message": fault.message}
+
+
+def _filled(fields: JsonObject) -> JsonObject:
+    """The fields that say something."""
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}

@@ -1,0 +1,356 @@
+"""One test, from its set-up to its report: the hooks that open its scene, run its body under it, close it and tell it.
+
+The door (`plugin/__init__.py`) has these names too: pytest finds its hooks there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
+from pytest_agentreplay.plugin import conflicts
+from pytest_agentreplay.plugin.session import LINES
+from pytest_agentreplay.plugin.stash import (
+    BASE,
+    BODY,
+    FINDING,
+    FIXTURES,
+    HIDING,
+    INNER,
+    NEXT,
+    OPEN,
+    PROVING,
+    RESEEDS,
+    SCENE,
+    TRIAL,
+    TRIED,
+    UNDO,
+    UNFIT,
+    afterwards_of,
+    next_begins,
+    wanted,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from contextlib import AbstractContextManager
+
+    from pytest_agentreplay.plugin.fixtures import Fixtures
+    from pytest_agentreplay.runs.run_session import Scene
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Redact the reason of a `pytest.exit`: no report carries it, and pytest prints it at the session's end."""
+    next_begins(item.config)
+    try:
+        return (yield)
+    except pytest.exit.Exception as stop:
+        if wanted(item):
+            from pytest_agentreplay.plugin import report_redaction
+
+            scene = item.stash.get(SCENE, None)
+            report_redaction.hide_reason(
+                stop, report_redaction.hide_of(item) if scene is None else scene.redaction.hide
+            )
+        raise
+    finally:
+        if HIDING in item.stash:  # pytest keeps its items to the end of the session, and a redaction takes 45 kB
+            del item.stash[HIDING]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A fixture that crosses the doorstep may be refused there; the finding says it, not a traceback."""
+    next_begins(item.config)  # again, for a test that is run once more
+    earlier: list[pytest.StashKey[Any]] = [SCENE, FINDING, INNER]  # of another go at the same test
+    for key in earlier:
+        if key in item.stash:
+            del item.stash[key]
+    item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("agentreplay.")]
+    if not item.stash.get(PROVING, False):
+        item.stash[HIDING] = []
+        if UNDO in item.stash:
+            undo = item.stash[UNDO]
+            del item.stash[UNDO]
+            try:
+                undo()
+            except AgentReplayError as refused:
+                pytest.fail(str(refused), pytrace=False)
+    if TRIAL in item.stash:
+        from pytest_agentreplay.plugin.orders import leave_out
+
+        leave_out(item)
+    if conflicts.two_recorders(item):
+        from pytest_agentreplay.report.plugin_conflicts import TWO_RECORDERS
+
+        pytest.fail(TWO_RECORDERS, pytrace=False)
+    if may_be_shared(item):
+        from pytest_agentreplay.plugin import fixtures
+
+        fixtures.before_packages(item)
+    if wanted(item) and conflicts.asks_for_ours(item):
+        from pytest_agentreplay.plugin import session_glue
+
+        if not item.config.option.setupplan and not session_glue.is_skipped(item):
+            try:
+                session_glue.begin(item)  # whatever its fixtures do, in whatever order, belongs to the test
+            except pytest.fail.Exception as unfit:
+                item.stash[UNFIT] = unfit
+    try:
+        return (yield)
+    except BaseException as raised:  # some runners make another exception of a refusal
+        from pytest_agentreplay.plugin.session_glue import drop_skipped, refused_in_setup
+
+        if (finding := getattr(raised, "finding", None)) is not None:
+            item.stash[FINDING] = finding  # of a fixture that it shares
+        if (error := refused_in_setup(item, raised)) is None:
+            drop_skipped(item, raised)
+            raise
+        raise error from None
+
+
+class Unfit:
+    """Fails a test that cannot be recorded or replayed, inside of all wrappers: some must run for their teardown."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Raise what the hook above has kept."""
+        if UNFIT in item.stash:
+            error = item.stash[UNFIT]
+            del item.stash[UNFIT]
+            raise error
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """Keep a wider fixture out of the recording of the test that needs it first, and clean up after refused ones."""
+    item = request._pyfuncitem
+    around: AbstractContextManager[None] = nullcontext()
+    if wanted(item):
+        from pytest_agentreplay.plugin import outcome
+
+        around = outcome.refusals_unwrapped(fixturedef)  # before runners of async fixtures take the function
+    with around:
+        if fixturedef.scope != "function":
+            if not may_be_shared(item):
+                return (yield)
+            from pytest_agentreplay.plugin import fixtures
+
+            return (yield from fixtures.set_up(fixturedef, request))
+        value = yield
+        if fixturedef.argname == "tmp_path" and (scene := item.stash.get(SCENE, None)) is not None:
+            scene.place_tmp(value)
+        return value
+
+
+def may_be_shared(item: pytest.Item) -> bool:
+    """Whether a wider fixture that the test needs may be shared with one that opted in, or have a snapshot."""
+    config = item.config
+    base = config.stash[BASE]
+    if base.mode == "off" or config.option.setupplan:
+        return False
+    shared = config.stash[LINES].shared
+    place = item.path.parent
+    if place not in shared:
+        folders = itertools.takewhile(lambda folder: folder != config.rootpath.parent, item.path.parents)
+        recorded = any((folder / base.directory).is_dir() for folder in folders)
+        shared[place] = recorded or any(map(wanted, config.stash[LINES].items))
+    return shared[place]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Open the scene, run the body under its stamp, and let the gate have the last word."""
+    if not wanted(item):
+        return (yield from call_of_late(item))
+    if clash := conflicts.foreign_fixture(item):
+        pytest.fail(clash, pytrace=False)
+    from pytest_agentreplay.plugin import session_glue
+
+    scene = session_glue.begin(item)
+    if scene is None:
+        return (yield)
+
+    session_glue.stamp_coroutine(item, scene)
+    result, failure = None, None
+    item.stash[BODY] = True
+    scene.enter_body()
+    try:
+        result = yield
+    except BaseException as raised:  # whatever ended the body is told to the scene, then raised again
+        failure = raised
+    finally:
+        scene.leave_body()
+        item.stash[BODY] = False
+    return conclude(item, scene, result, failure)
+
+
+def call_of_late(item: pytest.Item) -> Generator[None, Any, Any]:
+    """The body of a test that may ask for the fixture `agentreplay` while it runs."""
+    result, failure = None, None
+    try:
+        result = yield
+    except BaseException as raised:  # raised again below
+        failure = raised
+    if (scene := item.stash.get(SCENE, None)) is not None:
+        scene.leave_body()
+        return conclude(item, scene, result, failure)
+    if failure is not None:
+        raise failure
+    return result
+
+
+def conclude(item: pytest.Item, scene: Scene, result: Any, failure: BaseException | None) -> Any:
+    """The body has given `result` or raised `failure`: let the gate have the last word."""
+    from pytest_agentreplay.plugin import session_glue
+    from pytest_agentreplay.runs.run_session import Ended
+
+    ended = session_glue.how_it_ended(item, failure, Ended)
+    finding = scene.end_body(ended)
+    if TRIAL in item.stash or TRIED in item.stash:
+        from pytest_agentreplay.plugin.orders import remember
+
+        remember(item, scene, ended)
+    if failure is not None and isinstance(failure, session_glue.INTERRUPTS):
+        raise failure
+    if finding is not None:
+        item.stash[FINDING] = finding
+        session_glue.unittest_forget(item)
+        error = session_glue.failed(item, finding, ended.failure)
+        raise error  # --pdb stands here: the agent caught the refusal, its frames are gone
+    if scene.told.get("expect") == "fails as recorded":
+        session_glue.unittest_forget(item)
+        return None
+    if failure is not None:
+        raise failure
+    return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    """Close the scene when all fixtures are down; a recording is sealed here."""
+    finding, broken, leaving, refused, result = None, None, False, None, None
+    if (scene := item.stash.get(SCENE, None)) is not None and FIXTURES in item.config.stash:
+        scene.told["uses"] = item.config.stash[FIXTURES].uses(item)
+    try:
+        result = yield
+    except BaseException as raised:
+        leaving = isinstance(raised, KeyboardInterrupt | pytest.exit.Exception)
+        if not leaving and SCENE in item.stash and item in (state := item.session._setupstate).stack:
+            # A hook of another plugin has failed before pytest's own: the finalizers still belong to the test.
+            state.teardown_exact(nextitem)
+        if (scene := item.stash.get(SCENE, None)) is not None:
+            from pytest_agentreplay.plugin.session_glue import broken_off
+
+            broken_off(scene, raised)
+        if scene is None or not isinstance(raised, ReplayDiverged):
+            raise
+        refused = raised  # the finding says it, not a traceback
+    finally:
+        if item.config.stash.get(RESEEDS, False):
+            item.config.option.randomly_reset_seed = True
+            del item.config.stash[RESEEDS]
+        if (scene := item.stash.get(SCENE, None)) is not None:
+            from pytest_agentreplay.intercept.session import between_tests
+            from pytest_agentreplay.intercept.tools import deferred_unpatching
+
+            between_tests.begin(scene.crossing)
+            item.config.stash[NEXT] = deferred_unpatching.next_begins
+            try:
+                finding = scene.end()
+            except AgentReplayError as error:
+                broken = error
+            except Exception:  # it is in the report, and would be raised again at the end of the session
+                item.config.stash[OPEN] = None
+                raise
+            if not leaving:  # else there will be no report, and the end of the session tells it
+                item.config.stash[OPEN] = None
+    if broken is not None:
+        from pytest_agentreplay.plugin.session_glue import unfit
+
+        raise unfit(item, broken)
+    if finding is not None and FINDING not in item.stash:
+        from pytest_agentreplay.plugin.session_glue import failed
+
+        item.stash[FINDING] = finding
+        raise failed(item, finding, refused)
+    if refused is not None and FINDING not in item.stash:
+        raise refused
+    return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Give the report our plain data and its one line, and show nothing in it that is a secret."""
+    if "agentreplay_case" in item.keywords:
+        from pytest_agentreplay.plugin import cases
+
+        return cases.told(item, (yield))
+    shared = item.config.stash.get(FIXTURES, None)
+    if not wanted(item) and SCENE not in item.stash:  # a test may ask for the fixture while it runs
+        return with_fixtures(shared, call, (yield))
+    from pytest_agentreplay.plugin import report_redaction
+
+    if call.excinfo is not None:
+        report_redaction.leave_out_our_frames(call.excinfo.value)
+    if (scene := item.stash.get(SCENE, None)) is not None:
+        known = item.stash.setdefault(HIDING, [])
+        redactions = [scene.redaction, *(shared.redactions() if shared is not None else ())]
+        known += [each for each in redactions if each not in known]
+    hide = report_redaction.hide_of(item)
+    item.config.stash[LINES].hiding = item.nodeid, hide
+    report = told_of(item, call, (yield))
+    report_redaction.hide_report(report, hide)
+    return with_fixtures(shared, call, report)
+
+
+def with_fixtures(shared: Fixtures | None, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+    """The report, with what the wider fixtures have to tell that were torn down with the test."""
+    if shared is not None and call.when == "teardown" and (told := shared.report()):
+        report.__dict__["agentreplay_fixtures"] = told
+    return report
+
+
+def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+    """The report, with what the scene of its test has to tell."""
+    if item.stash.get(BODY, False):
+        from pytest_agentreplay.plugin.session_glue import of_a_part
+
+        return of_a_part(item, call, report)
+    if hasattr(report, "wasxfail") or call.excinfo is not None:
+        from pytest_agentreplay.plugin.expected import correct_report
+
+        correct_report(item, call, report)
+    finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
+    if finding is not None and report.failed:
+        from pytest_agentreplay.plugin.session_glue import show_headline
+        from pytest_agentreplay.report.shared_summary import cause_of
+
+        show_headline(report, finding)
+        report.__dict__["agentreplay_cause"] = cause_of(finding)
+    elif report.failed and (scene := item.stash.get(SCENE, None)) is not None and scene.mode == "replay":
+        from pytest_agentreplay.plugin.report_redaction import notice_redacted
+
+        scene.told["redacted"] = notice_redacted(report, call.excinfo)
+        if report.when != "teardown":
+            from pytest_agentreplay.plugin.session_glue import add_stopped_early
+
+            add_stopped_early(item, report, scene)
+    if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
+        told = scene.redaction.hide_tree(dict(scene.told))
+        report.__dict__["agentreplay"] = told  # plain data crosses xdist with the report
+        afterwards_of(item.config).listen(scene)
+        if scene.mode == "record":
+            item.stash[UNDO] = scene.withdraw
+        # Let go: it holds the run. A test that is run again opens another one.
+        del item.stash[SCENE]
+    return report

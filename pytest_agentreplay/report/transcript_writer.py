@@ -1,0 +1,307 @@
+"""Writes turns down: what each adds to its lane, what the model answered, which tools ran. Safe to show as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core import media
+from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
+from pytest_agentreplay.core.model import Failure, Frame, FrameCall, FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.reading import CallReading, ReplyReading
+from pytest_agentreplay.core.turns import is_model, label, tool_of
+from pytest_agentreplay.dialects.messages import say, tool_results, tool_uses
+from pytest_agentreplay.report.escape import safe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Outcome, Run
+    from pytest_agentreplay.core.reading import Chunk, Reader
+    from pytest_agentreplay.core.turns import Turn
+
+THOUGHTS = {"thinking", "redacted_thinking"}
+
+
+@dataclass(slots=True)
+class Told:
+    """What a lane has told its model so far, and what that answered last."""
+
+    request: CallReading = field(default_factory=lambda: CallReading("model", ""))
+    reply: ReplyReading = field(default_factory=ReplyReading)
+
+
+class Scribe:
+    """Writes the turns of one run down, in order: each turn says only what it adds to its lane.
+
+    `note` is what stands behind an exchange's line, `inner` asks for what happened inside of tool calls, `review` for
+    the schemas of tools and no counts of tokens.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        reader: Reader,
+        note: Callable[[Exchange], str] = lambda _: "",
+        *,
+        inner: bool = False,
+        review: bool = False,
+    ) -> None:
+        """Begin with nothing told."""
+        self._review = review
+        self._reader = reader
+        self._note = note
+        self._lanes: dict[str, Told] = {}
+        self._names: dict[str, str] = {}
+        self._inner: dict[int, list[Exchange]] = {}
+        if inner:
+            for x in run.exchanges:
+                if x.parent is not None:
+                    self._inner.setdefault(x.parent, []).append(x)
+
+    def turn(self, turn: Turn) -> Iterator[str]:
+        """The lines of a turn; all but the first are indented."""
+        return map(shown, self._turn(turn))
+
+    def _turn(self, turn: Turn) -> Iterator[str]:
+        whose = f"{turn.agent} " if turn.agent and turn.who else ""
+        if turn.model is None:
+            yield f"{whose}turn {turn.number}  before the first model call"
+        for x in settled(turn.exchanges):
+            if turn.model is None or x.start != turn.model.start:
+                yield from indented(self.exchange(x))
+                continue
+            reading = self._reader.read_call(x.call)
+            yield f"{whose}turn {turn.number}  {reading.name}{self._note(x)}"
+            yield from indented(self.model(x, reading, self._lanes.setdefault(turn.lane, Told())))
+
+    def model(self, x: Exchange, reading: CallReading, told: Told) -> Iterator[str]:
+        """A model call: what is new in its request, and the answer."""
+        before, told.request = told.request, reading
+        if reading.system != before.system:
+            yield from named("system", "\n".join(map(system_text, reading.system)) or "(none)")
+        if reading.tools != before.tools:
+            names = ", ".join(map(tool_name, reading.tools)) or "(none)"
+            same = {tool_name(tool) for tool in reading.tools} == {tool_name(tool) for tool in before.tools}
+            yield from named("tools", f"{names} (schemas changed)" if same else names)
+            for tool in reading.tools if self._review else ():
+                yield from () if tool in before.tools else named(f"schema of {tool_name(tool)}", plain(tool))
+        yield from parameters(before.parameters, reading.parameters)
+        yield from self.added(before, reading, told.reply)
+        told.reply = reply = self._reader.read_reply(x.call, x.outcome)
+        self._names |= {use.id: use.name for use in reply.tool_uses}
+        yield from answer(reply if not self._review else replace(reply, usage={}), x.outcome)
+
+    def added(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[str]:
+        """The messages that a request adds to those of the one before it.
+
+        What the model said itself is not said twice, and neither are system texts that stand among the messages.
+        """
+        both = zip(before.messages, now.messages, strict=False)
+        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
+        if kept < (had := len(before.messages)):
+            yield f"history: {had - kept} of {had} messages were rewritten or left out"
+        system = [system_text(text) for text in now.system]
+        for message in now.messages[kept:]:
+            self._names |= {use.id: use.name for use in tool_uses(message)}
+            if echoes(message, reply) or (is_system(message) and system_text(message) in system):
+                continue
+            text = say(message)
+            for identity in tool_results(message):
+                name = self._names.get(identity, "of a tool")
+                text = text.replace(f"tool result {identity}:", f"tool result {name}:", 1)
+            head, _, rest = text.partition(": ")
+            yield from named(head, rest) if rest else named("", text)
+
+    def exchange(self, x: Exchange) -> Iterator[str]:
+        """Any exchange but a turn's model call, with its outcome."""
+        chunks: tuple[Chunk, ...] = ()
+        tool = tool_of(x.call, self._reader)
+        if is_model(x.call, self._reader) and x.parent is None:
+            yield f"tried {label(x.call, self._reader).removeprefix('model ')}{self._note(x)}"
+        elif tool is not None:
+            yield f"ran {tool.name}({plain(tool.arguments) if tool.arguments else ''}){self._note(x)}"
+        elif isinstance(x.call, ToolCall) and x.call.boundary == "retrieval":
+            yield f"retrieved {x.call.name}({plain(x.call.arguments) if x.call.arguments else ''}){self._note(x)}"
+            chunks = self._reader.read_chunks(x.outcome)
+        else:
+            yield f"{label(x.call, self._reader)}{self._note(x)}"
+        if isinstance(x.call, FrameCall) and len(x.call.body):
+            yield from indented(named("->", heard(Frame(x.call.body.data)), sign=""))
+        for inner in self._inner.get(x.start, ()):
+            yield from indented(self.exchange(inner))
+        yield from indented(ranked(chunks) if chunks else outcome(x.outcome))
+
+
+def settled(exchanges: Iterable[Exchange]) -> list[Exchange]:
+    """Exchanges in order of start; those that overlapped stand in order of what they are, since the rest is chance."""
+    groups: list[list[Exchange]] = []
+    latest = -1
+    for x in exchanges:
+        if not groups or x.start > latest or not isinstance(x.call, ToolCall):
+            groups.append([])
+        groups[-1].append(x)
+        latest = max(latest, x.finish if x.finish is not None else x.start)
+    return [x for group in groups for x in sorted(group, key=lambda x: identity(x) if len(group) > 1 else "")]
+
+
+def identity(x: Exchange) -> str:
+    """What a tool call is: its name and arguments."""
+    return f"{x.call.name}{canonical(x.call.arguments)}" if isinstance(x.call, ToolCall) else ""
+
+
+def parameters(before: JsonObject, now: JsonObject) -> Iterator[str]:
+    """The plain parameters that are new or other than before; whatever is an id says nothing about behaviour."""
+    for name in sorted({*before, *now}):
+        value, old = now.get(name), before.get(name)
+        if value != old and not name.endswith(("_id", "_key", "user")) and not isinstance(value, dict | list):
+            yield from named(name, "(left out)" if name not in now else plain(value))
+
+
+def ranked(chunks: Iterable[Chunk]) -> Iterator[str]:
+    """What a retrieval gave, best first: "1. doc-17 (0.81): Orders ship ..."."""
+    for place, chunk in enumerate(chunks, 1):
+        score = "" if chunk.score is None else f" ({chunk.score:g})"
+        name = f"{place}. {chunk.id}{score}"
+        yield from named(name, chunk.content) if chunk.content else (name,)
+
+
+def answer(reply: ReplyReading, result: Outcome | None) -> Iterator[str]:
+    """A model's reply: text, tools that it asks for, why it stopped, tokens."""
+    if reply.text:
+        yield from named("answers", reply.text)
+    for use in reply.tool_uses:
+        yield from named("asks for", f"{use.name}({plain(use.arguments)})", sign="")
+    match result:
+        case FramesReply():
+            yield from ended(result)
+        case HttpReply(status=status, failure=None, closed=False) if status < 400 and not reply.error:
+            pass
+        case ToolReply(failure=None, closed=False) if reply.text or reply.tool_uses:
+            pass
+        case _:
+            yield from outcome(result, reply.error)
+    if reply.finish_reasons:
+        yield from named("stops", ", ".join(reply.finish_reasons))
+    if reply.usage:
+        yield from named("tokens", ", ".join(f"{name} {count}" for name, count in sorted(reply.usage.items())))
+
+
+def outcome(result: Outcome | None, error: str = "") -> Iterator[str]:
+    """What came of a call."""
+    match result:
+        case None:
+            yield "did not end"
+        case Failure():
+            yield from raised(result)
+        case HttpReply():
+            yield f"status {result.status} {result.reason}".rstrip() + (f": {error}" if error else "")
+            yield from raised(result.failure) if result.failure else ()
+        case FramesReply():
+            for frame in result.frames():
+                yield from named("<-", heard(frame), sign="")
+            yield from ended(result)
+        case ToolReply(value, items):
+            if items is None:
+                yield from named("", value if isinstance(value, str) else plain(value))
+            for item in items or ():
+                yield from named("-", plain(item), sign="")
+            yield from raised(result.failure) if result.failure else ()
+    if isinstance(result, HttpReply | ToolReply) and result.closed:
+        yield "(the agent stopped reading here)"
+
+
+def heard(frame: Frame) -> str:
+    """A frame as people read it: what it says where it is JSON or text, else its size."""
+    value = parse(frame.data)
+    if not isinstance(value, NotJson):
+        return canonical(media.told(value))
+    try:
+        return frame.data.decode()
+    except UnicodeDecodeError:
+        return f"{len(frame.data)} bytes"
+
+
+def ended(reply: FramesReply) -> Iterator[str]:
+    """How a connection ended after these frames, when it did."""
+    if reply.failure:
+        yield from raised(reply.failure)
+    if reply.closed:
+        whose = "the agent" if reply.closed.by_agent else "the other side"
+        code = "" if reply.closed.code is None else f" ({reply.closed.code})"
+        yield from named(f"{whose} closed{code}", reply.closed.reason, sign=":" if reply.closed.reason else "")
+
+
+def raised(failure: Failure) -> Iterator[str]:
+    """An exception by its class and message."""
+    name = failure.type.rpartition(".")[2]
+    yield from named(f"raised {name}", failure.message) if failure.message else (f"raised {name}",)
+
+
+def echoes(message: Json, reply: ReplyReading) -> bool:
+    """Whether a message only sends back what the model said last: its text, its tool calls, its reasoning."""
+    if not isinstance(message, dict):
+        return False
+    if message.get("type") == "reasoning":
+        return True
+    if str(message.get("role", "assistant")) not in {"assistant", "model"} or tool_results(message):
+        return False
+    for name in ("content", "parts"):
+        content = message.get(name)
+        if isinstance(content, list):
+            message = {**message, name: [block for block in content if not thinks(block)]}
+    said = [f"assistant: {reply.text}"] if reply.text else []
+    said += [f"assistant calls {use.name}({plain(use.arguments)})" for use in reply.tool_uses]
+    return say(message) in "\n".join(said)
+
+
+def thinks(block: Json) -> bool:
+    """Whether a block is a thought of the model's."""
+    if not isinstance(block, dict):
+        return False
+    return str(block.get("type")) in THOUGHTS or block.get("thought") is True or "reasoningContent" in block
+
+
+def system_text(text: Json) -> str:
+    """A system text, given as a string, a block or a message."""
+    if isinstance(text, dict) and isinstance(found := text.get("text", text.get("content")), str):
+        return found
+    return text if isinstance(text, str) else say(text)
+
+
+def is_system(message: Json) -> bool:
+    """Whether a message is a system text."""
+    return isinstance(message, dict) and str(message.get("role")) in {"system", "developer"}
+
+
+def tool_name(tool: Json) -> str:
+    """The name of an offered tool."""
+    if not isinstance(tool, dict):
+        return plain(tool)
+    inner = tool.get("function", tool.get("toolSpec"))
+    name = tool.get("name") or (inner.get("name") if isinstance(inner, dict) else None) or tool.get("type")
+    return str(name or next(iter(tool), "tool"))
+
+
+def plain(value: Json) -> str:
+    """A value as people read it: a text as it is, a picture or file by its type, size and digest, else JSON."""
+    found = media.told(value)
+    return found if isinstance(found, str) else canonical(found)
+
+
+def named(name: str, text: str, sign: str = ":") -> Iterator[str]:
+    """The lines of `name: text`; a text of several lines begins behind the name and goes on indented."""
+    head, *rest = [row.rstrip() for row in text.splitlines()] or ['""']
+    yield f"{name}{sign} {head}".rstrip() if name else head
+    yield from (f"  {row}" for row in rest)
+
+
+def indented(rows: Iterable[str]) -> Iterator[str]:
+    """Lines two columns further in."""
+    return (f"  {row}" for row in rows)
+
+
+def shown(row: str) -> str:
+    """A line as it may be shown: one line, whatever stands in it."""
+    return safe(row).replace("\n", "\\n")
