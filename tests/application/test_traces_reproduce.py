@@ -12,7 +12,7 @@ from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.dialects import READER, genai
 from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.to_run import frozen_run
-from tests.workflow.shop import tried
+from tests.application.shop import tried
 
 pytestmark = [pytest.mark.env("main"), pytest.mark.filterwarnings("ignore:The model:DeprecationWarning")]
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.demo.server import ModelServer
-from tests.workflow.shop import QUESTION, lookup_order, recorded, script, tried
+from tests.application.shop import QUESTION, lookup_order, recorded, script, tried
 
 pytestmark = pytest.mark.env("frameworks")
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = {file.stem for file in (ROOT / "tests" / "envs").glob("*.txt")}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SYSTEMS = {"ubuntu-latest", "macos-latest", "windows-latest"}
-ROOMS = {"law", "core", "codec", "store", "plugin", "beside"}
+ROOMS = {"architecture", "core", "codec", "store", "plugin", "compatibility"}
 
 
 @pytest.fixture(scope="module")

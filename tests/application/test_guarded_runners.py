@@ -22,7 +22,7 @@ from pytest_agentreplay.cases_run.stored_case import read
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Header, Run
 from tests import refunds
-from tests.workflow.shop import CLIENTS, Shop, by_hand, case, settings
+from tests.application.shop import CLIENTS, Shop, by_hand, case, settings
 
 pytestmark = pytest.mark.env("main")
 

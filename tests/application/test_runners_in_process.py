@@ -26,7 +26,7 @@ from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
 from pytest_agentreplay.intercept.ordering import overtime
-from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, case, lookup_order, script, settings, tried
+from tests.application.shop import CLIENTS, QUESTION, Shop, by_hand, case, lookup_order, script, settings, tried
 
 NOBODY = "http://127.0.0.1:9"
 NOTHING = Run(Header("nothing"))

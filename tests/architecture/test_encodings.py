@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("law", "core", "codec", "store", "plugin", "beside")
+ROOMS = ("architecture", "core", "codec", "store", "plugin", "compatibility")
 FILES = [
     *(ROOT / "pytest_agentreplay").rglob("*.py"),
     *(f for room in ROOMS for f in (ROOT / "tests" / room).rglob("*.py")),

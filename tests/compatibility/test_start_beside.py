@@ -1,10 +1,10 @@
-"""The law of the start (`tests/law/test_start.py`) beside every plugin of the environment: slow, as those are to load."""
+"""The law of the start (`tests/architecture/test_start.py`) beside every plugin of the environment: slow, as those are to load."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.law.test_start import CLASHES, held, session
+from tests.architecture.test_start import CLASHES, held, session
 
 
 @pytest.mark.parametrize("words", [[], ["--co", "-q"], ["--help"]], ids=["run", "collect", "help"])

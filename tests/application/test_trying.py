@@ -12,7 +12,7 @@ import pytest
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import CaseError
-from tests.workflow.shop import CLIENTS, QUESTION, Shop, by_hand, lookup_order, recorded, script, tried
+from tests.application.shop import CLIENTS, QUESTION, Shop, by_hand, lookup_order, recorded, script, tried
 
 NOBODY = "http://127.0.0.1:9"
 MESSAGES = [{"role": "user", "content": QUESTION}]
@@ -136,7 +136,7 @@ def test_a_refusal_is_in_the_evidence_whatever_the_agent_does_with_it(frozen, tm
     fixed = agent(CLIENTS["chat"], user="u-9", swallows=True)
     evidence = tried(tmp_path, frozen(CLIENTS["chat"]), fixed, half="desired")
     assert evidence.divergence is not None
-    assert evidence.divergence.origin.startswith("tests/workflow/shop.py") or evidence.divergence.origin
+    assert evidence.divergence.origin.startswith("tests/application/shop.py") or evidence.divergence.origin
 
 
 def test_an_agent_that_asks_more_often_is_told_so(frozen, tmp_path):

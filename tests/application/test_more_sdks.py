@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.workflow.shop import Shop, by_hand, tried
+from tests.application.shop import Shop, by_hand, tried
 
 pytestmark = pytest.mark.env("clients")
 
