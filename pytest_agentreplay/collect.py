@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import Half
-    from pytest_agentreplay.cases_run.evaluation import Court
+    from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
     from pytest_agentreplay.report.verdict import Verdict
 
 MARKER = "agentreplay_case"
@@ -36,10 +36,10 @@ COLD = "cold"
 class CaseFile(pytest.File):
     """A case.yaml. `court` gives what it takes to try the cases of this session."""
 
-    court: Callable[[pytest.Item], Court]
+    court: Callable[[pytest.Item], CaseEvaluator]
 
     @classmethod
-    def of(cls, parent: pytest.Collector, path: Path, court: Callable[[pytest.Item], Court]) -> CaseFile:
+    def of(cls, parent: pytest.Collector, path: Path, court: Callable[[pytest.Item], CaseEvaluator]) -> CaseFile:
         """The collector of one file."""
         made: CaseFile = cls.from_parent(parent, path=path)
         made.court = court

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import Case
-    from pytest_agentreplay.cases.evidence import Evidence
+    from pytest_agentreplay.cases.evidence import CaseEvidence
     from pytest_agentreplay.core.redaction.redactors import Redactor
 
 CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -58,10 +58,10 @@ def words_of(hook: Any) -> dict[str, Callable[[Any, Any], object]]:
     return found
 
 
-def judge_of(hook: Any) -> Callable[[Case, str, Evidence], object]:
+def judge_of(hook: Any) -> Callable[[Case, str, CaseEvidence], object]:
     """Asks the hooks about a check in words: the first answer counts."""
 
-    def judge(case: Case, sentence: str, evidence: Evidence) -> object:
+    def judge(case: Case, sentence: str, evidence: CaseEvidence) -> object:
         return next(iter(hook.pytest_agentreplay_judge(case=case, sentence=sentence, evidence=evidence)), None)
 
     return judge
@@ -95,7 +95,7 @@ def loaded(files: Sequence[Path], work: Callable[[Callable[[Path], Hooks]], T]) 
     Raises SettingsError for a setting of ours that cannot be meant, RunnerError for a project that pytest cannot load.
     """
     said = io.StringIO()
-    door = Door(work, sys.stdout, sys.stderr)
+    door = HookCaller(work, sys.stdout, sys.stderr)
     with redirect_stdout(said), redirect_stderr(said):
         code = pytest.main(["-o", "addopts=", *map(str, files)], plugins=[door])
     if door.error is not None:
@@ -105,7 +105,7 @@ def loaded(files: Sequence[Path], work: Callable[[Callable[[Path], Hooks]], T]) 
     return door.done[0]  # type: ignore[no-any-return]
 
 
-class Door:
+class HookCaller:
     """A plugin that does one thing as soon as all is loaded, and ends the session before it begins."""
 
     def __init__(self, work: Callable[[Callable[[Path], Hooks]], Any], out: TextIO, err: TextIO) -> None:

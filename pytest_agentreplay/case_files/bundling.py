@@ -50,7 +50,7 @@ PLAIN = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedBundle:
     """A bundle: bytes, digest, the files in it, those left out, and where something stands that must stay.
 
     `redacted` says where something was replaced in the copies, with the same words as `found`.
@@ -64,7 +64,7 @@ class Packed:
     redacted: tuple[str, ...] = ()
 
 
-def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, redact: bool = False) -> Packed:
+def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, redact: bool = False) -> PackedBundle:
     """The bundle of the case in `folder`. `redact` has its copies of the files redacted under the policy.
 
     Raises CaseError for what is no case, SnapshotError for a broken run, TraceError for a trace that cannot be opened.
@@ -86,7 +86,7 @@ def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, red
     listing = {"schemaVersion": VERSION, "files": {name: digest_of(data) for name, data in sorted(contents.items())}}
     data = packed({**contents, LISTING: (json.dumps(listing, indent=2) + "\n").encode()})
     left = tuple(name for name in there if name not in names)
-    return Packed(data, digest_of(data), tuple(names), left, tuple(found), tuple(redacted))
+    return PackedBundle(data, digest_of(data), tuple(names), left, tuple(found), tuple(redacted))
 
 
 def all_places(folder: Path, contents: Mapping[str, bytes], policy: Policy, environ: Mapping[str, str]) -> list[str]:

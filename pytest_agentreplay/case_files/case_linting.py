@@ -14,7 +14,7 @@ from pytest_agentreplay.case_files.file_scan import Skipped, scanned
 from pytest_agentreplay.cases import linting
 from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.cases.fixtures import Fixtures
-from pytest_agentreplay.cases.linting import Complaint
+from pytest_agentreplay.cases.linting import LintProblem
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cases_run.case_backend import fixtures_of
 from pytest_agentreplay.errors import CaseError, SnapshotError
@@ -38,7 +38,7 @@ class Linted:
     """One case: its folder, and what is wrong with it."""
 
     folder: Path
-    complaints: tuple[Complaint, ...]
+    complaints: tuple[LintProblem, ...]
 
     @property
     def damaged(self) -> bool:
@@ -72,13 +72,13 @@ def linted(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Linted:
         case = stored_case.read(folder.absolute() / FILE, words=None)
     except CaseError as error:
         return Linted(folder, (refused(error),))
-    found: list[Complaint] = []
+    found: list[LintProblem] = []
     run: Run | None = None
     told = Fixtures()
     try:
         run = stored_case.frozen(case, strict=False).run if os.path.lexists(folder / RUN) else None
     except SnapshotError as error:
-        found.append(Complaint(DAMAGED, str(error).removeprefix(f"{error.file}: "), error.file))
+        found.append(LintProblem(DAMAGED, str(error).removeprefix(f"{error.file}: "), error.file))
     try:
         told = fixtures_of(case)
     except CaseError as error:
@@ -91,10 +91,10 @@ def linted(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Linted:
     return Linted(folder, tuple(found))
 
 
-def refused(error: CaseError) -> Complaint:
+def refused(error: CaseError) -> LintProblem:
     """A file that cannot be read, as a complaint."""
     where = f"{error.file}:{error.place}" if error.place else error.file
-    return Complaint(RULE, str(error).removeprefix(f"{where}: "), error.file, error.place)
+    return LintProblem(RULE, str(error).removeprefix(f"{where}: "), error.file, error.place)
 
 
 def names_in(folder: Path) -> Iterator[str]:
@@ -108,18 +108,18 @@ def names_in(folder: Path) -> Iterator[str]:
             yield (Path(here) / name).relative_to(folder).as_posix()
 
 
-def unredacted(folder: Path, there: Iterable[str], policy: Policy, environ: Mapping[str, str]) -> Iterator[Complaint]:
+def unredacted(folder: Path, there: Iterable[str], policy: Policy, environ: Mapping[str, str]) -> Iterator[LintProblem]:
     """What the rules and the policy find in the files of a case; a value is never told."""
     for name in there:
         file = folder / name
         try:
             hits = scanned(file, policy, environ)
         except Skipped as skipped:
-            yield Complaint("folder", f"is not looked into: {skipped}", shown(file), "", "warning")
+            yield LintProblem("folder", f"is not looked into: {skipped}", shown(file), "", "warning")
             continue
         for hit in hits:
             message = f"holds what should have come off: {hit.category}, {hit.count} time{'s' * (hit.count != 1)}"
             place = hit.place if hit.place[:1].isdigit() else ""
             where = "" if place else f" ({hit.place})"
             how = "agentreplay redact" if name.endswith(SUFFIX) else "take it out"
-            yield Complaint("unredacted", f"{message}{where}: {how}", shown(file), place)
+            yield LintProblem("unredacted", f"{message}{where}: {how}", shown(file), place)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class WrittenCase:
     """What was done with each file, by name: written, kept because it is another one, the same already."""
 
     written: tuple[str, ...] = ()
@@ -29,13 +29,13 @@ class Laid:
     same: tuple[str, ...] = ()
 
 
-def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> Laid:
+def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> WrittenCase:
     """Put `contents` into `folder`. With `force` over what differs.
 
     Raises SettingsError where another run is kept there, CannotWrite, SnapshotUnreadable.
     """
     if not files.exists(folder) and files.make_folder(folder, contents):
-        return Laid(tuple(contents))
+        return WrittenCase(tuple(contents))
     for inside in {(folder / name).parent for name in contents}:
         files.sweep(inside)
     states = {name: state(folder / name, data) for name, data in contents.items()}
@@ -45,7 +45,7 @@ def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> 
     wanted = [name for name, found in states.items() if found == "absent" or (force and found == "other")]
     wanted.sort(key=lambda name: name == FILE)  # where no case.yaml is yet, no half of a case is taken for one
     files.write_all_whole({folder / name: contents[name] for name in wanted})
-    return Laid(
+    return WrittenCase(
         tuple(wanted),
         tuple(name for name, found in states.items() if found == "other" and not force),
         tuple(name for name, found in states.items() if found == "same"),

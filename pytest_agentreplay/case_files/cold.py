@@ -36,7 +36,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ColdCase:
     """One case as it is counted: where, whether it is cold, its signature, what is missing, and whose it is."""
 
     place: str
@@ -49,7 +49,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class MissingInput:
     """A field that is missing: in how many cold cases, of which signatures nothing can be replayed, what brings it."""
 
     what: str
@@ -62,17 +62,17 @@ class Want:
 class Survey:
     """What all cases together lack. `unread` are those that cannot be looked at, and why."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ColdCase, ...]
     by: str = ""
     unread: tuple[str, ...] = field(default=())
 
     @property
-    def cold(self) -> tuple[Row, ...]:
+    def cold(self) -> tuple[ColdCase, ...]:
         """The cases that cannot be replayed."""
         return tuple(row for row in self.rows if row.cold)
 
     @property
-    def wants(self) -> list[Want]:
+    def wants(self) -> list[MissingInput]:
         """What to capture next, what helps most first."""
         warm = {row.signature for row in self.rows if not row.cold}
         found = []
@@ -80,7 +80,7 @@ class Survey:
             rows = [row for row in self.cold if what in row.missing]
             alone = tuple(dict.fromkeys(row.signature for row in rows if row.signature not in warm))
             settings = tuple(dict.fromkeys(one for row in rows for one in row.settings))
-            found.append(Want(what, tuple(row.place for row in rows), alone, settings))
+            found.append(MissingInput(what, tuple(row.place for row in rows), alone, settings))
         return sorted(found, key=lambda want: (-len(want.alone), -len(want.cases), want.what))
 
     @property
@@ -150,14 +150,14 @@ def survey(places: Iterable[Path], by: str = "") -> Survey:
     return Survey(tuple(rows), by or "", tuple(unread))
 
 
-def looked_at(file: Path) -> Row:
+def looked_at(file: Path) -> ColdCase:
     """One case as it is counted. Raises CaseError, SnapshotError."""
     case = parse.read(files.read(file), file=shown(file), folder=file.parent, words=None)
     run, grade = None, Grade.COLD
     if files.exists(file.parent / RUN):
         snapshot = codec.loads(files.read(file.parent / RUN), file=shown(file.parent / RUN))
         run, grade = snapshot.run, kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed).grade
-    return Row(
+    return ColdCase(
         shown(file.parent),
         case.expect == "cold",
         grade,

@@ -10,7 +10,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.trace_cleaning import found_in
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError
 from pytest_agentreplay.redact.redaction_factory import redaction_for
-from pytest_agentreplay.redact.rule_review import Found, Review
+from pytest_agentreplay.redact.rule_review import Review, RuleHit
 from pytest_agentreplay.store import files, layout, snapshot_index
 from pytest_agentreplay.store.display_path import shown
 
@@ -38,7 +38,7 @@ def files_in(paths: Iterable[Path]) -> Iterator[Path]:
             yield from (Path(here) / name for name in sorted(names))
 
 
-def scanned(file: Path, policy: Policy, environ: Mapping[str, str]) -> list[Found]:
+def scanned(file: Path, policy: Policy, environ: Mapping[str, str]) -> list[RuleHit]:
     """What the rules find in one file. Raises Skipped."""
     try:
         data = files.head(file, LARGEST + 1)

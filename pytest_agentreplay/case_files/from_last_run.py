@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
-    from pytest_agentreplay.case_files.scaffold import Scaffold, Told
+    from pytest_agentreplay.case_files.scaffold import Scaffold, ScaffoldOptions
     from pytest_agentreplay.core.redaction.policy import Policy
 
 MOST_NAMED = 3
@@ -80,7 +80,7 @@ def near(nodeid: str, tests: list[str]) -> list[str]:
     return get_close_matches(nodeid, tests, n=MOST_NAMED, cutoff=0.8) or same[:MOST_NAMED]
 
 
-def from_snapshot(file: Path, told: Told, policy: Policy, environ: Mapping[str, str]) -> Scaffold:
+def from_snapshot(file: Path, told: ScaffoldOptions, policy: Policy, environ: Mapping[str, str]) -> Scaffold:
     """The case of the run in a snapshot, redacted again by today's rules.
 
     Raises SnapshotError, SnapshotEdited for one that was edited, Leak.

@@ -60,7 +60,7 @@ class Scaffold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ScaffoldOptions:
     """What a person says of a case that is about to be made: its folder and test id, the day, a runner's key."""
 
     folder: Path
@@ -69,7 +69,7 @@ class Told:
     runner: str = ""
 
 
-def from_trace(trace: Trace, found: Import, told: Told) -> Scaffold:
+def from_trace(trace: Trace, found: Import, told: ScaffoldOptions) -> Scaffold:
     """The case of an imported run. Raises Leak for one that still holds a secret."""
     run, hidden = clean(frozen_run(trace, test=told.test), found)
     stated = table(run.header.kit, "case")
@@ -89,7 +89,7 @@ def from_trace(trace: Trace, found: Import, told: Told) -> Scaffold:
     return scaffold(run, source, told, found.redaction, kept=kept, missing=tuple(texts(stated.get("missing"))))
 
 
-def from_refusal(error: TraceIncomplete, found: Import, told: Told) -> Scaffold:
+def from_refusal(error: TraceIncomplete, found: Import, told: ScaffoldOptions) -> Scaffold:
     """The cold case of sources that hold no run that could be read: what they are, and what would bring the rest."""
     kept = {} if found.unkept else found.kept(None)
     source = CaseSource(format="unknown", file=next(iter(kept), ""), fidelity="semantic", imported=told.today)
@@ -101,7 +101,7 @@ def from_refusal(error: TraceIncomplete, found: Import, told: Told) -> Scaffold:
 def scaffold(
     run: Run,
     source: CaseSource,
-    told: Told,
+    told: ScaffoldOptions,
     redaction: Redaction,
     *,
     kept: Mapping[str, bytes] | None = None,

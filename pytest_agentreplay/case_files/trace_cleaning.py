@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.core.redaction import Redaction
-    from pytest_agentreplay.redact.rule_review import Found
+    from pytest_agentreplay.redact.rule_review import RuleHit
 
 _QUOTE = r"""(?<!\\)\\*["']"""  # from the first backslash of many, or each of them would be a beginning
 _NAME = rf"(?:{_QUOTE})?(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:{_QUOTE})?"
@@ -103,7 +103,7 @@ def clean(text: str, redaction: Redaction) -> str:
     return text if text[:1] in "{[" else BARE.sub(lambda found: f"{found['before']}'{found['text']}'", text)
 
 
-def found_in(name: str, data: bytes, redaction: Redaction) -> list[Found]:
+def found_in(name: str, data: bytes, redaction: Redaction) -> list[RuleHit]:
     """What the rules find in a text file, by line and column: of a kept trace, in what cleaning it would change."""
     if not name.startswith(SOURCE_TRACE):
         return in_text(data, redaction)

@@ -173,7 +173,7 @@ def unmet(turn: TurnView, name: str, wanted: Any) -> Iterator[str]:
                 yield f"  nearest   {short(turn.text[at : at + len(wanted)])} (other case)"
 
 
-def untouched(turn: TurnView, want: tool_expectations.Wish) -> list[str]:
+def untouched(turn: TurnView, want: tool_expectations.ToolExpectation) -> list[str]:
     """What is wrong when the wished tool was neither asked for nor called in `turn`."""
     asked = [ToolCallView(use.name, arguments(use.arguments), turn=turn.number) for use in turn.tool_uses]
     calls = [*asked, *turn.tool_calls]

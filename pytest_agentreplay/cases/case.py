@@ -40,7 +40,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServingPolicy:
     """How the boundaries of one half are served."""
 
     model: Service = "strict"
@@ -55,9 +55,9 @@ class Serving:
         return words.pop() if len(words) == 1 else ", ".join(f"{kind} {word}" for kind, word in named.items())
 
 
-DEFAULT_SERVING: dict[Half, Serving] = {
-    "observed": Serving(),
-    "desired": Serving(model="position", tools="arguments"),
+DEFAULT_SERVING: dict[Half, ServingPolicy] = {
+    "observed": ServingPolicy(),
+    "desired": ServingPolicy(model="position", tools="arguments"),
 }
 """What a half is served where the case says nothing: a fix changes what the agent asks."""
 
@@ -97,7 +97,7 @@ class Case:
     desired: tuple[Check, ...] = ()
     semantic: tuple[str, ...] = ()
     expect: Expect = "reproduces"
-    serving: dict[Half, Serving] = field(default_factory=dict)
+    serving: dict[Half, ServingPolicy] = field(default_factory=dict)
     ignore: tuple[str, ...] = ()
     order: str = "auto"
     tolerance: dict[str, str] = field(default_factory=dict)

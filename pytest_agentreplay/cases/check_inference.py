@@ -34,7 +34,7 @@ from pytest_agentreplay.core.selector import show
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.cases.judging import Evidence
+    from pytest_agentreplay.cases.judging import CaseEvidence
     from pytest_agentreplay.cases.turn import ToolCallView
     from pytest_agentreplay.core.model import Json, JsonObject
 
@@ -56,7 +56,7 @@ class Inference:
     told: tuple[str, ...]
 
 
-def inferred(evidence: Evidence) -> Inference:
+def inferred(evidence: CaseEvidence) -> Inference:
     """What looks wrong in the run that `evidence` is of."""
     found = list(symptoms(evidence))
     if not any(symptom.observed for symptom in found):
@@ -69,7 +69,7 @@ def inferred(evidence: Evidence) -> Inference:
     )
 
 
-def symptoms(evidence: Evidence) -> Iterator[Symptom]:
+def symptoms(evidence: CaseEvidence) -> Iterator[Symptom]:
     """Everything that looks wrong, what weighs most first."""
     yield from claimed(evidence)
     yield from disclosed(evidence)
@@ -83,7 +83,7 @@ def symptoms(evidence: Evidence) -> Iterator[Symptom]:
     yield from graded(evidence)
 
 
-def claimed(evidence: Evidence) -> Iterator[Symptom]:
+def claimed(evidence: CaseEvidence) -> Iterator[Symptom]:
     """Tools whose last call failed, and an answer that says nothing of it."""
     answer = text_of(evidence.output)
     for call in {call.name: call for call in evidence.tool_calls}.values() if answer else ():
@@ -97,7 +97,7 @@ def claimed(evidence: Evidence) -> Iterator[Symptom]:
             yield Symptom(f"{call.name} failed, and whether the answer says so is for a person to read", semantic=tells)
 
 
-def disclosed(evidence: Evidence) -> Iterator[Symptom]:
+def disclosed(evidence: CaseEvidence) -> Iterator[Symptom]:
     """An answer that holds something of somebody else's record."""
     own = known(evidence, "user")
     found = reached(text_of(evidence.output), evidence.tool_calls, own) if own else None
@@ -113,7 +113,7 @@ def disclosed(evidence: Evidence) -> Iterator[Symptom]:
         yield Symptom(f"{call.name} was not asked for the records of {own}", desired=Check("tool_called", wanted))
 
 
-def repeated(evidence: Evidence) -> Iterator[Symptom]:
+def repeated(evidence: CaseEvidence) -> Iterator[Symptom]:
     """The same call again and again."""
     calls: dict[str, list[ToolCallView]] = {}
     for call in evidence.tool_calls:
@@ -129,7 +129,7 @@ def repeated(evidence: Evidence) -> Iterator[Symptom]:
         yield Symptom(told, Check("repeated_call", seen), Check("repeated_call", fewer))
 
 
-def failed_tools(evidence: Evidence) -> Iterator[Symptom]:
+def failed_tools(evidence: CaseEvidence) -> Iterator[Symptom]:
     """Each tool that failed, and the arguments that its error speaks of.
 
     Where the answer hides the failure it is the answer that has to change: whether the tool is asked again is open.

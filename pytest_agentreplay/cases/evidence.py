@@ -26,7 +26,7 @@ ASSERTIONS = ("AssertionError", "Failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class CaseEvidence:
     """What there is to judge: the frozen run itself, or what today's agent did.
 
     `errors` are (class, text) of what went wrong; a runner that raised is there, and its status is "error". `run` are
@@ -54,11 +54,11 @@ class Evidence:
     unheard: Mapping[str, str] = field(default_factory=dict)
 
 
-def frozen(run: Run, *, asked: bool = True) -> Evidence:
+def frozen(run: Run, *, asked: bool = True) -> CaseEvidence:
     """What a recorded run shows. `asked` counts what the model asked for as called where no call of a tool is there."""
     turns = turn.read(run, READER)
     told = stated(run)
-    return Evidence(
+    return CaseEvidence(
         status=status(run, turns),
         output=told["output"] if "output" in told else last_text(turns),
         run=run,

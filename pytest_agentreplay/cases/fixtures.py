@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.schema.fixtures import Answer, Reading
+from pytest_agentreplay.cases.schema.fixtures import FixtureAnswer, FixtureParser
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.selector import compile_path
 from pytest_agentreplay.errors import CaseError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Failure, Json, JsonObject, ToolReply
 
-__all__ = ["Answer", "Fixture", "Fixtures", "of_answers", "one", "plain", "read"]
+__all__ = ["Fixture", "FixtureAnswer", "Fixtures", "of_answers", "one", "plain", "read"]
 
 SUFFIX = ".yaml"
 MOST_FILES = 2000
@@ -41,7 +41,7 @@ class Fixture:
     """One file: the answers of one tool, told apart by the paths of `match`; by all arguments where there are none."""
 
     tool: str
-    answers: tuple[Answer, ...]
+    answers: tuple[FixtureAnswer, ...]
     match: tuple[str, ...] = ()
     file: str = ""
 
@@ -57,11 +57,13 @@ class Fixtures:
     """All fixtures of a case. Two answers that fit one call are refused when they are brought together."""
 
     fixtures: tuple[Fixture, ...] = ()
-    _answers: dict[str, list[tuple[Fixture, dict[str, Answer]]]] = field(default_factory=dict, init=False, repr=False)
+    _answers: dict[str, list[tuple[Fixture, dict[str, FixtureAnswer]]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         for fixture in self.fixtures:
-            mine: dict[str, Answer] = {}
+            mine: dict[str, FixtureAnswer] = {}
             for answer in fixture.answers:
                 known = mine.setdefault(fixture.key(answer.arguments), answer)
                 if known is not answer:
@@ -78,11 +80,11 @@ class Fixtures:
         """The tools that have answers."""
         return tuple(self._answers)
 
-    def answer(self, tool: str, arguments: JsonObject) -> Answer | None:
+    def answer(self, tool: str, arguments: JsonObject) -> FixtureAnswer | None:
         """What `tool` gives for frozen `arguments`; None where no file says it. Raises CaseError where several do."""
         return self._fitting(tool, arguments, "")
 
-    def _fitting(self, tool: str, arguments: JsonObject, file: str) -> Answer | None:
+    def _fitting(self, tool: str, arguments: JsonObject, file: str) -> FixtureAnswer | None:
         found = [
             answer
             for fixture, answers in self._answers.get(tool, ())
@@ -93,12 +95,12 @@ class Fixtures:
             raise _twice(here, other)
         return found[0] if found else None
 
-    def fixture(self, answer: Answer) -> Fixture | None:
+    def fixture(self, answer: FixtureAnswer) -> Fixture | None:
         """The fixture that holds `answer`."""
         return next((one for one in self.fixtures if any(it is answer for it in one.answers)), None)
 
 
-def _twice(here: Answer, other: Answer) -> CaseError:
+def _twice(here: FixtureAnswer, other: FixtureAnswer) -> CaseError:
     kinds = " and ".join("written" if one.written else "recorded" for one in (other, here))
     where = f"{other.file}:{other.place} has the other"
     what = f"two answers ({kinds}) fit the same call: {where}; let `match` tell them apart"
@@ -114,7 +116,7 @@ def read(files: Mapping[str, bytes]) -> Fixtures:
 
 def one(data: bytes, *, file: str) -> Fixture:
     """The fixture that a file holds. Raises CaseError with file, line and column."""
-    tool, match, answers = Reading(data, file).fixture()
+    tool, match, answers = FixtureParser(data, file).fixture()
     return Fixture(tool, answers, match, file)
 
 
@@ -123,7 +125,7 @@ def of_answers(tool: str, given: Iterable[tuple[JsonObject, ToolReply | Failure]
     told: dict[str, tuple[JsonObject, list[Any]]] = {}
     for arguments, outcome in given:
         told.setdefault(canonical(arguments), (arguments, []))[1].append(outcome)
-    return Fixture(tool, tuple(Answer(arguments, _turns(outcomes)) for arguments, outcomes in told.values()))
+    return Fixture(tool, tuple(FixtureAnswer(arguments, _turns(outcomes)) for arguments, outcomes in told.values()))
 
 
 def _turns(outcomes: list[Any]) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.checks.records import records, spelled
-from pytest_agentreplay.cases.checks.wording import Weight, forms, plain, stands, weight
+from pytest_agentreplay.cases.checks.wording import WordingWeight, forms, plain, stands, weight
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ def reached(answer: str, calls: Sequence[ToolCallView], own: str) -> tuple[ToolC
             theirs = (row for one in held if spelled(own) not in one.whose for row in one.fields)
             for name, value in theirs:
                 text = str(value)
-                tells = weight(name, value) is Weight.TELLS and mine.isdisjoint(forms(value))
+                tells = weight(name, value) is WordingWeight.TELLS and mine.isdisjoint(forms(value))
                 if tells and text in answer and stands(plain(text), told):
                     return call, field, text
     return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.case import Check
 from pytest_agentreplay.cases.checks import WORDS, hold, no_word
-from pytest_agentreplay.cases.evidence import Evidence
+from pytest_agentreplay.cases.evidence import CaseEvidence
 from pytest_agentreplay.errors import CaseError, visible
 
 if TYPE_CHECKING:
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.case import Case, Half
 
-__all__ = ["Evidence", "Judgement", "Result", "judge"]
+__all__ = ["CaseEvidence", "CheckResult", "Judgement", "judge"]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CheckResult:
     """What came of one check: `held` (None: nobody could say), and lines for people: expected, there, nearest."""
 
     check: Check
@@ -31,7 +31,7 @@ class Result:
 class Judgement:
     """What came of one half. `human` are the semantic checks that no judge has made."""
 
-    results: tuple[Result, ...] = ()
+    results: tuple[CheckResult, ...] = ()
     human: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
@@ -44,10 +44,10 @@ class Judgement:
 def judge(
     case: Case,
     half: Half,
-    evidence: Evidence,
+    evidence: CaseEvidence,
     *,
-    words: Mapping[str, Callable[[Any, Evidence], object]] | None = None,
-    judges: Iterable[Callable[[Case, str, Evidence], object]] = (),
+    words: Mapping[str, Callable[[Any, CaseEvidence], object]] | None = None,
+    judges: Iterable[Callable[[Case, str, CaseEvidence], object]] = (),
 ) -> Judgement:
     """Hold `evidence` against one half of `case`.
 
@@ -66,17 +66,17 @@ def judge(
         if told is None:
             human.append(sentence)
         else:
-            results.append(Result(check, *told))
+            results.append(CheckResult(check, *told))
     return Judgement(tuple(results), tuple(human), case.notes)
 
 
-def _result(case: Case, check: Check, evidence: Evidence, added: Mapping[str, Any]) -> Result:
+def _result(case: Case, check: Check, evidence: CaseEvidence, added: Mapping[str, Any]) -> CheckResult:
     if check.word in WORDS:
-        return Result(check, *hold(check.word, check.wanted, evidence))
+        return CheckResult(check, *hold(check.word, check.wanted, evidence))
     if check.word not in added:
         raise CaseError(no_word(check.word, added), file=case.file, place=check.place)
     told = _asked(added[check.word], f"the word {check.word}", check.wanted, evidence)
-    return Result(check, *(told or (None, ("cannot say",))))
+    return CheckResult(check, *(told or (None, ("cannot say",))))
 
 
 def _asked(ask: Callable[..., object], who: str, *about: object) -> tuple[bool | None, tuple[str, ...]] | None:

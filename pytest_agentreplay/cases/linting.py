@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from pytest_agentreplay.cases.case import Case, Half
-    from pytest_agentreplay.cases.evidence import Evidence
+    from pytest_agentreplay.cases.evidence import CaseEvidence
     from pytest_agentreplay.cases.fixtures import Fixtures
-    from pytest_agentreplay.cases.judging import Result
+    from pytest_agentreplay.cases.judging import CheckResult
     from pytest_agentreplay.core.model import JsonObject, Run
 
 OURS = re.compile(
@@ -39,7 +39,7 @@ OURS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class LintProblem:
     """One thing that is wrong: its rule, what it is and what to do, and where (file, and line:column where known).
 
     A "warning" is no failure.
@@ -56,7 +56,7 @@ class Complaint:
         return f"{where}: {self.level}: {self.message} [{self.rule}]"
 
 
-def lint(case: Case, run: Run | None, fixtures: Fixtures, words: Collection[str] = ()) -> tuple[Complaint, ...]:
+def lint(case: Case, run: Run | None, fixtures: Fixtures, words: Collection[str] = ()) -> tuple[LintProblem, ...]:
     """What is wrong with a case, its frozen run (None where there is none) and its fixtures.
 
     `words` are those of other packages, which are neither judged nor complained about.
@@ -65,43 +65,43 @@ def lint(case: Case, run: Run | None, fixtures: Fixtures, words: Collection[str]
     if run is not None:
         found += [*_of_the_run(case, run), *_of_the_fixtures(run, fixtures)]
     elif case.expect != "cold":
-        found.append(Complaint("missing", f"there is no {RUN}: scaffold the case again, or mark it cold", case.file))
+        found.append(LintProblem("missing", f"there is no {RUN}: scaffold the case again, or mark it cold", case.file))
     return tuple(found)
 
 
-def strangers(case: Case, files: Iterable[str]) -> Iterator[Complaint]:
+def strangers(case: Case, files: Iterable[str]) -> Iterator[LintProblem]:
     """What `files`, by their path in the case's folder, hold that is no part of a case, or lack that is one."""
     there = {*files}
     for name in sorted(there):
         if not OURS.fullmatch(name):
             message = f"{name} is no file of a case; what you keep beside it goes elsewhere"
-            yield Complaint("folder", message, case.file, "", "warning")
+            yield LintProblem("folder", message, case.file, "", "warning")
     if case.source.file and case.source.file not in there:
         place = case.places.get(("source", "file"), "")
-        yield Complaint("missing", f"source.file is {case.source.file}, and no such file is there", case.file, place)
+        yield LintProblem("missing", f"source.file is {case.source.file}, and no such file is there", case.file, place)
 
 
-def _of_the_case(case: Case, words: Collection[str]) -> Iterator[Complaint]:
+def _of_the_case(case: Case, words: Collection[str]) -> Iterator[LintProblem]:
     if case.folder.name and case.id != case.folder.name:
         message = f"id is {case.id}, and the folder is called {case.folder.name}: let them be one"
-        yield Complaint("id", message, case.file, case.places.get(("id",), ""))
+        yield LintProblem("id", message, case.file, case.places.get(("id",), ""))
     for note in case.notes:
-        yield Complaint("newer", note.removeprefix(f"{case.file}: "), case.file, "", "warning")
+        yield LintProblem("newer", note.removeprefix(f"{case.file}: "), case.file, "", "warning")
     for half in ("observed", "desired"):
         for check in case.checks(half):
             if check.word not in WORDS and check.word not in words:
-                yield Complaint("word", no_word(check.word, words), case.file, check.place, "warning")
+                yield LintProblem("word", no_word(check.word, words), case.file, check.place, "warning")
     if case.expect == "reproduces" and not case.observed:
         yield _at(case, "expect", "empty", "expect: reproduces needs observed: the signature of the failure")
     if case.expect == "fixed" and not case.desired:
         yield _at(case, "expect", "empty", "expect: fixed needs desired: what the fixed agent shows")
     for rule, check, message in (*vacuous(case), *contradictions(case)):
-        yield Complaint(rule, message, case.file, check.place)
+        yield LintProblem(rule, message, case.file, check.place)
     if case.expect == "cold" and not case.missing:
         yield _at(case, "cold", "cold", "a cold case lists what a replay would need: cold: {missing: [...]}", "warning")
 
 
-def _of_the_run(case: Case, run: Run) -> Iterator[Complaint]:
+def _of_the_run(case: Case, run: Run) -> Iterator[LintProblem]:
     """Observed that is not true of the frozen run; desired that is already."""
     evidence = frozen(run)
     level: Literal["error", "warning"] = "warning" if case.expect == "cold" else "error"
@@ -109,20 +109,20 @@ def _of_the_run(case: Case, run: Run) -> Iterator[Complaint]:
         if not result.held:
             why = "; ".join(line.strip() for line in result.lines)
             message = f"observed is not true of the frozen run: {result.check.word}: {why}"
-            yield Complaint("untrue", message, case.file, result.check.place, level)
+            yield LintProblem("untrue", message, case.file, result.check.place, level)
     desired = _judged(case, "desired", evidence)
     if desired and not case.semantic and all(result.held for result in desired):
         message = "the frozen run shows all that is desired: it says nothing about a fix"
-        yield Complaint("vacuous", message, case.file, case.places.get(("desired",), ""))
+        yield LintProblem("vacuous", message, case.file, case.places.get(("desired",), ""))
 
 
-def _judged(case: Case, half: Half, evidence: Evidence) -> tuple[Result, ...]:
+def _judged(case: Case, half: Half, evidence: CaseEvidence) -> tuple[CheckResult, ...]:
     """The results of the checks whose words are ours."""
     ours = tuple(check for check in case.checks(half) if check.word in WORDS)
     return judging.judge(replace(case, observed=ours, desired=ours, semantic=()), half, evidence).results
 
 
-def _of_the_fixtures(run: Run, fixtures: Fixtures) -> Iterator[Complaint]:
+def _of_the_fixtures(run: Run, fixtures: Fixtures) -> Iterator[LintProblem]:
     """Answers that no frozen call reaches; those that a person wrote for a tool of the run are for calls to come."""
     calls = calls_of(run)
     answers = [fixtures.answer(tool, arguments) for tool, arguments in calls]
@@ -137,7 +137,7 @@ def _of_the_fixtures(run: Run, fixtures: Fixtures) -> Iterator[Complaint]:
             )
             message = f"no call of {fixture.tool} in the frozen run{of_these}: nothing can reach this answer"
             level: Literal["error", "warning"] = "warning" if answer.written else "error"
-            yield Complaint("dead", message, answer.file, answer.place, level)
+            yield LintProblem("dead", message, answer.file, answer.place, level)
 
 
 def calls_of(run: Run) -> list[tuple[str, JsonObject]]:
@@ -150,5 +150,5 @@ def calls_of(run: Run) -> list[tuple[str, JsonObject]]:
     return made or [(call.name, freeze_arguments(call.arguments)) for call in frozen(run).tool_calls]
 
 
-def _at(case: Case, key: str, rule: str, message: str, level: Literal["error", "warning"] = "error") -> Complaint:
-    return Complaint(rule, message, case.file, case.places.get((key,), ""), level)
+def _at(case: Case, key: str, rule: str, message: str, level: Literal["error", "warning"] = "error") -> LintProblem:
+    return LintProblem(rule, message, case.file, case.places.get((key,), ""), level)

@@ -18,8 +18,8 @@ from pytest_agentreplay.errors import CaseError, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.cases.case import Check, Half, Serving
-    from pytest_agentreplay.cases.fixtures import Answer, Fixture
+    from pytest_agentreplay.cases.case import Check, Half, ServingPolicy
+    from pytest_agentreplay.cases.fixtures import Fixture, FixtureAnswer
     from pytest_agentreplay.core.model import Json, JsonObject
 
 ABOUT = {
@@ -111,7 +111,7 @@ def _serve(case: Case) -> Json:
     }
 
 
-def _served(serving: Serving, half: Half) -> Json:
+def _served(serving: ServingPolicy, half: Half) -> Json:
     told = {kind: getattr(serving, kind) for kind in ("model", "tools", "other")}
     if len({*told.values()}) == 1:
         return serving.model
@@ -149,7 +149,7 @@ def fixture_text(fixture: Fixture, *, file: str = "") -> str:
         raise CaseError(f"the answers of {fixture.tool} cannot be written: {error}", file=file) from None
 
 
-def _answer(answer: Answer) -> JsonObject:
+def _answer(answer: FixtureAnswer) -> JsonObject:
     first, *others = answer.outcomes
     told: JsonObject = {"arguments": answer.arguments, **_outcome(first)}
     if others:

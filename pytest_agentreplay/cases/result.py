@@ -10,7 +10,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pytest_agentreplay.cases.evidence import Evidence
+from pytest_agentreplay.cases.evidence import CaseEvidence
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.codec import bounds
 from pytest_agentreplay.errors import RunnerError
@@ -50,7 +50,7 @@ def model() -> type[BaseModel]:
         result: Anything = Field(None, validation_alias=AliasChoices("result", "output"))
         error: str | None = None
 
-    class Fault(BaseModel):
+    class CaseFault(BaseModel):
         """What went wrong."""
 
         model_config = loose
@@ -65,7 +65,9 @@ def model() -> type[BaseModel]:
         status: how = Field(description=f"{', '.join(GOOD)}; or {', '.join(BAD)}")
         final_output: Anything = Field(None, description="what came out of the agent; null for nothing")
         tool_calls: list[ToolUse] = Field([], max_length=10_000, description="the tool calls that it made, in order")
-        errors: list[str | Fault] = Field([], max_length=10_000, description="what went wrong: text, or type and text")
+        errors: list[str | CaseFault] = Field(
+            [], max_length=10_000, description="what went wrong: text, or type and text"
+        )
 
     return Result
 
@@ -98,7 +100,7 @@ def loaded(data: bytes, *, file: str) -> dict[str, Any]:
     return found
 
 
-def read(found: dict[str, Any], *, file: str, run: Run | None = None, **more: Any) -> Evidence:
+def read(found: dict[str, Any], *, file: str, run: Run | None = None, **more: Any) -> CaseEvidence:
     """A result as evidence; `run` is what the gateway was asked for. Raises RunnerError with the place in it."""
     from pydantic import ValidationError
 
@@ -108,7 +110,7 @@ def read(found: dict[str, Any], *, file: str, run: Run | None = None, **more: An
         first = wrong.errors(include_url=False, include_input=False)[0]
         raise RunnerError(f"{file}: {place(first['loc'])}: {said_of(first)}") from None
     faults = tuple(("", one) if isinstance(one, str) else (one.type, one.message) for one in told.errors)
-    return Evidence(
+    return CaseEvidence(
         status="ok" if told.status in GOOD else "error",
         output=told.final_output,
         run=run,
@@ -127,7 +129,7 @@ def view(told: Any) -> ToolCallView:
 
 def place(path: tuple[int | str, ...]) -> str:
     """A place in the result as a JSON path."""
-    named = [part for part in path if isinstance(part, int) or part not in {"str", "Fault"}]
+    named = [part for part in path if isinstance(part, int) or part not in {"str", "CaseFault"}]
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in named)
 
 

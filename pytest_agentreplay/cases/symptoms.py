@@ -16,7 +16,7 @@ from pytest_agentreplay.dialects import READER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.cases.judging import Evidence
+    from pytest_agentreplay.cases.judging import CaseEvidence
     from pytest_agentreplay.core.model import Json, JsonObject
 
 ASSERTED = re.compile(r"assert (?:'(?P<text>[^'\\]+)'|\"(?P<other>[^\"\\]+)\") (?P<without>not )?in ")
@@ -40,7 +40,7 @@ class Symptom:
     semantic: str = ""
 
 
-def stopped(evidence: Evidence) -> Iterator[Symptom]:
+def stopped(evidence: CaseEvidence) -> Iterator[Symptom]:
     """A run that some limit has ended."""
     limit = known(evidence, "limits")
     count = sum(turn.model is not None for turn in turns(evidence.run, READER)) if evidence.run is not None else 0
@@ -50,7 +50,7 @@ def stopped(evidence: Evidence) -> Iterator[Symptom]:
     yield Symptom(f"It was stopped by {limit}", *((seen, fewer) if count > 1 else ()))
 
 
-def broken_replies(evidence: Evidence) -> Iterator[Symptom]:
+def broken_replies(evidence: CaseEvidence) -> Iterator[Symptom]:
     """Replies over HTTP that are errors, or whose JSON is cut."""
     for turn in turns(evidence.run, READER) if evidence.run is not None else ():
         for x in turn.exchanges:
@@ -69,7 +69,7 @@ def broken_replies(evidence: Evidence) -> Iterator[Symptom]:
             yield Symptom(told, seen, semantic=wants)
 
 
-def ended_badly(evidence: Evidence) -> Iterator[Symptom]:
+def ended_badly(evidence: CaseEvidence) -> Iterator[Symptom]:
     """A run that ended with an error."""
     if evidence.status != "error":
         return
@@ -80,14 +80,14 @@ def ended_badly(evidence: Evidence) -> Iterator[Symptom]:
     yield Symptom(told, Check("error", said) if said else None)
 
 
-def unanswered(evidence: Evidence) -> Iterator[Symptom]:
+def unanswered(evidence: CaseEvidence) -> Iterator[Symptom]:
     """A run without a final answer."""
     came = evidence.run is not None and any(x.outcome is not None for x in evidence.run.exchanges)
     if evidence.output in (None, "") and came:
         yield Symptom("There is no final answer", Check("output", {"exists": False}), Check("output", {"exists": True}))
 
 
-def asserted(evidence: Evidence) -> Iterator[Symptom]:
+def asserted(evidence: CaseEvidence) -> Iterator[Symptom]:
     """What the test wanted whose recording this is."""
     end = evidence.run.header.outcome if evidence.run is not None else {}
     said = first_line(str(end.get("message", "")))
@@ -104,14 +104,14 @@ def asserted(evidence: Evidence) -> Iterator[Symptom]:
         yield Symptom(f"The test failed: {said}", semantic=wants)
 
 
-def graded(evidence: Evidence) -> Iterator[Symptom]:
+def graded(evidence: CaseEvidence) -> Iterator[Symptom]:
     """What the source thought of the run."""
     for name, grade in table(case_of(evidence), "grades").items():
         if str(grade).upper() in BAD:
             yield Symptom(f"It was graded {name}: {grade}", semantic=f"The answer deserves better than {name}: {grade}")
 
 
-def unremarkable(evidence: Evidence, *, alone: bool) -> Symptom:
+def unremarkable(evidence: CaseEvidence, *, alone: bool) -> Symptom:
     """What is said of a run that shows nothing wrong by itself: only a person knows why it was kept."""
     answer = first_line(text_of(evidence.output))
     return Symptom(
@@ -121,7 +121,7 @@ def unremarkable(evidence: Evidence, *, alone: bool) -> Symptom:
     )
 
 
-def known(evidence: Evidence, name: str) -> str:
+def known(evidence: CaseEvidence, name: str) -> str:
     """One word that the source tells of the run."""
     found = case_of(evidence).get(name)
     if not found and evidence.run is not None:
@@ -129,7 +129,7 @@ def known(evidence: Evidence, name: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def case_of(evidence: Evidence) -> JsonObject:
+def case_of(evidence: CaseEvidence) -> JsonObject:
     """What the frozen run tells of itself beside its exchanges."""
     return table(evidence.run.header.kit, "case") if evidence.run is not None else {}
 

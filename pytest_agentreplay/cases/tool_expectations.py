@@ -16,7 +16,7 @@ ToolSpec: TypeAlias = "str | tuple[str, Mapping[str, object]]"
 """An expected tool call: its name, or its name and arguments."""
 
 
-class Wish:
+class ToolExpectation:
     """A tool call that a test expects: its name, and its arguments unless any will do."""
 
     __slots__ = ("arguments", "name")
@@ -46,7 +46,7 @@ class Wish:
         return f"{self.name}({', '.join(f'{name}={short(value)}' for name, value in self.arguments.items())})"
 
 
-def read(expected: Iterable[ToolSpec]) -> list[Wish]:
+def read(expected: Iterable[ToolSpec]) -> list[ToolExpectation]:
     """The expectations in a list. Raises TypeError for what is none, a lone name too: it would be read by letters."""
     if isinstance(expected, str):
         msg = f"expected a list of tools: [{expected!r}]"
@@ -54,19 +54,19 @@ def read(expected: Iterable[ToolSpec]) -> list[Wish]:
     return [wish(spec) for spec in expected]
 
 
-def wish(spec: ToolSpec) -> Wish:
+def wish(spec: ToolSpec) -> ToolExpectation:
     """An expectation from a name, or a pair of name and arguments. Raises TypeError for anything else."""
     match spec:
         case str():
-            return Wish(spec, None)
+            return ToolExpectation(spec, None)
         case (str(name), arguments) if hasattr(arguments, "keys"):
-            return Wish(name, arguments)
+            return ToolExpectation(name, arguments)
         case _:
             msg = f'a tool call is a name, or a pair like ("refund", {{"order_id": 7}}), not {spec!r}'
             raise TypeError(msg)
 
 
-def unequal(calls: Sequence[ToolCallView], wanted: Sequence[Wish]) -> list[str]:
+def unequal(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
     """What is wrong with `calls` when exactly the `wanted` ones should be there, in order."""
     for at in range(max(len(calls), len(wanted))):
         call = calls[at] if at < len(calls) else None
@@ -84,7 +84,7 @@ def unequal(calls: Sequence[ToolCallView], wanted: Sequence[Wish]) -> list[str]:
     return []
 
 
-def out_of_sequence(calls: Sequence[ToolCallView], wanted: Sequence[Wish]) -> list[str]:
+def out_of_sequence(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
     """What is wrong with `calls` when the `wanted` ones should be among them, in this order."""
     at = 0
     for number, want in enumerate(wanted, 1):
@@ -95,7 +95,7 @@ def out_of_sequence(calls: Sequence[ToolCallView], wanted: Sequence[Wish]) -> li
     return []
 
 
-def unmatched(calls: Sequence[ToolCallView], wanted: Sequence[Wish]) -> list[str]:
+def unmatched(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
     """What is wrong with `calls` when they should be the `wanted` ones in any order.
 
     A name alone, or ANY, can stand for several calls, so wishes that were granted first may have to move on.
@@ -122,7 +122,7 @@ def unmatched(calls: Sequence[ToolCallView], wanted: Sequence[Wish]) -> list[str
     return []
 
 
-def sides(want: Wish, there: str, calls: Iterable[ToolCallView]) -> list[str]:
+def sides(want: ToolExpectation, there: str, calls: Iterable[ToolCallView]) -> list[str]:
     """What was expected, what was there, and the call that came nearest to it."""
     lines = [f"  expected  {want}"]
     if there:
@@ -130,7 +130,7 @@ def sides(want: Wish, there: str, calls: Iterable[ToolCallView]) -> list[str]:
     return lines + nearest(want, calls)
 
 
-def nearest(want: Wish, calls: Iterable[ToolCallView]) -> list[str]:
+def nearest(want: ToolExpectation, calls: Iterable[ToolCallView]) -> list[str]:
     """The call of the same name with the fewest other arguments, else the one of the most similar name."""
     calls = list(calls)
     same = [call for call in calls if call.name == want.name]

@@ -17,7 +17,7 @@ PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]*")
 """An id that can be the end of a folder's name as it is."""
 
 
-class Keeping:
+class Artifacts:
     """The folder of one replay, made when the first file is kept. `here` is where people are told of it from."""
 
     def __init__(self, root: Path, case: str, *, here: Path, now: datetime | None = None) -> None:

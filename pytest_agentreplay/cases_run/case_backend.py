@@ -12,7 +12,7 @@ from pytest_agentreplay.cases.case import DEFAULT_SERVING, FIXTURES
 from pytest_agentreplay.cases.fixtures import MOST_FILES, SUFFIX
 from pytest_agentreplay.cases.render import fixture_name
 from pytest_agentreplay.codec.strict_yaml import LARGEST
-from pytest_agentreplay.core.case_backend import Cast, Casting
+from pytest_agentreplay.core.case_backend import AnswerPolicy, CaseBackend
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.core.tolerance import Tolerances, parse
@@ -25,14 +25,14 @@ from pytest_agentreplay.store.display_path import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.cases.case import Case, Half, Serving
-    from pytest_agentreplay.cases.fixtures import Answer, Fixtures
+    from pytest_agentreplay.cases.case import Case, Half, ServingPolicy
+    from pytest_agentreplay.cases.fixtures import FixtureAnswer, Fixtures
     from pytest_agentreplay.core.case_backend import Meaning
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Failure, JsonObject, Outcome, Run, ToolReply
 
 
-def serving_of(case: Case, half: Half, *, allow_live: bool = False) -> Serving:
+def serving_of(case: Case, half: Half, *, allow_live: bool = False) -> ServingPolicy:
     """How a half of a case is served. Raises CaseError for what is not served so, LiveRefused for what may not be."""
     serving = case.serving.get(half, DEFAULT_SERVING[half])
     if serving.tools == "live":
@@ -45,22 +45,24 @@ def serving_of(case: Case, half: Half, *, allow_live: bool = False) -> Serving:
     return serving
 
 
-def gate_of(case: Case, serving: Serving, run: Run, matching: Matching, *, fixtures: Fixtures | None = None) -> Casting:
+def gate_of(
+    case: Case, serving: ServingPolicy, run: Run, matching: Matching, *, fixtures: Fixtures | None = None
+) -> CaseBackend:
     """The gate of a case. Without `fixtures` those beside it are read; raises CaseError for one that cannot be."""
     meaning: Meaning | None = None
     if case.source.fidelity != "bytes":
         meaning = ByBody(matching) if case.source.fidelity == "body-json" else ByMeaning(matching, run)
     if fixtures is None and serving.tools == "arguments":
         fixtures = fixtures_of(case)
-    return Casting(
+    return CaseBackend(
         run,
         matching,
         READER,
-        Cast(
+        AnswerPolicy(
             model=serving.model,
             tools=serving.tools,
             other=serving.other,
-            fixtures=Given(case, fixtures) if fixtures is not None else None,
+            fixtures=CaseInputs(case, fixtures) if fixtures is not None else None,
             meaning=meaning,
             retell=told_again,
             spell=mcp.spelled,
@@ -88,7 +90,7 @@ def fixtures_of(case: Case) -> Fixtures:
         raise CaseError(str(error).removeprefix(f"{error.file}: "), file=error.file) from None
 
 
-class Given:
+class CaseInputs:
     """What the tools of a case give in one go: `core.case_backend.Fixtures`, asked by one thread at a time."""
 
     def __init__(self, case: Case, fixtures: Fixtures) -> None:
@@ -124,7 +126,7 @@ class Given:
         return f"the nearest answer is {kind}, {file}:{known.place}, to {told}", f"add to answers in {file}: - {line}"
 
 
-def apart(answer: Answer, arguments: JsonObject) -> int:
+def apart(answer: FixtureAnswer, arguments: JsonObject) -> int:
     """In how many arguments a call differs from that of an answer."""
     names = answer.arguments.keys() | arguments.keys()
     absent = object()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import result
 from pytest_agentreplay.cases.case import FIXTURES, SOURCE_TRACE
-from pytest_agentreplay.cases.evidence import Evidence
+from pytest_agentreplay.cases.evidence import CaseEvidence
 from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.runs import command
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_agentreplay.cases.case import Case
-    from pytest_agentreplay.cases_run.artifacts import Keeping
-    from pytest_agentreplay.core.case_backend import Casting
+    from pytest_agentreplay.cases_run.artifacts import Artifacts
+    from pytest_agentreplay.core.case_backend import CaseBackend
     from pytest_agentreplay.core.redaction import Redaction
-    from pytest_agentreplay.runs.snapshot_server import Serving
+    from pytest_agentreplay.runs.snapshot_server import SnapshotServer
 
 PREFIXES = ("AGENTREPLAY_", "REPLAYKIT_")
 """Ours, and those of the tool whose contract this is."""
@@ -49,7 +49,7 @@ class Command:
         environ: Mapping[str, str],
         limit: float,
         redaction: Redaction,
-        keeping: Keeping,
+        keeping: Artifacts,
     ) -> None:
         self._words = list(words)
         self._folder = folder
@@ -58,7 +58,7 @@ class Command:
         self._redaction = redaction
         self._keeping = keeping
 
-    def run(self, case: Case, gate: Casting, serving: Serving, served: str) -> Evidence:
+    def run(self, case: Case, gate: CaseBackend, serving: SnapshotServer, served: str) -> CaseEvidence:
         """What came of one run under the policy `served`, answered by `gate` at the gateway of `serving`.
 
         Raises RunnerError for one that tells nothing.
@@ -83,7 +83,7 @@ class Command:
         except RunnerError as wrong:
             if gate.parted() is None:
                 raise
-            return Evidence(status="error", errors=(("RunnerError", str(wrong)),), **more)  # a refused call is why
+            return CaseEvidence(status="error", errors=(("RunnerError", str(wrong)),), **more)  # a refused call is why
 
     def _written(self, output: Path) -> bytes | None:
         """What the command wrote; None for nothing. Raises RunnerError for what is no plain file, or too large."""
@@ -94,7 +94,7 @@ class Command:
         except SnapshotError as wrong:
             raise RunnerError(f"{OUTPUT}: {str(wrong).removeprefix(f'{wrong.file}: ')}") from None
 
-    def _result(self, ended: command.Ended, written: bytes | None) -> dict[str, object]:
+    def _result(self, ended: command.CommandResult, written: bytes | None) -> dict[str, object]:
         name, said = self._words[0], self._last(ended)
         if ended.code is None:
             after = f"{name} was still running after {self._limit:g} s and was ended"
@@ -116,13 +116,13 @@ class Command:
         """What a command said, without what may not be kept, and without what may not be shown."""
         return self._redaction.hide(self._redaction.text(said.decode(errors="replace")))
 
-    def _last(self, ended: command.Ended) -> str:
+    def _last(self, ended: command.CommandResult) -> str:
         """The last lines of what the command complained of, and where all of it is kept."""
         lines = self._clean(ended.stderr).strip().splitlines()[-LAST:]
         kept = self._keeping.shown
         return "".join(f"\n  {line.strip()}" for line in lines) + (f"\n  all of it is kept in {kept}" if kept else "")
 
-    def _keep(self, ended: command.Ended, written: bytes | None) -> None:
+    def _keep(self, ended: command.CommandResult, written: bytes | None) -> None:
         for name, data in (("stdout.txt", ended.stdout), ("stderr.txt", ended.stderr), (OUTPUT, written)):
             if data is not None:
                 self._keeping.keep(name, self._clean(data))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.cases_run import stored_case
-from pytest_agentreplay.cases_run.artifacts import Keeping
-from pytest_agentreplay.cases_run.evaluation import Court, cold
+from pytest_agentreplay.cases_run.artifacts import Artifacts
+from pytest_agentreplay.cases_run.evaluation import CaseEvaluator, cold
 from pytest_agentreplay.cases_run.runners import Runners
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept.network import sandbox
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_agentreplay.cases.case import Half
-    from pytest_agentreplay.cases_run.verdict_rules import Hearing
+    from pytest_agentreplay.cases_run.verdict_rules import VerdictRules
     from pytest_agentreplay.settings import Settings
 
 
-class Bench:
+class CommandLineRun:
     """The case in `file` (absolute), in its project. Raises CaseError, SettingsError."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Bench:
         self.settings = settings_of(self.root, environ)
         self.environ = environ
         self.allow_live = allow_live
-        self.keeping = Keeping(self.root, self.case.id, here=here)
+        self.keeping = Artifacts(self.root, self.case.id, here=here)
         self.network = ""
 
     def verdicts(self, *, key: str = "", command: str = "", limit: float | None = None) -> tuple[Verdict, ...]:
@@ -81,13 +81,13 @@ class Bench:
             yield f"{self.case.id} {reaches}"
         yield from sandbox.hindrances()
 
-    def _court(self) -> Court:
+    def _court(self) -> CaseEvaluator:
         """The project's own runners: those of its ini file, found where pytest would find them."""
         places, _ = ini_lines(self.root, "pythonpath")
         for place in (self.root, *(self.root / word for line in places for word in line.split())):
             if str(place) not in sys.path:
                 sys.path.insert(0, str(place))
-        return Court(
+        return CaseEvaluator(
             root=self.root,
             settings=self.settings,
             runners=Runners(self.settings.runners, self.hooks.runners),
@@ -98,7 +98,7 @@ class Bench:
             allow_live=self.allow_live,
         )
 
-    def _outside(self, court: Court, command: str) -> Hearing:
+    def _outside(self, court: CaseEvaluator, command: str) -> VerdictRules:
         """The hearing of a case that a command runs, once under each policy that is asked for."""
         from pytest_agentreplay.cases_run.command_agent import Command
         from pytest_agentreplay.runs.command import words_of

@@ -9,7 +9,7 @@ from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cases_run.case_backend import gate_of, serving_of
 from pytest_agentreplay.cases_run.in_process_run import attempt, joined
-from pytest_agentreplay.cases_run.verdict_rules import Hearing
+from pytest_agentreplay.cases_run.verdict_rules import VerdictRules
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.dialects import READER
@@ -17,14 +17,14 @@ from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.errors import CaseError, LiveRefused
 from pytest_agentreplay.intercept.ordering.deadline import despaired
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
-from pytest_agentreplay.runs.snapshot_server import Serving, asked_from_outside
+from pytest_agentreplay.runs.snapshot_server import SnapshotServer, asked_from_outside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import Case, Half
-    from pytest_agentreplay.cases.judging import Evidence, Judgement
+    from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
     from pytest_agentreplay.cases_run.command_agent import Command
     from pytest_agentreplay.cases_run.runners import Runners
     from pytest_agentreplay.core.model import Run
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.settings import Settings
 
 
-class Court(NamedTuple):
+class CaseEvaluator(NamedTuple):
     """What it takes to try the cases of a project; `words` and `judges` are what hooks add to the vocabulary."""
 
     root: Path
@@ -66,32 +66,32 @@ class Court(NamedTuple):
         except LiveRefused as why:
             return hearing.asks_live(half, why)
 
-    def hearing(self, case: Case, *, key: str = "") -> Hearing:
+    def hearing(self, case: Case, *, key: str = "") -> VerdictRules:
         """The hearing of a case that is not cold. `key` names the runner of both halves, whatever the case says."""
         run = stored_case.frozen(case, strict=self.settings.strict, largest=self.settings.largest).run
 
-        def tried(runner: Half, serving: Half) -> Evidence:
+        def tried(runner: Half, serving: Half) -> CaseEvidence:
             return self.attempt(case, run, key or case.runners[runner], serving)
 
-        return Hearing(case, evidence.frozen(run), self.judged(case), tried, everywhere=bool(key))
+        return VerdictRules(case, evidence.frozen(run), self.judged(case), tried, everywhere=bool(key))
 
-    def hearing_outside(self, case: Case, command: Command) -> Hearing:
+    def hearing_outside(self, case: Case, command: Command) -> VerdictRules:
         """The hearing of a case whose halves are both run by a command, against the gateway."""
         snapshot = stored_case.frozen(case, strict=self.settings.strict, largest=self.settings.largest)
-        tried: dict[str, Evidence] = {}
+        tried: dict[str, CaseEvidence] = {}
 
-        def attempt(_: Half, half: Half) -> Evidence:
+        def attempt(_: Half, half: Half) -> CaseEvidence:
             served = serving_of(case, half, allow_live=self.allow_live)
             if served.told not in tried:
                 if "live" in {served.model, served.other}:
                     raise CaseError("only a runner of this process is served live: take --runner", file=case.file)
                 gate = gate_of(case, served, asked_from_outside(snapshot.run), self.matching(case))
                 hosts = self.settings.allow_hosts
-                serving = Serving(snapshot, case.folder / RUN, self.root, gate=gate, allow_hosts=hosts)
+                serving = SnapshotServer(snapshot, case.folder / RUN, self.root, gate=gate, allow_hosts=hosts)
                 tried[served.told] = command.run(case, gate, serving, served.told)
             return tried[served.told]
 
-        return Hearing(case, evidence.frozen(snapshot.run), self.judged(case), attempt, everywhere=True)
+        return VerdictRules(case, evidence.frozen(snapshot.run), self.judged(case), attempt, everywhere=True)
 
     def matching(self, case: Case) -> Matching:
         """When two calls of a process outside are the same: by the project's rules and the case's."""
@@ -99,15 +99,15 @@ class Court(NamedTuple):
         rules = (*RULES, *accepted_rules(self.root), *settings.rules)
         return Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
 
-    def judged(self, case: Case) -> Callable[[Half, Evidence], Judgement]:
+    def judged(self, case: Case) -> Callable[[Half, CaseEvidence], Judgement]:
         """Holds evidence against a half of a case."""
 
-        def judged(half: Half, found: Evidence) -> Judgement:
+        def judged(half: Half, found: CaseEvidence) -> Judgement:
             return judging.judge(case, half, found, words=self.words, judges=self.judges)
 
         return judged
 
-    def attempt(self, case: Case, run: Run, key: str, serving: Half) -> Evidence:
+    def attempt(self, case: Case, run: Run, key: str, serving: Half) -> CaseEvidence:
         """Today's agent, run by the runner of this key against what `serving` has frozen."""
         return attempt(
             case,
@@ -125,6 +125,6 @@ class Court(NamedTuple):
 
 def cold(case: Case) -> Verdict:
     """The verdict on a case that cannot be replayed."""
-    from pytest_agentreplay.cases.judging import Evidence, Judgement
+    from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
 
-    return Hearing(case, Evidence(), lambda *_: Judgement()).cold()
+    return VerdictRules(case, CaseEvidence(), lambda *_: Judgement()).cold()

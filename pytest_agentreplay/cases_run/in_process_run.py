@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.cases.case import RUN
-from pytest_agentreplay.cases.evidence import Evidence, frozen, meets_tools
+from pytest_agentreplay.cases.evidence import CaseEvidence, frozen, meets_tools
 from pytest_agentreplay.cases_run.case_backend import gate_of, serving_of
 from pytest_agentreplay.codec import Snapshot
 from pytest_agentreplay.core.divergence import Divergence, Kind
@@ -29,21 +29,21 @@ from pytest_agentreplay.intercept.ordering.deadline import Deadline, despaired
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.redact.chosen_policy import for_case
 from pytest_agentreplay.runs import replay_kit
-from pytest_agentreplay.runs.replay_session import Replay
-from pytest_agentreplay.runs.run_session import Place
+from pytest_agentreplay.runs.replay_session import ReplaySession
+from pytest_agentreplay.runs.run_session import TestLocation
 from pytest_agentreplay.settings.parsers import order_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_agentreplay.cases.case import Case, Half, Serving
+    from pytest_agentreplay.cases.case import Case, Half, ServingPolicy
     from pytest_agentreplay.cases.fixtures import Fixtures
-    from pytest_agentreplay.core.backends.replay import Replayer
+    from pytest_agentreplay.core.backends.replay import ReplayBackend
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.intercept.ordering.deadline import Despair
-    from pytest_agentreplay.intercept.ordering.release import Serving as Order
+    from pytest_agentreplay.intercept.ordering.release import ReleaseQueue as Order
     from pytest_agentreplay.settings import Settings
 
 Runner: TypeAlias = Callable[..., Any]
@@ -66,7 +66,7 @@ def attempt(
     redactors: Mapping[str, Redactor | None] | None = None,
     allow_live: bool = False,
     despair: Despair = despaired,
-) -> Evidence:
+) -> CaseEvidence:
     """What `runner` did on the frozen `run` of `case`, served as `half` says; what that run shows where nobody runs.
 
     `fixtures` are those of the case's folder unless they are given. A refusal is in the evidence whatever the agent did
@@ -79,8 +79,8 @@ def attempt(
         return frozen(run)
     serving = serving_of(case, half, allow_live=allow_live)
     marks = todays_places(root) if settings.places else {}
-    place = Place(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
-    scene = Attempt(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
+    place = TestLocation(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
+    scene = InProcessRun(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
     scene.open()
     try:
         return scene.evidence(runner, case.input, despair)
@@ -112,11 +112,18 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-class Attempt(Replay):
+class InProcessRun(ReplaySession):
     """One go of an agent at a case."""
 
     def __init__(
-        self, place: Place, settings: Settings, run: Run, case: Case, *, serving: Serving, fixtures: Fixtures | None
+        self,
+        place: TestLocation,
+        settings: Settings,
+        run: Run,
+        case: Case,
+        *,
+        serving: ServingPolicy,
+        fixtures: Fixtures | None,
     ) -> None:
         """`serving` says how the calls are served, `fixtures` what the tools give."""
         self.case = case
@@ -126,7 +133,7 @@ class Attempt(Replay):
         self.clock.live_inside = "live" in {serving.model, serving.other}
         self.deadline = Deadline(self.crossing, self.overtime, settings.timeout, f"{case.file}: its runner")
 
-    def answering(self, recorded: Run, matching: Matching) -> Replayer:
+    def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """The gate that serves each sort of call as the case says."""
         self.casting = gate_of(self.case, self.serving, recorded, matching, fixtures=self._fixtures)
         return self.casting
@@ -139,7 +146,7 @@ class Attempt(Replay):
         """The run of now: the calls as they were made, with what was served."""
         return Run(Header(self.place.test), self.casting.made())
 
-    def evidence(self, runner: Runner, given: Json, despair: Despair) -> Evidence:
+    def evidence(self, runner: Runner, given: Json, despair: Despair) -> CaseEvidence:
         """Have `runner` do its work on the case's input, and tell what came of it. The door is closed then.
 
         Raises RunnerError for one that took too long.

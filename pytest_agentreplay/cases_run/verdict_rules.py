@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pytest_agentreplay.cases.case import Case, Check, Half
-    from pytest_agentreplay.cases.judging import Evidence, Judgement
+    from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.report.finding import Line
 
@@ -36,7 +36,7 @@ SIGNATURE = "checks of its signature "
 MEND = ("if the failure is mended", "set expect: fixed in {file}")
 
 
-class Hearing:
+class VerdictRules:
     """One case before its judge.
 
     `judged(half, evidence)` holds evidence against a half. `attempt(runner, serving)` runs today's agent by the runner
@@ -46,9 +46,9 @@ class Hearing:
     def __init__(
         self,
         case: Case,
-        frozen: Evidence,
-        judged: Callable[[Half, Evidence], Judgement],
-        attempt: Callable[[Half, Half], Evidence] | None = None,
+        frozen: CaseEvidence,
+        judged: Callable[[Half, CaseEvidence], Judgement],
+        attempt: Callable[[Half, Half], CaseEvidence] | None = None,
         *,
         everywhere: bool = False,
     ) -> None:
@@ -138,11 +138,11 @@ class Hearing:
     def _runs(self, half: Half) -> bool:
         return self._attempt is not None and (self._everywhere or bool(self.case.runners.get(half)))
 
-    def _try(self, runner: Half, serving: Half) -> Evidence:
+    def _try(self, runner: Half, serving: Half) -> CaseEvidence:
         assert self._attempt is not None
         return replace(self._attempt(runner, serving), recorded=self._frozen.tool_calls)
 
-    def _stillborn(self, now: Evidence) -> bool:
+    def _stillborn(self, now: CaseEvidence) -> bool:
         """Whether the agent, run in this process, raised before any call of it was answered."""
         began = self._frozen.run is not None and bool(self._frozen.run.exchanges)
         return began and now.status == "error" and now.run is not None and not now.run.exchanges
@@ -151,11 +151,11 @@ class Hearing:
         serving = self.case.serving.get(half)
         return serving.told if serving is not None else ""
 
-    def _reproduced(self, found: Judgement, now: Evidence) -> Verdict:
+    def _reproduced(self, found: Judgement, now: CaseEvidence) -> Verdict:
         said = f"the failure reproduces: {count(found, SIGNATURE)}, served {policy(now)}"
         return self._said("observed", "reproduced", "passed", said, found, now=now)
 
-    def _again(self, found: Judgement, now: Evidence) -> Verdict:
+    def _again(self, found: Judgement, now: CaseEvidence) -> Verdict:
         said = f"FAILURE REPRODUCED: {count(found, SIGNATURE)}, served {policy(now)}"
         # `expect: reproduces` is no way on: it would make the failure pass again.
         folder = quoted(self.case.file.rpartition("/")[0] or ".")
@@ -177,7 +177,7 @@ class Hearing:
         )
         return self._said(half, "no runner", "failed", said, next=steps)
 
-    def _parted(self, half: Half, now: Evidence) -> Verdict:
+    def _parted(self, half: Half, now: CaseEvidence) -> Verdict:
         """The run left what is frozen, so the half says nothing of it: told by the finding that a test's would be."""
         said = f"cannot say whether {'the failure reproduces' if half == 'observed' else 'it is fixed'}: "
         if now.divergence is None:
@@ -214,7 +214,7 @@ class Hearing:
         headline: str,
         found: Judgement | None = None,
         *,
-        now: Evidence | None = None,
+        now: CaseEvidence | None = None,
         served: str = "",
         **more: Any,
     ) -> Verdict:
@@ -254,12 +254,12 @@ def sibling(file: str, name: str) -> str:
     return f"{file.rpartition('/')[0]}/{name}" if "/" in file else name
 
 
-def policy(now: Evidence) -> str:
+def policy(now: CaseEvidence) -> str:
     """Under which policy the answers came; how many came how stands behind it, in brackets."""
     return now.served.partition(" (")[0] or FROZEN
 
 
-def ended(now: Evidence | None) -> tuple[str, ...]:
+def ended(now: CaseEvidence | None) -> tuple[str, ...]:
     """What ended today's run, where something did: without it nobody can tell a mended agent from a broken runner."""
     if now is None or not now.served or now.status != "error" or not now.errors:
         return ()
@@ -267,7 +267,7 @@ def ended(now: Evidence | None) -> tuple[str, ...]:
     return (f"the agent ended with {kind.removeprefix('builtins.')}: {said}".removesuffix(": "),)
 
 
-def left(now: Evidence) -> str:
+def left(now: CaseEvidence) -> str:
     """Why a run says nothing of the frozen one."""
     if now.divergence is None:
         return "the agent died before it asked for anything"
@@ -275,7 +275,7 @@ def left(now: Evidence) -> str:
     return f"today's run left the frozen one{where and f' at {where}'}"
 
 
-def is_robust(now: Evidence) -> bool:
+def is_robust(now: CaseEvidence) -> bool:
     """Whether a pass is no proof: answers came by their place, not by what was asked."""
     return "position" in policy(now)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_agentreplay.case_files.scaffold import Scaffold, Told
+    from pytest_agentreplay.case_files.scaffold import Scaffold, ScaffoldOptions
     from pytest_agentreplay.case_files.trace_import import Import
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.interchange.trace import Trace
@@ -138,10 +138,10 @@ def of_refusal(found: Import, options: argparse.Namespace) -> Scaffold:
     return from_refusal(found.refusal, found, told(folder, options))
 
 
-def told(folder: Path, options: argparse.Namespace) -> Told:
+def told(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
     """What the command line says of a case; the day on which it was made stays that of the first time."""
     from pytest_agentreplay.case_files.case_writer import day_of
-    from pytest_agentreplay.case_files.scaffold import Told
+    from pytest_agentreplay.case_files.scaffold import ScaffoldOptions
     from pytest_agentreplay.cases.schema.model import ID
 
     root = root_above(Path.cwd())
@@ -150,7 +150,7 @@ def told(folder: Path, options: argparse.Namespace) -> Told:
         raise SettingsError(f"{shown(whole)}: a case's folder is named with letters, digits, . _ and -, at most 100")
     place = whole.relative_to(root).as_posix() if whole.is_relative_to(root) else whole.name
     today = day_of(whole) or f"{datetime.now(UTC):%Y-%m-%d}"
-    return Told(folder=whole, test=f"{place}/case.yaml::observed", today=today, runner=options.runner or "")
+    return ScaffoldOptions(folder=whole, test=f"{place}/case.yaml::observed", today=today, runner=options.runner or "")
 
 
 def folder_of(options: argparse.Namespace, name: str) -> Path:

@@ -14,7 +14,7 @@ from pytest_agentreplay.store.projects import root_above
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_agentreplay.project_setup.init_plan import Plan
+    from pytest_agentreplay.project_setup.init_plan import InitPlan
 
 TEXTCONV = 'git config diff.agentreplay.textconv "agentreplay show --textconv"'
 
@@ -46,7 +46,7 @@ def init(options: argparse.Namespace) -> int:
     return finish(planned)
 
 
-def report(planned: Plan) -> list[str]:
+def report(planned: InitPlan) -> list[str]:
     """Return what was found, in lines."""
     from pytest_agentreplay.project_setup.tool_search import suggests_reading
 
@@ -69,13 +69,13 @@ def report(planned: Plan) -> list[str]:
     return lines
 
 
-def count(planned: Plan) -> str:
+def count(planned: InitPlan) -> str:
     """Return how many files change, in words."""
     number = len(planned.changes)
     return f"{number} file{'s' * (number != 1)}"
 
 
-def agreed(planned: Plan) -> bool:
+def agreed(planned: InitPlan) -> bool:
     """Whether somebody at a terminal says yes; no, where there is no terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
@@ -85,7 +85,7 @@ def agreed(planned: Plan) -> bool:
         return False
 
 
-def finish(planned: Plan) -> int:
+def finish(planned: InitPlan) -> int:
     """Say the next command; gives the exit code."""
     if planned.tests:
         say(f"next      pytest --snapshot-record {' '.join(quoted(shown(file)) for file in planned.tests)}")

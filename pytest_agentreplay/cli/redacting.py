@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.redact.rule_review import Found
+    from pytest_agentreplay.redact.rule_review import RuleHit
 
 
 def policy(options: argparse.Namespace) -> int:
@@ -62,9 +62,9 @@ def would_change(snapshots: Iterable[Path], read: Policy) -> None:
     say(f"{changed} of {total} snapshot{'s' * (total != 1)} would change" if total else "there are no snapshots yet")
 
 
-def tell(file: Path, found: Iterable[Found]) -> None:
+def tell(file: Path, found: Iterable[RuleHit]) -> None:
     """Say what was found in a file: by category, how often, and where."""
-    by_category: dict[str, list[Found]] = {}
+    by_category: dict[str, list[RuleHit]] = {}
     for one in found:
         by_category.setdefault(one.category, []).append(one)
     for category, every in sorted(by_category.items()):
@@ -98,7 +98,7 @@ def scan(options: argparse.Namespace) -> int:
     from pytest_agentreplay.case_files.file_scan import Skipped, files_in, scanned
 
     chosen, _ = chosen_policy(options.policy)
-    found: list[tuple[Path, Found]] = []
+    found: list[tuple[Path, RuleHit]] = []
     skipped: list[tuple[Path, str]] = []
     count = 0
     for file in files_in(options.paths):

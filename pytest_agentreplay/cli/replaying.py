@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from pytest_agentreplay.cases_run.command_line_run import Bench
+    from pytest_agentreplay.cases_run.command_line_run import CommandLineRun
     from pytest_agentreplay.conftests import Hooks
     from pytest_agentreplay.report.verdict import Verdict
 
@@ -69,10 +69,10 @@ def worst(codes: list[int]) -> int:
 
 def one(file: Path, options: argparse.Namespace, told: list[dict[str, object]], hooks: Callable[[Path], Hooks]) -> int:
     """Replay one case and tell it; gives its exit code."""
-    from pytest_agentreplay.cases_run.command_line_run import Bench
+    from pytest_agentreplay.cases_run.command_line_run import CommandLineRun
 
     try:
-        bench = Bench(file, os.environ, here=Path.cwd(), hooks=hooks(file), allow_live=options.live)
+        bench = CommandLineRun(file, os.environ, here=Path.cwd(), hooks=hooks(file), allow_live=options.live)
         verdicts = bench.verdicts(key=options.runner or "", command=options.runner_cmd or "", limit=options.timeout)
     except (CaseError, SnapshotError) as error:
         return refused(error, DAMAGED, file, options, told)
@@ -89,7 +89,7 @@ def one(file: Path, options: argparse.Namespace, told: list[dict[str, object]], 
     return COLD if cold else DIVERGED if failed else SAME
 
 
-def show(bench: Bench, verdicts: tuple[Verdict, ...]) -> None:
+def show(bench: CommandLineRun, verdicts: tuple[Verdict, ...]) -> None:
     """Print the panel, and what is not as expected in full."""
     from pytest_agentreplay.report.verdict import text
 

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
-    from pytest_agentreplay.runs.snapshot_server import Serving
+    from pytest_agentreplay.runs.snapshot_server import SnapshotServer
 
 
 def serve(options: argparse.Namespace) -> int:
     """`agentreplay serve FILE [--port N] [-- COMMAND ...]`."""
-    from pytest_agentreplay.runs.snapshot_server import Serving
+    from pytest_agentreplay.runs.snapshot_server import SnapshotServer
     from pytest_agentreplay.store.projects import root_above
     from pytest_agentreplay.store.reading import load
 
     snapshot = load(options.file)
     file = options.file.absolute()
     try:
-        serving = Serving(snapshot, file, root_above(file), port=options.port)
+        serving = SnapshotServer(snapshot, file, root_above(file), port=options.port)
     except (OSError, OverflowError) as error:
         return complain(f"cannot listen on port {options.port}: {error}", USAGE)
     with serving:
@@ -73,7 +73,7 @@ def wait() -> None:
         pass
 
 
-def summary(serving: Serving) -> int:
+def summary(serving: SnapshotServer) -> int:
     """Say what was served, what was not asked for and where it parted; gives the exit code."""
     from pytest_agentreplay.report.terminal import text
 

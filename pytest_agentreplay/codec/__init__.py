@@ -69,7 +69,7 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
             raise SnapshotUnreadable(message, file=file, place=unknown[0][:40])
         notes.append(f"written as format {version}; kept without reading: {', '.join(unknown)}")
     sealed, digest = seal.checked(doc, seal_digest.KEY, data, file)
-    run = v1.Reading(doc, file).run(sealed=sealed)
+    run = v1.SnapshotReader(doc, file).run(sealed=sealed)
     return Snapshot(run, version, tuple(notes), sealed, seal.revisions(doc, file), digest)
 
 
@@ -92,7 +92,7 @@ def identity(data: bytes, *, file: str) -> tuple[str, int]:
     """
     doc = parsing.parsed(data, file)
     key = v0_9.SEAL if _version(doc, file) == v0_9.VERSION else seal_digest.KEY
-    return seal.identity(doc, key, data, file), len(v1.Reading(doc, file).exchanges)
+    return seal.identity(doc, key, data, file), len(v1.SnapshotReader(doc, file).exchanges)
 
 
 def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:

@@ -24,7 +24,15 @@ from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter, wrapped
 from pytest_agentreplay.codec.dedup.reader import Items
 from pytest_agentreplay.codec.dedup.writer import Interner
 from pytest_agentreplay.codec.styles import Style, guess, style
-from pytest_agentreplay.codec.values import Malformed, TooDeep, marked, protect_text, reveal, reveal_text, unbase64
+from pytest_agentreplay.codec.values import (
+    Malformed,
+    NestedTooDeep,
+    marked,
+    protect_text,
+    reveal,
+    reveal_text,
+    unbase64,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +85,7 @@ class BodyWriter:
             for manner in (guess(text), Style("p"), Style("c")):
                 if manner.dumps(value) + "\n" * manner.newline == text:
                     return _with_style({"json": marked(value, self.blobs)}, manner)
-        except (TooDeep, ValueError, RecursionError):
+        except (NestedTooDeep, ValueError, RecursionError):
             pass
         return None
 

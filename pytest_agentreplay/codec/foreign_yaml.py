@@ -11,7 +11,7 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec.strict_yaml import Reading
+from pytest_agentreplay.codec.strict_yaml import YamlParser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def load(text: str, *, file: str, error: Refusal) -> Json:
     return _Foreign(file, error).document(text).value
 
 
-class _Foreign(Reading):
+class _Foreign(YamlParser):
     """One pass over the events of a file that another tool wrote."""
 
     def __init__(self, file: str, error: Refusal) -> None:

@@ -53,7 +53,7 @@ class _Written:
 
 
 @dataclass(slots=True)
-class Journal:
+class JournalWriter:
     """Turns a header and settled exchanges into the bytes to append, in any order; keeps the last body of each lane."""
 
     _bodies: _Written = field(default_factory=_Written)

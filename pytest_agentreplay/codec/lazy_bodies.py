@@ -29,7 +29,7 @@ Stored = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asleep:
+class LazyBody:
     """The bodies of `file`. A message is the stored request or response that holds the body."""
 
     file: str

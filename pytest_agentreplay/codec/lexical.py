@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
-class Eye(Protocol):
+class Scanner(Protocol):
     """Recognises elements that are known already."""
 
     def next(self, key: str, previous: str, text: str, at: int) -> tuple[str, str] | None:
@@ -28,7 +28,7 @@ class Eye(Protocol):
 
 
 @dataclass(slots=True)
-class Piece:
+class JsonPiece:
     """One value as it is written: `raw`, and the parsed `value`; or the `id` of a known element."""
 
     raw: str
@@ -37,12 +37,12 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Field:
+class JsonField:
     """One top-level field: a `whole` value, or the `elements` of an array of objects."""
 
     key: str
-    whole: Piece | None
-    elements: Sequence[Piece] = ()
+    whole: JsonPiece | None
+    elements: Sequence[JsonPiece] = ()
 
 
 def _refuse(name: str) -> NoReturn:
@@ -52,7 +52,7 @@ def _refuse(name: str) -> NoReturn:
 _scan = json.JSONDecoder(parse_constant=_refuse).scan_once  # type: ignore[attr-defined]
 
 
-def object_fields(text: str, eye: Eye) -> list[Field] | None:
+def object_fields(text: str, eye: Scanner) -> list[JsonField] | None:
     """The fields of the JSON object that `text` is, in order; None when it is anything else."""
     try:
         return _fields(text, eye)
@@ -60,9 +60,9 @@ def object_fields(text: str, eye: Eye) -> list[Field] | None:
         return None
 
 
-def _fields(text: str, eye: Eye) -> list[Field]:
+def _fields(text: str, eye: Scanner) -> list[JsonField]:
     at = _past(text, 0, "{")
-    found: list[Field] = []
+    found: list[JsonField] = []
     if text[at : at + 1] == "}":
         at += 1
     else:
@@ -81,33 +81,33 @@ def _fields(text: str, eye: Eye) -> list[Field]:
     return found
 
 
-def _field(key: str, text: str, at: int, eye: Eye) -> tuple[Field, int]:
+def _field(key: str, text: str, at: int, eye: Scanner) -> tuple[JsonField, int]:
     if text[at : at + 1] == "[":
         first = _blank(text, at + 1)
         if text[first : first + 1] == "{":
             elements, end = _elements(key, text, first, eye)
             if elements is not None:
-                return Field(key, None, elements), end
+                return JsonField(key, None, elements), end
     value, end = _scan(text, at)
-    return Field(key, Piece(text[at:end], value)), end
+    return JsonField(key, JsonPiece(text[at:end], value)), end
 
 
-def _elements(key: str, text: str, at: int, eye: Eye) -> tuple[list[Piece] | None, int]:
+def _elements(key: str, text: str, at: int, eye: Scanner) -> tuple[list[JsonPiece] | None, int]:
     """The objects of an array and where it ends; None when one of its elements is not an object."""
-    found: list[Piece] = []
+    found: list[JsonPiece] = []
     previous = ""
     while text[at : at + 1] == "{":
         # An object's text is never the beginning of another one's, so equal characters are the same element.
         known = eye.next(key, previous, text, at)
         if known is not None:
             previous, raw = known
-            found.append(Piece(raw, None, previous))
+            found.append(JsonPiece(raw, None, previous))
             at += len(raw)
         else:
             value, end = _scan(text, at)
             raw = text[at:end]
             previous = eye.named(raw)
-            found.append(Piece(raw, value, previous))
+            found.append(JsonPiece(raw, value, previous))
             previous, at = previous or "?", end
         at = _blank(text, at)
         if text[at : at + 1] == "]":

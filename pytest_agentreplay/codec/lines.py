@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec.streams import Event, filled, parsed_json, rows
 from pytest_agentreplay.codec.styles import Style, escapes, guess, style
-from pytest_agentreplay.codec.values import Malformed, TooDeep, reveal
+from pytest_agentreplay.codec.values import Malformed, NestedTooDeep, reveal
 
 if TYPE_CHECKING:
     from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter
@@ -36,7 +36,7 @@ def told(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
     try:
         stored = rows(events, templates, blobs)
         json.dumps(templates, ensure_ascii=False).encode()
-    except (TooDeep, UnicodeEncodeError):
+    except (NestedTooDeep, UnicodeEncodeError):
         return None
     if templates:
         found["templates"] = templates

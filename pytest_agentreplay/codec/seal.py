@@ -81,7 +81,7 @@ def edited(doc: Stored, data: bytes, file: str) -> list[str]:
     seal = doc.get(seal_digest.KEY)
     if seal is None:
         return ["the seal is gone"]
-    found = [*_parts(doc, seal), *_exchanges(seal.get("exchanges"), v1.Reading(doc, file).exchanges)]
+    found = [*_parts(doc, seal), *_exchanges(seal.get("exchanges"), v1.SnapshotReader(doc, file).exchanges)]
     if found:
         return found
     if seal.get("form") == seal_digest.FIRST_FORM:

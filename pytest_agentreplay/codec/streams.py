@@ -15,7 +15,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec.styles import Style, escapes, guess, style
-from pytest_agentreplay.codec.values import DEEPEST, Malformed, TooDeep, marked, protect_text, reveal
+from pytest_agentreplay.codec.values import DEEPEST, Malformed, NestedTooDeep, marked, protect_text, reveal
 
 if TYPE_CHECKING:
     from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter
@@ -28,7 +28,7 @@ Event = dict[str, Any] | str
 
 
 @dataclass(slots=True)
-class _Shape:
+class _StreamShape:
     """Events that differ in their values only: the `leaves` of each, and the template once it is made."""
 
     events: list[list[Any]]
@@ -55,7 +55,7 @@ def told(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
     try:
         stored = rows(events, templates, blobs)
         json.dumps(templates, ensure_ascii=False).encode()
-    except (TooDeep, UnicodeEncodeError):
+    except (NestedTooDeep, UnicodeEncodeError):
         return None
     if templates:
         found["templates"] = templates
@@ -90,13 +90,13 @@ def parsed_json(text: str, manner: Style) -> Any:
 def rows(events: list[Event], templates: dict[str, Any], blobs: BlobWriter) -> list[Any]:
     """The events as they are stored, rows of one template joined; fills `templates`."""
     outlines: list[str] = []
-    shapes: dict[str, _Shape] = {}
+    shapes: dict[str, _StreamShape] = {}
     for event in events:
         leaves: list[Any] = []
         kind = event.get("event", "") if isinstance(event, dict) else ""
         outline = f"{kind} {_outline(event, leaves)}"
         outlines.append(outline)
-        shapes.setdefault(outline, _Shape([])).events.append(leaves)
+        shapes.setdefault(outline, _StreamShape([])).events.append(leaves)
     found: list[Any] = []
     for event, outline in zip(events, outlines, strict=True):
         shape = shapes[outline]
@@ -115,7 +115,7 @@ def rows(events: list[Event], templates: dict[str, Any], blobs: BlobWriter) -> l
     return found
 
 
-def _settle(shape: _Shape, event: Event, templates: dict[str, Any], blobs: BlobWriter) -> None:
+def _settle(shape: _StreamShape, event: Event, templates: dict[str, Any], blobs: BlobWriter) -> None:
     """Decide whether a shape is worth a template, and make it."""
     first, *others = shape.events
     holes = tuple(at for at, leaf in enumerate(first) if any(repr(leaf) != repr(leaves[at]) for leaves in others))
@@ -131,7 +131,7 @@ def _outline(value: Any, leaves: list[Any], depth: int = 0) -> str:
     below = depth + 1
     match value:
         case dict() | list() if depth >= DEEPEST:
-            raise TooDeep
+            raise NestedTooDeep
         case dict():
             return "{" + ",".join(f"{quoted(key)}:{_outline(item, leaves, below)}" for key, item in value.items()) + "}"
         case list():

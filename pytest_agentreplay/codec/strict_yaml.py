@@ -50,7 +50,7 @@ class Document:
 
 def load(data: bytes, *, file: str, error: Refusal) -> Document:
     """The one document in `data`. Raises `error` for all else, with the line and column."""
-    return Reading(file, error).document(decoded(data, file, error))
+    return YamlParser(file, error).document(decoded(data, file, error))
 
 
 def decoded(data: bytes, file: str, error: Refusal) -> str:
@@ -93,7 +93,7 @@ def _events(text: str) -> Iterator[Any]:
     return iter(yaml.parse(text, Loader=loader))
 
 
-class Reading:
+class YamlParser:
     """One pass over the events of one file."""
 
     def __init__(self, file: str, error: Refusal) -> None:

@@ -14,7 +14,7 @@ from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter
 from pytest_agentreplay.codec.decode import KEYS, exchange_in, header_in, tangled
 from pytest_agentreplay.codec.dedup.blobs import BlobReader
 from pytest_agentreplay.codec.encode import exchange_out, header_out
-from pytest_agentreplay.codec.lazy_bodies import DAMAGE, Asleep, told, unreadable
+from pytest_agentreplay.codec.lazy_bodies import DAMAGE, LazyBody, told, unreadable
 from pytest_agentreplay.core.model import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 
@@ -69,7 +69,7 @@ def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]
 
 def _lost(text: str, run: Run) -> Iterator[Place]:
     """The bodies that `text` does not give back."""
-    reader = Reading(parsing.parsed(parsing.encoded(text), "the new snapshot"), "the new snapshot")
+    reader = SnapshotReader(parsing.parsed(parsing.encoded(text), "the new snapshot"), "the new snapshot")
     for number, exchange in enumerate(run.exchanges, 1):
         for place, body in bodies_of(exchange):
             if not reader.gives(number, place, body):
@@ -90,12 +90,12 @@ def side(stored: Stored, place: str) -> Any:
 
 
 @dataclass(slots=True)
-class Reading:
+class SnapshotReader:
     """A parsed file of format 1 and what can be asked of it."""
 
     doc: Stored
     file: str
-    _bodies: Asleep | None = None
+    _bodies: LazyBody | None = None
 
     @property
     def exchanges(self) -> list[Any]:
@@ -106,7 +106,7 @@ class Reading:
         return found
 
     @property
-    def bodies(self) -> Asleep:
+    def bodies(self) -> LazyBody:
         """The bodies, asleep."""
         if self._bodies is None:
             requests = {
@@ -119,7 +119,7 @@ class Reading:
             blobs = self.doc.get("blobs", {})
             if not isinstance(blobs, dict):
                 raise unreadable(self.file, "`blobs` must be an object", "blobs")
-            self._bodies = Asleep(self.file, BodyReader(requests, BlobReader(blobs)))
+            self._bodies = LazyBody(self.file, BodyReader(requests, BlobReader(blobs)))
         return self._bodies
 
     def run(self, *, sealed: bool) -> Run:

@@ -40,7 +40,7 @@ class Malformed(ValueError):
     """The file does not say what it should. Becomes SnapshotUnreadable where the place is known."""
 
 
-class TooDeep(ValueError):
+class NestedTooDeep(ValueError):
     """A value is nested deeper than `DEEPEST`."""
 
 
@@ -48,7 +48,7 @@ def protect(value: Json, blobs: BlobWriter) -> Json:
     """`value` as it stands in the file. Raises TypeError for what is not JSON."""
     try:
         return marked(value, blobs)
-    except TooDeep:
+    except NestedTooDeep:
         return {"$json": lines_of(json.dumps(value))}
 
 
@@ -64,7 +64,7 @@ def marked(value: Json, blobs: BlobWriter, depth: int = 0) -> Json:
         case float():
             return value if math.isfinite(value) else {"$float": repr(value)}
         case list() | dict() if depth >= DEEPEST:
-            raise TooDeep
+            raise NestedTooDeep
         case list():
             return [marked(item, blobs, depth + 1) for item in value]
         case dict():

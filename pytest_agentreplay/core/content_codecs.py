@@ -23,7 +23,7 @@ _QUALITY = 4
 """How hard brotli tries: its own default takes seconds for a megabyte."""
 
 
-class Reader(Protocol):
+class ContentReader(Protocol):
     """Unpacks a body piece by piece."""
 
     def read(self, data: bytes, limit: int) -> bytes:
@@ -33,14 +33,14 @@ class Reader(Protocol):
         """Whether the packed body is complete, and whether anything follows it."""
 
 
-class Writer(Protocol):
+class ContentWriter(Protocol):
     """Packs a body piece by piece."""
 
     def write(self, text: bytes, *, last: bool) -> bytes:
         """The packed bytes from which all of `text` can be read; with `last` the end of the body too."""
 
 
-def reader(coding: str, data: bytes) -> Reader | None:
+def reader(coding: str, data: bytes) -> ContentReader | None:
     """What unpacks `data`; None for a coding that nothing here can read."""
     if coding in ZLIB:
         return _Zlib(coding, data)
@@ -51,7 +51,7 @@ def reader(coding: str, data: bytes) -> Reader | None:
     return None
 
 
-def writer(coding: str) -> Writer:
+def writer(coding: str) -> ContentWriter:
     """What packs a body that `reader` can read."""
     if coding in ZLIB:
         packer = zlib.compressobj(wbits=zlib.MAX_WBITS if coding == "deflate" else zlib.MAX_WBITS | 16)

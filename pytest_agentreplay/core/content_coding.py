@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.content_codecs import reader, writer
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.content_codecs import Reader
+    from pytest_agentreplay.core.content_codecs import ContentReader
 
 LIMIT = 8 * 1024 * 1024
 """Bytes that a body may decode to."""
@@ -59,7 +59,7 @@ def decode(coding: str, data: bytes, cuts: tuple[int, ...]) -> Decoded:
     return Decoded(b"".join(parts), tuple(map(len, parts)), complete)
 
 
-def _read(stream: Reader, data: bytes, total: int) -> bytes:
+def _read(stream: ContentReader, data: bytes, total: int) -> bytes:
     try:
         return stream.read(data, LIMIT - total + 1)
     except Exception as error:  # each library has an error of its own

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Exchange, Frame, Run
 
-    class About(Protocol):
+    class FrameTopic(Protocol):
         """Tells which question a message is about."""
 
         def __call__(self, data: bytes, *, by_agent: bool) -> Hashable | None:
@@ -35,7 +35,9 @@ def connections(run: Run) -> dict[int, tuple[Exchange, ...]]:
 class Release:
     """The exchanges of one connection, its opening among them; constant work per message."""
 
-    def __init__(self, exchanges: Sequence[Exchange], about: About | None = None, *, at_once: bool = False) -> None:
+    def __init__(
+        self, exchanges: Sequence[Exchange], about: FrameTopic | None = None, *, at_once: bool = False
+    ) -> None:
         """`exchanges` in order of start. `about` tells which message of the agent a frame answers, and vice versa.
 
         Without `about`, what was taken inside another exchange is kept, and nothing else. `at_once` releases what came

@@ -31,7 +31,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RegexRow:
     """One after the other; no item is a Row."""
 
     items: tuple[Node, ...]
@@ -53,7 +53,7 @@ class Loop:
     most: float
 
 
-Node: TypeAlias = Sign | Mark | Row | Fork | Loop
+Node: TypeAlias = Sign | Mark | RegexRow | Fork | Loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Slow(ValueError):
 def check(node: Node) -> None:
     """Raises Slow for a pattern that is not known to be quick."""
     for branch in node.branches if isinstance(node, Fork) else (node,):
-        check_row(branch.items if isinstance(branch, Row) else (branch,))
+        check_row(branch.items if isinstance(branch, RegexRow) else (branch,))
 
 
 def check_row(items: tuple[Node, ...]) -> None:
@@ -126,7 +126,7 @@ def after(items: tuple[Node, ...], at: int, follow: int, *, fails: bool) -> tupl
 def measured(node: Node, follow: int, fails: bool) -> Work:
     """The work of a node behind which the text goes on with `follow`, or with anything where nothing `fails`."""
     match node:
-        case Row(items):
+        case RegexRow(items):
             ways, steps, endless = 1.0, 0.0, False
             for at, item in enumerate(items):
                 work = measured(item, *after(items, at, follow, fails=fails))
@@ -175,7 +175,7 @@ def first(node: Node) -> int:
     match node:
         case Sign(found):
             return found
-        case Row(items):
+        case RegexRow(items):
             found = 0
             for item in items:
                 found |= first(item)
@@ -195,7 +195,7 @@ def chars(node: Node) -> int:
     match node:
         case Sign(found):
             return found
-        case Row(parts) | Fork(parts):
+        case RegexRow(parts) | Fork(parts):
             return union([chars(part) for part in parts])
         case Loop(body):
             return chars(body)
@@ -208,7 +208,7 @@ def nullable(node: Node) -> bool:
     match node:
         case Sign():
             return False
-        case Row(items):
+        case RegexRow(items):
             return all(map(nullable, items))
         case Fork(branches):
             return any(map(nullable, branches))
@@ -221,7 +221,7 @@ def nullable(node: Node) -> bool:
 def may_fail(node: Node) -> bool:
     """Whether there is text before which this does not match, not even as nothing."""
     match node:
-        case Row(items):
+        case RegexRow(items):
             return any(map(may_fail, items))
         case Fork(branches):
             return all(map(may_fail, branches))
@@ -236,7 +236,7 @@ def longest(node: Node) -> float:
     match node:
         case Sign():
             return 1
-        case Row(items):
+        case RegexRow(items):
             return sum(map(longest, items))
         case Fork(branches):
             return max(map(longest, branches))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.core.release_order import Schedule
+    from pytest_agentreplay.core.release_order import ReleaseSchedule
 
 Order: TypeAlias = tuple[int, ...]
 """Exchanges by their `start`, in the order in which their answers come."""
@@ -26,14 +26,14 @@ LIMIT = 120
 """How many orders are tried unless more are asked for: all orders of five overlapping calls."""
 
 
-class Answer(NamedTuple):
+class ReleasedAnswer(NamedTuple):
     """The call was made at reading `start` of the counter, and its answer was there, or had begun, at `there`."""
 
     start: int
     there: int
 
 
-class Trial(NamedTuple):
+class OrderTrial(NamedTuple):
     """One order to replay a test in, the `number`-th of `total`; number 0 is the recorded one.
 
     `again` is what to type to replay in this order alone. `ended` is how the test ended in the recorded order today, as
@@ -47,15 +47,15 @@ class Trial(NamedTuple):
     ended: JsonObject | None = None
 
 
-def answers(schedule: Schedule) -> tuple[Answer, ...]:
+def answers(schedule: ReleaseSchedule) -> tuple[ReleasedAnswer, ...]:
     """The answers of a run, in the order in which they came. A stream counts from where something else went on."""
     there: dict[int, int] = {}
     for event in schedule.events:
         there.setdefault(event.start, event.reading)
-    return tuple(Answer(start, reading) for start, reading in there.items())
+    return tuple(ReleasedAnswer(start, reading) for start, reading in there.items())
 
 
-def orders(recorded: Sequence[Answer], *, limit: int = LIMIT, seed: int = 0) -> list[Order]:
+def orders(recorded: Sequence[ReleasedAnswer], *, limit: int = LIMIT, seed: int = 0) -> list[Order]:
     """The legal orders but the recorded one, the nearest first: all if there are at most `limit`.
 
     Else `limit` of them: those in which two neighbours change places, then others, drawn by `seed`.
@@ -81,7 +81,7 @@ def swapped(recorded: Order, other: Order) -> list[tuple[int, int]]:
     return sorted(pairs, key=lambda pair: was[pair[0]] - was[pair[1]])
 
 
-def telling(recorded: Sequence[Answer], other: Order) -> Iterator[tuple[int, int]]:
+def telling(recorded: Sequence[ReleasedAnswer], other: Order) -> Iterator[tuple[int, int]]:
     """Of the pairs that come the other way round, those that do not follow from another one, the nearest first.
 
     One follows where an answer had to wait for the call that an answer of the other pair led to.
@@ -97,7 +97,7 @@ def telling(recorded: Sequence[Answer], other: Order) -> Iterator[tuple[int, int
             yield first, then
 
 
-def _nearest(recorded: Sequence[Answer], most: int) -> Iterator[Order]:
+def _nearest(recorded: Sequence[ReleasedAnswer], most: int) -> Iterator[Order]:
     """The legal orders by their distance in swaps of two neighbours, the recorded one first; at most `most`.
 
     Any legal order is reached through legal ones, in as many swaps as it has pairs that come the other way round.
@@ -117,7 +117,7 @@ def _nearest(recorded: Sequence[Answer], most: int) -> Iterator[Order]:
                     waiting.append(other)
 
 
-def _drawn(recorded: Sequence[Answer], draw: Callable[[int], int]) -> Order:
+def _drawn(recorded: Sequence[ReleasedAnswer], draw: Callable[[int], int]) -> Order:
     """A legal order: again and again one of those that may come next. Constant work per answer."""
     calls = sorted(recorded, reverse=True)
     came: dict[int, None] = {}

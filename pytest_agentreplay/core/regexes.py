@@ -11,7 +11,7 @@ import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.linear import Fork, Loop, Mark, Node, Row, Sign, check, longest, nullable
+from pytest_agentreplay.core.linear import Fork, Loop, Mark, Node, RegexRow, Sign, check, longest, nullable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ def tree(regex: str) -> Node:
         raise Refused(FLAGS) from None
     flags = parsed.state.flags
     refuse_flags(flags)
-    found = Reading().row(parsed, flags, 1)
+    found = RegexParser().row(parsed, flags, 1)
     if nullable(found) or not longest(found):
         raise Refused("matches the empty text: let it take at least one character")
     return found
@@ -78,7 +78,7 @@ def refuse_flags(flags: int) -> None:
         raise Refused(FLAGS)
 
 
-class Reading:
+class RegexParser:
     """One pass over what `re` has parsed."""
 
     def __init__(self) -> None:
@@ -92,9 +92,9 @@ class Reading:
         items: list[Node] = []
         for name, value in parsed:
             node = self.node(str(name), value, flags, times)
-            items.extend(node.items if isinstance(node, Row) else [node])
+            items.extend(node.items if isinstance(node, RegexRow) else [node])
         self._depth -= 1
-        return items[0] if len(items) == 1 else Row(tuple(items))
+        return items[0] if len(items) == 1 else RegexRow(tuple(items))
 
     def node(self, name: str, value: Any, flags: int, times: int) -> Node:
         """One part of a sequence."""

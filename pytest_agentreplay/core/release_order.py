@@ -31,7 +31,7 @@ COLLISION = 1_000_000
 """Nanoseconds within which two threads' answers count as simultaneous."""
 
 
-class Event(NamedTuple):
+class ReleaseEvent(NamedTuple):
     """At `reading` of the counter, `at` nanoseconds after the run began, the answer to `start` came up to `chunks`."""
 
     reading: int
@@ -40,7 +40,7 @@ class Event(NamedTuple):
     at: int
 
 
-class Schedule:
+class ReleaseSchedule:
     """The events of a run, and how far a replay has come with them. Not safe from several threads by itself."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Schedule:
         self.events = _events(self.exchanges.values())
         if completion is not None:
             self.events = _in_another_order(self.events, completion)
-        self.last: Event | None = None
+        self.last: ReleaseEvent | None = None
         """The event that came last."""
         self._at = 0
         self._starts = sorted(self.exchanges)
@@ -99,7 +99,7 @@ class Schedule:
         """The call was made."""
         self._asked.add(start)
 
-    def next(self) -> Event | None:
+    def next(self) -> ReleaseEvent | None:
         """What comes next; None when all has come."""
         while (
             self._at < len(self.events) and self.released(self.events[self._at].start) >= self.events[self._at].chunks
@@ -107,7 +107,7 @@ class Schedule:
             self._at += 1
         return self.events[self._at] if self._at < len(self.events) else None
 
-    def come(self, event: Event) -> None:
+    def come(self, event: ReleaseEvent) -> None:
         """`event` has come. One that was not the next is passed over later."""
         self._released[event.start] = max(event.chunks, self._released.get(event.start, -1))
         self.last = event
@@ -142,7 +142,7 @@ class Schedule:
         """Whether the call was made, or is not waited for."""
         return start in self._asked
 
-    def early(self, start: int) -> Event | None:
+    def early(self, start: int) -> ReleaseEvent | None:
         """What had come before this call was made, and has not come yet."""
         event = self.next()
         return event if event is not None and event.reading < start else None
@@ -156,13 +156,13 @@ def _in_order(x: Exchange, apart: tuple[str, ...]) -> bool:
     )
 
 
-def _events(exchanges: Iterable[Exchange]) -> list[Event]:
-    found: list[Event] = []
+def _events(exchanges: Iterable[Exchange]) -> list[ReleaseEvent]:
+    found: list[ReleaseEvent] = []
     for x in exchanges:
-        found += [Event(reading, x.start, chunks, _when(x, chunks)) for reading, chunks in x.parts]
+        found += [ReleaseEvent(reading, x.start, chunks, _when(x, chunks)) for reading, chunks in x.parts]
         if x.finish is not None and x.outcome is not None and not x.abandoned:
             chunks = _chunks(x)
-            found.append(Event(x.finish, x.start, chunks, _when(x, chunks)))
+            found.append(ReleaseEvent(x.finish, x.start, chunks, _when(x, chunks)))
     found.sort()
     return found
 
@@ -188,7 +188,7 @@ def _when(x: Exchange, chunks: int) -> int:
     return first + (end - first) * chunks // all_chunks
 
 
-def _in_another_order(events: Sequence[Event], completion: Sequence[int]) -> list[Event]:
+def _in_another_order(events: Sequence[ReleaseEvent], completion: Sequence[int]) -> list[ReleaseEvent]:
     """The answers in the order of `completion`, each in one event, at the times at which the recorded ones came.
 
     The reading of an event is the first of those that are still to come: no call that was made after one of these is

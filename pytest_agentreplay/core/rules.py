@@ -133,7 +133,7 @@ class Rule:
         return not self.host or host == self.host or host.endswith(f".{self.host}")
 
 
-class Table:
+class RuleTable:
     """The rules that apply to one scope, ready to be asked. A later rule for the same name wins."""
 
     __slots__ = ("_names", "_prefixes", "body", "equal", "url")

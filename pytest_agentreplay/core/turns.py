@@ -51,7 +51,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class TurnPosition:
     """Where an exchange stands: its turn, of how many in its strand, and which call of how many in the whole run."""
 
     turn: Turn
@@ -137,13 +137,13 @@ def outermost(run: Run, exchange: Exchange) -> Exchange:
     return exchange
 
 
-def seat(told: tuple[Turn, ...], exchange: Exchange) -> Seat:
+def seat(told: tuple[Turn, ...], exchange: Exchange) -> TurnPosition:
     """Like `place`, over turns that are at hand."""
     for turn in told:
         if any(exchange.start == other.start for other in turn.exchanges):
             last = max(other.number for other in told if (other.lane, other.agent) == (turn.lane, turn.agent))
             starts = [other.start for each in told for other in each.exchanges]
-            return Seat(turn, last, sum(start <= exchange.start for start in starts), len(starts))
+            return TurnPosition(turn, last, sum(start <= exchange.start for start in starts), len(starts))
     msg = f"exchange {exchange.start} is not of this run"
     raise ValueError(msg)
 

@@ -31,7 +31,7 @@ from pytest_agentreplay.dialects.vectors import VECTORS
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url
-    from pytest_agentreplay.core.matching.content import Content
+    from pytest_agentreplay.core.matching.content import MatchContent
     from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome
     from pytest_agentreplay.core.reading import Chunk, ToolUse
     from pytest_agentreplay.dialects.dialect import Dialect
@@ -126,7 +126,7 @@ def _tool(call: ToolCall) -> CallReading:
 _FUNCTIONS = {"tool": _tool, "model": in_process.read_call, "retrieval": retrievals.read_call}
 
 
-def _dialect(call: HttpCall, url: Url, held: Content) -> Dialect | None:
+def _dialect(call: HttpCall, url: Url, held: MatchContent) -> Dialect | None:
     if call.method != "POST" or not isinstance(held.tree, dict) or held.kind != "json":
         return None
     return next((one for one in _at(url.path.rstrip("/")) if one.fits(held.tree)), None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.sse import Event
+    from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 _STREAMED = re.compile(r"-stream/?$|:stream\w+$")
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
@@ -71,7 +71,7 @@ def tool_use(block: JsonObject) -> ToolUse:
     return ToolUse(string(block.get("id")), string(block.get("name")), block.get("input"))
 
 
-def join(events: Iterable[Event]) -> JsonObject:
+def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The message that a stream of events amounts to."""
     message: JsonObject = {}
     blocks: dict[int, JsonObject] = {}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.sse import Event
+    from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 _MODEL = re.compile(r"/model/([^/]+)/[\w-]+/?$")
 _INPUTS = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
@@ -75,7 +75,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
     )
 
 
-def join(events: Iterable[Event]) -> JsonObject:
+def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The reply that a stream of frames amounts to."""
     whole: JsonObject = {}
     blocks: dict[int, JsonObject] = {}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.sse import Event
+    from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 
 def read_reply(body: JsonObject) -> ReplyReading:
@@ -31,7 +31,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
     )
 
 
-def join(events: Iterable[Event]) -> JsonObject:
+def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The reply that a stream of events amounts to."""
     whole: JsonObject = {}
     message: JsonObject = {}

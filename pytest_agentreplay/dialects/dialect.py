@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.reading import CallReading, ReplyReading
-    from pytest_agentreplay.dialects.sse import Event
+    from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Dialect:
     provider: str
     fits: Callable[[JsonObject], bool]
     read_call: Callable[[JsonObject, Url], CallReading]
-    join: Callable[[Iterable[Event]], JsonObject]
+    join: Callable[[Iterable[ServerSentEvent]], JsonObject]
     read_reply: Callable[[JsonObject], ReplyReading]
 
     def at(self, path: str) -> bool:
@@ -50,7 +50,7 @@ class FrameDialect:
     provider: str
     fits: Callable[[JsonObject], bool]
     read_call: Callable[[JsonObject, Url], CallReading]
-    read_reply: Callable[[Iterable[Event]], ReplyReading]
+    read_reply: Callable[[Iterable[ServerSentEvent]], ReplyReading]
 
     def at(self, url: Url) -> bool:
         """Whether a connection to `url` is of this dialect."""

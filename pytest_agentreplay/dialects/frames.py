@@ -17,7 +17,7 @@ from pytest_agentreplay.dialects.gemini_live import GEMINI_LIVE
 from pytest_agentreplay.dialects.generic import json_rpc
 from pytest_agentreplay.dialects.lenient import obj, string
 from pytest_agentreplay.dialects.openai_realtime import OPENAI_REALTIME
-from pytest_agentreplay.dialects.sse import Event
+from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url
@@ -74,7 +74,7 @@ def read_reply(call: WireCall, url: Url, reply: FramesReply) -> ReplyReading:
     dialect = dialect_of(call, url)
     if dialect is None:
         return ReplyReading(error=error_of(reply))
-    events = [Event("message", frame.data.decode("utf-8", "replace")) for frame in reply.frames()]
+    events = [ServerSentEvent("message", frame.data.decode("utf-8", "replace")) for frame in reply.frames()]
     reading = dialect.read_reply(events)
     return replace(reading, error=error_of(reply) or reading.error)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.sse import Event
+    from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 MODEL = re.compile(r"/([^/:]+):\w+$")
 VERTEX = ("/publishers/", "/projects/")
@@ -96,7 +96,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
     )
 
 
-def join(events: Iterable[Event]) -> JsonObject:
+def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The response that a stream of partial ones amounts to; neighbouring texts are one part."""
     whole: JsonObject = {}
     candidates: dict[int, JsonObject] = {}

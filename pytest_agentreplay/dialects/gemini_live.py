@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.sse import Event
+    from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 _NAME = "gemini live"
 _KINDS = {
@@ -84,7 +84,7 @@ def _said(messages: tuple[Json, ...], at: str, parameters: JsonObject, *, begins
     )
 
 
-def read_reply(events: Iterable[Event]) -> ReplyReading:
+def read_reply(events: Iterable[ServerSentEvent]) -> ReplyReading:
     """Read the messages that came back."""
     text, transcript = "", ""
     uses: list[ToolUse] = []

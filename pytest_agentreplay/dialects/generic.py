@@ -12,7 +12,7 @@ from pytest_agentreplay.dialects.lenient import obj, objects, string
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url
-    from pytest_agentreplay.core.matching.content import Content
+    from pytest_agentreplay.core.matching.content import MatchContent
     from pytest_agentreplay.core.model import HttpCall, HttpReply, Json, JsonObject
 
 _FIELD = re.compile(r'\bname="([^"]*)"')
@@ -20,7 +20,7 @@ _TEXTS = re.compile(r"text/|json|xml|javascript|x-www-form-urlencoded|event-stre
 _ERROR_TEXT = 300
 
 
-def read_call(call: HttpCall, url: Url, held: Content) -> CallReading:
+def read_call(call: HttpCall, url: Url, held: MatchContent) -> CallReading:
     """Read any request: `parameters` are the body's fields where it has fields."""
     tree = held.tree
     where = url.host if url.loopback or url.port is None else f"{url.host}:{url.port}"

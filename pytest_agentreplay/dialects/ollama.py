@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.dialects.sse import Event
+    from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 
 def read_chat(body: JsonObject, url: Url) -> CallReading:
@@ -58,7 +58,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
     )
 
 
-def join(events: Iterable[Event]) -> JsonObject:
+def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The reply that a stream of lines amounts to: texts are joined, tool calls collected, the rest is the last's."""
     whole: JsonObject = {}
     message: JsonObject = {}

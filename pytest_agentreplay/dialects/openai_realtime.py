@@ -14,7 +14,7 @@ from pytest_agentreplay.core.reading import CallReading
 from pytest_agentreplay.dialects import openai_responses
 from pytest_agentreplay.dialects.dialect import FrameDialect
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
-from pytest_agentreplay.dialects.sse import Event
+from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,7 +91,7 @@ def _response(body: JsonObject, url: Url) -> CallReading:
     return replace(reading, name=model or "realtime", model=model, client_ids=CLIENT_IDS, **places)
 
 
-def read_reply(events: Iterable[Event]) -> ReplyReading:
+def read_reply(events: Iterable[ServerSentEvent]) -> ReplyReading:
     """Read the events that came back; speech is told by its transcript."""
     told = [_retold(value) for event in events if (value := event.value) is not None]
     body = openai_responses.join(_event(value) for value in told)
@@ -104,9 +104,9 @@ def read_reply(events: Iterable[Event]) -> ReplyReading:
     return replace(reading, error=string(failed.get("message")) or string(failed.get("code")))
 
 
-def _event(value: JsonObject) -> Event:
+def _event(value: JsonObject) -> ServerSentEvent:
     """The event of a stream of Responses that says the same."""
-    return Event(string(value.get("type")), canonical(value))
+    return ServerSentEvent(string(value.get("type")), canonical(value))
 
 
 def _retold(value: JsonObject) -> JsonObject:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.sse import Event
+    from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 _ENDS = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 
@@ -84,7 +84,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
     )
 
 
-def join(events: Iterable[Event]) -> JsonObject:
+def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The response that a stream of events amounts to; the items that came stand in for a last event that did not."""
     response: JsonObject = {}
     items: dict[int, JsonObject] = {}

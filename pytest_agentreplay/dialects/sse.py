@@ -15,7 +15,7 @@ _LINE_ENDS = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ServerSentEvent:
     """One event: its `name` ("message" when the stream gives none) and its `data`, lines joined by LF."""
 
     name: str
@@ -28,9 +28,9 @@ class Event:
         return value if isinstance(value, dict) else None
 
 
-def events(data: bytes) -> list[Event]:
+def events(data: bytes) -> list[ServerSentEvent]:
     """The events of a stream. One that the end of the stream cut off is given as far as it came."""
-    found: list[Event] = []
+    found: list[ServerSentEvent] = []
     name, lines = "", list[str]()
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     for line in [*_LINE_ENDS.split(text), ""]:
@@ -39,7 +39,7 @@ def events(data: bytes) -> list[Event]:
         match field:
             case "" if not line:
                 if lines:
-                    found.append(Event(name or "message", "\n".join(lines)))
+                    found.append(ServerSentEvent(name or "message", "\n".join(lines)))
                 name, lines = "", []
             case "event":
                 name = value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects import sse
 from pytest_agentreplay.dialects.lenient import objects, string
-from pytest_agentreplay.dialects.sse import Event
+from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,22 +22,24 @@ _STRING = 7
 _WIDTHS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 
-def framed(content_type: str, data: bytes) -> list[Event] | None:
+def framed(content_type: str, data: bytes) -> list[ServerSentEvent] | None:
     """The events of a stream as far as it came; None for a reply in one piece."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/vnd.amazon.eventstream":
         return list(_binary(data))
     if kind in _LINES:
-        return [Event("message", line) for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+        return [
+            ServerSentEvent("message", line) for line in data.decode("utf-8", "replace").splitlines() if line.strip()
+        ]
     return sse.events(data) if sse.is_stream(content_type, data) else None
 
 
-def listed(tree: Json) -> list[Event]:
+def listed(tree: Json) -> list[ServerSentEvent]:
     """The elements of an array as events: what an API streams that was not asked for server-sent events."""
-    return [Event("message", canonical(one)) for one in objects(tree)]
+    return [ServerSentEvent("message", canonical(one)) for one in objects(tree)]
 
 
-def _binary(data: bytes) -> Iterator[Event]:
+def _binary(data: bytes) -> Iterator[ServerSentEvent]:
     """The frames of application/vnd.amazon.eventstream, each by its type or that of its exception.
 
     Checksums are not looked at: a redacted frame has others.
@@ -50,7 +52,7 @@ def _binary(data: bytes) -> Iterator[Event]:
             return
         headers = _headers(data[at + _PRELUDE : start])
         name = headers.get(":event-type") or headers.get(":exception-type") or headers.get(":error-code") or "message"
-        yield _unwrapped(Event(name, data[start:end].decode("utf-8", "replace")))
+        yield _unwrapped(ServerSentEvent(name, data[start:end].decode("utf-8", "replace")))
         at += size
 
 
@@ -73,7 +75,7 @@ def _headers(data: bytes) -> dict[str, str]:
     return found
 
 
-def _unwrapped(event: Event) -> Event:
+def _unwrapped(event: ServerSentEvent) -> ServerSentEvent:
     """A `chunk` holds the event of another API as base64."""
     if event.name != "chunk":
         return event
@@ -81,4 +83,4 @@ def _unwrapped(event: Event) -> Event:
         text = base64.b64decode(string((event.value or {}).get("bytes")), validate=True).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
         return event
-    return Event("message", text)
+    return ServerSentEvent("message", text)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.sse import Event
+    from pytest_agentreplay.dialects.sse import ServerSentEvent
 
 _INPUTS = ("input", "inputs", "texts", "images", "prompt", "content", "requests", "instances")
 _DOCUMENTS = ("documents", "texts")
@@ -120,7 +120,7 @@ def read_ranks(body: JsonObject) -> ReplyReading:
     )
 
 
-def join(events: Iterable[Event]) -> JsonObject:
+def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The last event: none of these APIs streams."""
     return next((event.value for event in reversed(list(events)) if event.value), {})
 

@@ -16,13 +16,13 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, objects, string
 from pytest_agentreplay.interchange.chains import arguments, links, parts
 from pytest_agentreplay.interchange.endings import stopped_by
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, ToolRun
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.interchange.chains import Link
+    from pytest_agentreplay.interchange.chains import ChainLink
     from pytest_agentreplay.interchange.trace import Step, Trace
 
 
@@ -94,7 +94,7 @@ def _requests(call: ModelCall) -> list[JsonObject]:
 class _Answers:
     """What the model was told of each tool call that it asked for."""
 
-    def __init__(self, calls: Sequence[ModelCall], joined: Sequence[Link | None]) -> None:
+    def __init__(self, calls: Sequence[ModelCall], joined: Sequence[ChainLink | None]) -> None:
         self._requests = [_requests(call) for call in calls]
         self._found: dict[tuple[int, int], JsonObject] = {}
         for link in joined:
@@ -170,7 +170,7 @@ def _told(run: ToolRun, answer: JsonObject | None) -> ToolRun:
     seen = genai.parsed(answer.get("response")) if run.seen == UNKNOWN else run.seen
     fault = run.fault
     if fault is None and answer.get("is_error") is True:
-        fault = Fault(message=seen if isinstance(seen, str) else canonical(seen))
+        fault = TraceFault(message=seen if isinstance(seen, str) else canonical(seen))
     return replace(run, seen=seen, fault=fault, executed=True)
 
 

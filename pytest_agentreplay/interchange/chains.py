@@ -28,7 +28,7 @@ _BEGINNING = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """A call goes on from the call number `before`; `added` are the parts that it says beyond that one's request.
 
     `rewritten` says that the history is not what was asked and answered.
@@ -39,7 +39,7 @@ class Link:
     rewritten: bool = False
 
 
-def links(calls: Sequence[ModelCall]) -> list[Link | None]:
+def links(calls: Sequence[ModelCall]) -> list[ChainLink | None]:
     """For each call the one that it goes on from; None where a conversation begins."""
     known = _Known(calls)
     return [known.add(index) for index in range(len(calls))]
@@ -74,7 +74,7 @@ class _Known:
         self.lately: dict[str, _Line] = {}
         """What was said last, by how it begins."""
 
-    def add(self, index: int) -> Link | None:
+    def add(self, index: int) -> ChainLink | None:
         """The link of the next call, which is known from now on."""
         call = self.calls[index]
         begun = canonical([*call.messages[:_BEGINNING]])
@@ -105,7 +105,7 @@ class _Known:
         if call.response_id:
             self.responses[call.response_id] = index
 
-    def _longest(self, trail: list[int], said: list[JsonObject]) -> Link | None:
+    def _longest(self, trail: list[int], said: list[JsonObject]) -> ChainLink | None:
         for length in range(len(said), 0, -1):
             found = [
                 (before, answered)
@@ -116,19 +116,19 @@ class _Known:
             if found:
                 before, answered = next((one for one in reversed(found) if one[0] not in self.taken), found[-1])
                 rewritten = not answered and self.calls[before].reply is not None
-                return Link(before, tuple(said[length:]), rewritten)
+                return ChainLink(before, tuple(said[length:]), rewritten)
         return None
 
-    def _kept_elsewhere(self, call: ModelCall, said: list[JsonObject]) -> Link | None:
+    def _kept_elsewhere(self, call: ModelCall, said: list[JsonObject]) -> ChainLink | None:
         before = self.responses.get(string(call.parameters.get("previous_response_id")))
-        return Link(before, tuple(said)) if before is not None else None
+        return ChainLink(before, tuple(said)) if before is not None else None
 
-    def _by_tool_calls(self, call: ModelCall, said: list[JsonObject]) -> Link | None:
+    def _by_tool_calls(self, call: ModelCall, said: list[JsonObject]) -> ChainLink | None:
         for at in range(len(said) - 1, -1, -1):
             before = self.minted.get((call.dialect, string(said[at].get("id"))))
             if before is not None and string(said[at].get("type")) in {"tool_call", "tool_call_response"}:
                 own = [part for part in said if self.minted.get((call.dialect, string(part.get("id")))) == before]
-                return Link(before, tuple(own), rewritten=True)
+                return ChainLink(before, tuple(own), rewritten=True)
         return None
 
 

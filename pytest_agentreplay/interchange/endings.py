@@ -9,7 +9,7 @@ from pytest_agentreplay.dialects.lenient import string
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.interchange.trace import Fault
+    from pytest_agentreplay.interchange.trace import TraceFault
 
 _GOOD = frozenset({"ok", "success", "succeeded", "completed", "complete", "passed", "finished", "done"})
 _BAD = frozenset({"error", "errored", "failed", "failure", "fail", "crashed", "timeout", "timed_out"})
@@ -32,7 +32,7 @@ def word(status: Json) -> Literal["ok", "error", ""]:
     return "ok" if said in _GOOD else "error" if said in _BAD else ""
 
 
-def stopped_by(broke: Fault | None) -> str:
+def stopped_by(broke: TraceFault | None) -> str:
     """The class, or the words, of an error that says how far an agent may go; "" for any other error.
 
     What a provider allows in a minute is another thing.

@@ -41,7 +41,7 @@ class Opened:
     junk: int = 0
 
 
-class Read(Protocol):
+class FormatReader(Protocol):
     """How a format reads a file."""
 
     def __call__(self, opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
@@ -64,7 +64,7 @@ class Format:
     title: str
     rank: float
     fits: Callable[[Opened], bool]
-    read: Read
+    read: FormatReader
     together: str = ""
 
 

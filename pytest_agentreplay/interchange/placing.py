@@ -23,7 +23,7 @@ MAIN = "main"
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class RunPosition:
     """The place of one step: readings of the run's counter, its lane, the reading at which its parent started."""
 
     start: int
@@ -33,7 +33,7 @@ class Seat:
     parent: int | None = None
 
 
-def seats(steps: Sequence[Step]) -> list[Seat]:
+def seats(steps: Sequence[Step]) -> list[RunPosition]:
     """The place of each step, in their order."""
     causes = list(_causes(steps))
     spans = _spans(steps, causes)
@@ -42,7 +42,7 @@ def seats(steps: Sequence[Step]) -> list[Seat]:
     parents = _parents(steps, spans)
     lanes = _lanes(steps, causes, starts, finishes, parents)
     return [
-        Seat(
+        RunPosition(
             starts[at],
             finishes[at],
             Timing(begin - first, None, end - first),

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_agentreplay.core.model import HttpCall, Json, JsonObject, Outcome
-    from pytest_agentreplay.interchange.placing import Seat
-    from pytest_agentreplay.interchange.trace import Fault, Step, ToolRun, Trace
+    from pytest_agentreplay.interchange.placing import RunPosition
+    from pytest_agentreplay.interchange.trace import Step, ToolRun, Trace, TraceFault
 
 ASSUMED = "openai_chat"
 """What is written where nobody knows which API was spoken."""
@@ -36,7 +36,7 @@ NAMED = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Interrupt)): (.*
 
 
 @dataclass(slots=True)
-class Told:
+class ConversionNotes:
     """What is lost on the way, and what is missing; each sentence once, in the order in which it was met."""
 
     losses: dict[str, None] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Told:
 
 def frozen_run(trace: Trace, *, test: str = "") -> Run:
     """The run that `trace` tells of, as a snapshot of the test id `test` holds it."""
-    told = Told(dict.fromkeys(trace.losses), dict.fromkeys(trace.missing))
+    told = ConversionNotes(dict.fromkeys(trace.losses), dict.fromkeys(trace.missing))
     numbered = zip(trace.steps, _numbers(trace.steps), strict=True)
     kept = [(step, nth) for step, nth in numbered if _crosses(step, nth, trace, told)]
     places = seats([step for step, _ in kept])
@@ -72,7 +72,7 @@ def _numbers(steps: Sequence[Step]) -> list[int]:
     return numbers
 
 
-def _crosses(step: Step, nth: int, trace: Trace, told: Told) -> bool:
+def _crosses(step: Step, nth: int, trace: Trace, told: ConversionNotes) -> bool:
     """Whether the step went through a boundary, as far as is known, and can be written."""
     if isinstance(step, ModelCall):
         if step.request is not None or step.operation in SPEAKING or step.messages:
@@ -96,7 +96,7 @@ def _asked_last(trace: Trace) -> set[str]:
     return {str(part.get("id")) for part in parts(replies) if part.get("type") == "tool_call"}
 
 
-def _exchange(step: Step, nth: int, seat: Seat, told: Told) -> Exchange:
+def _exchange(step: Step, nth: int, seat: RunPosition, told: ConversionNotes) -> Exchange:
     call, outcome = _model(step, nth, told) if isinstance(step, ModelCall) else _tool(step, nth, told)
     return Exchange(
         call,
@@ -111,7 +111,7 @@ def _exchange(step: Step, nth: int, seat: Seat, told: Told) -> Exchange:
     )
 
 
-def _model(call: ModelCall, nth: int, told: Told) -> tuple[HttpCall, Outcome | None]:
+def _model(call: ModelCall, nth: int, told: ConversionNotes) -> tuple[HttpCall, Outcome | None]:
     """One call of a model on the wire, and what came back."""
     dialect = call.dialect
     if call.request is None and dialect not in encode.SPOKEN:
@@ -143,7 +143,7 @@ def _model(call: ModelCall, nth: int, told: Told) -> tuple[HttpCall, Outcome | N
     return request, reply or None
 
 
-def _refused(fault: Fault, status: int, told: Told) -> Outcome:
+def _refused(fault: TraceFault, status: int, told: ConversionNotes) -> Outcome:
     """What stands for a failed call of a model whose answer was not kept."""
     if status < ERROR_STATUS:
         return failure_of(fault, fault.message)
@@ -152,7 +152,7 @@ def _refused(fault: Fault, status: int, told: Told) -> Outcome:
     return HttpReply(status, headers=(("content-type", "application/json"),), body=Body(body), cuts=(len(body),))
 
 
-def failure_of(fault: Fault, message: str) -> Failure:
+def failure_of(fault: TraceFault, message: str) -> Failure:
     """The exception that a source tells of, whose class may stand in its message: "KeyError: 7"."""
     kind = fault.type
     if not kind and (found := NAMED.match(message)):
@@ -163,7 +163,7 @@ def failure_of(fault: Fault, message: str) -> Failure:
     return Failure(kind, message, (message,) if message else ())
 
 
-def _tool(tool: ToolRun, nth: int, told: Told) -> tuple[ToolCall, Outcome | None]:
+def _tool(tool: ToolRun, nth: int, told: ConversionNotes) -> tuple[ToolCall, Outcome | None]:
     """One run of a tool, and what came of it."""
     call = ToolCall(tool.name, freeze_arguments(_by_name(tool.arguments)))
     if tool.fault is not None:
@@ -195,7 +195,7 @@ def _by_name(arguments: Json) -> JsonObject:
     return {} if found is None or found == "" else {"": found}
 
 
-def _header(trace: Trace, told: Told, test: str) -> Header:
+def _header(trace: Trace, told: ConversionNotes, test: str) -> Header:
     began = trace.started or next((step.started for step in trace.steps if step.started), 0)
     recorded = datetime.fromtimestamp(began / 1e9, UTC).isoformat(timespec="seconds") if began else ""
     fault = trace.fault
@@ -211,7 +211,7 @@ def _header(trace: Trace, told: Told, test: str) -> Header:
     return Header(test, recorded, began, outcome=_filled(outcome), kit=_filled(kit))
 
 
-def _case(trace: Trace, told: Told) -> JsonObject:
+def _case(trace: Trace, told: ConversionNotes) -> JsonObject:
     """What a case has to know of the run and no exchange tells."""
     source = trace.source
     return _filled(
@@ -235,7 +235,7 @@ def _case(trace: Trace, told: Told) -> JsonObject:
     )
 
 
-def _fault(fault: Fault | None) -> Json:
+def _fault(fault: TraceFault | None) -> Json:
     return None if fault is None else {"type": fault.type, "message": fault.message}
 
 

@@ -31,7 +31,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class TraceFault:
     """An error as the source tells it: class name or kind, message, traceback; any of them may be empty."""
 
     type: str = ""
@@ -64,7 +64,7 @@ class ModelCall:
     fingerprint: str = ""
     finish_reasons: tuple[str, ...] = ()
     usage: dict[str, int] = field(default_factory=dict)
-    fault: Fault | None = None
+    fault: TraceFault | None = None
     status: int = 0
     stream: bool = False
     request: HttpCall | None = None
@@ -89,7 +89,7 @@ class ToolRun:
     arguments: Json = None
     seen: Json = UNKNOWN
     result: Json = UNKNOWN
-    fault: Fault | None = None
+    fault: TraceFault | None = None
     executed: bool = True
     started: int | None = None
     ended: int | None = None
@@ -131,7 +131,7 @@ class Trace:
     metadata: JsonObject = field(default_factory=dict)
     input: Json = None
     output: Json = None
-    fault: Fault | None = None
+    fault: TraceFault | None = None
     limits: str = ""
     grades: JsonObject = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
@@ -149,7 +149,7 @@ class Trace:
         return tuple(step for step in self.steps if isinstance(step, ToolRun))
 
     @property
-    def faults(self) -> tuple[Fault, ...]:
+    def faults(self) -> tuple[TraceFault, ...]:
         """Every error in the run, in order, the root's last."""
         found = [step.fault for step in self.steps if step.fault is not None]
         return (*found, self.fault) if self.fault is not None else tuple(found)

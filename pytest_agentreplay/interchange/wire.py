@@ -19,7 +19,7 @@ from pytest_agentreplay.core.redaction.urls import redact_url
 from pytest_agentreplay.dialects import DIALECTS, READER, genai
 from pytest_agentreplay.dialects.hosts import provider
 from pytest_agentreplay.dialects.lenient import obj, rest
-from pytest_agentreplay.interchange.trace import Fault, ModelCall
+from pytest_agentreplay.interchange.trace import ModelCall, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -155,20 +155,20 @@ def _kept_reply(response: HttpReply | Failure | None) -> HttpReply | Failure | N
     return replace(response, headers=kept(response.headers, reply=True), cuts=cuts)
 
 
-def _cut(response: HttpReply | Failure | None, told: ReplyReading) -> Fault | None:
+def _cut(response: HttpReply | Failure | None, told: ReplyReading) -> TraceFault | None:
     """The error of a reply that breaks off: JSON that is none, or a stream without an end of the reply in it."""
     if not isinstance(response, HttpReply) or set(told.finish_reasons) - _GOING_ON:
         return None
     kind, held = header(response.headers, "content-type"), content(response.headers, response.body)
     if kind.startswith(_STREAM):
-        return Fault("", "the stream ends before the reply in it does")
+        return TraceFault("", "the stream ends before the reply in it does")
     broken = "json" in kind and held.kind == "bytes" and held.data[:1] in {b"{", b"["}
-    return Fault("", "the reply is JSON that breaks off") if broken else None
+    return TraceFault("", "the reply is JSON that breaks off") if broken else None
 
 
-def _fault(response: HttpReply | Failure | None, error: str) -> Fault | None:
+def _fault(response: HttpReply | Failure | None, error: str) -> TraceFault | None:
     if isinstance(response, Failure):
-        return Fault(response.type, response.message)
+        return TraceFault(response.type, response.message)
     if not error:
         return None
-    return Fault(f"HTTP {response.status}" if response is not None and response.status >= 400 else "", error)
+    return TraceFault(f"HTTP {response.status}" if response is not None and response.status >= 400 else "", error)

@@ -23,7 +23,7 @@ from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import conflicts
 from pytest_agentreplay.plugin.runtest_hooks import (
-    Unfit,
+    InvalidUse,
     pytest_fixture_setup,
     pytest_runtest_call,
     pytest_runtest_makereport,
@@ -31,7 +31,7 @@ from pytest_agentreplay.plugin.runtest_hooks import (
     pytest_runtest_setup,
     pytest_runtest_teardown,
 )
-from pytest_agentreplay.plugin.session import CLOSING, LINES, SessionLines
+from pytest_agentreplay.plugin.session import CLOSING, LINES, SessionReport
 from pytest_agentreplay.plugin.stash import BASE, SCENE, next_begins, nodeid_of
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.stash[BASE] = proving.settings_of(config.stash[BASE])
         config.pluginmanager.register(proving.Proving(config), "agentreplay-proving")
-    config.pluginmanager.register(Unfit(), "agentreplay-unfit")
-    config.stash[LINES] = SessionLines(config)
+    config.pluginmanager.register(InvalidUse(), "agentreplay-unfit")
+    config.stash[LINES] = SessionReport(config)
     config.pluginmanager.register(config.stash[LINES], "agentreplay-session")
     if config.stash[BASE].mode == "record" or config.stash[BASE].record_missing:
         record(config)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.settings import Settings
 
 
-class Plan(NamedTuple):
+class AdoptionPlan(NamedTuple):
     """The ids that the snapshots state, the codes of the changes that are taken, and whether nothing is written."""
 
     tests: frozenset[str]
@@ -20,16 +20,16 @@ class Plan(NamedTuple):
     dry: bool
 
 
-PLAN: pytest.StashKey[Plan | None] = pytest.StashKey()
+PLAN: pytest.StashKey[AdoptionPlan | None] = pytest.StashKey()
 
 
-def plan_of(config: pytest.Config) -> Plan | None:
+def plan_of(config: pytest.Config) -> AdoptionPlan | None:
     """Return the plan of the session, read once in each process; None where nobody made one."""
     if PLAN not in config.stash:
         file = config.option.agentreplay_adopt_plan
         data = json.loads(Path(file).read_bytes()) if file is not None else None
         config.stash[PLAN] = (
-            None if data is None else Plan(frozenset(data["tests"]), tuple(data["codes"]), data["dry_run"])
+            None if data is None else AdoptionPlan(frozenset(data["tests"]), tuple(data["codes"]), data["dry_run"])
         )
     return config.stash[PLAN]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from pytest_agentreplay.cases_run.evaluation import Court
+    from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
 
 FOLDER = "cases"
 MOST = 200  # entries of cases/ that are looked at for one that is a case
@@ -42,14 +42,14 @@ def ours(path: Path, root: Path) -> bool:
     return FOLDER in within.parts[:-1] or stored_case.names_our_form(path)
 
 
-def court_of(item: pytest.Item) -> Court:
+def court_of(item: pytest.Item) -> CaseEvaluator:
     """What it takes to try the case of `item`: the session's settings, and what the hooks above its folder give."""
-    from pytest_agentreplay.cases_run.evaluation import Court
+    from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
     from pytest_agentreplay.cases_run.runners import Runners
     from pytest_agentreplay.conftests import hooks_of
 
     config, hooks = item.config, hooks_of(item.ihook)
-    return Court(
+    return CaseEvaluator(
         root=config.rootpath,
         settings=config.stash[BASE],
         runners=Runners(config.stash[BASE].runners, hooks.runners),

@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.report.findings import Finding
-    from pytest_agentreplay.runs.run_session import Scene
+    from pytest_agentreplay.runs.run_session import RunSession
 
 
-class Fixtures:
+class FixtureSessions:
     """The wide fixtures of one process: those that are set up, and what those that are torn down have to report."""
 
     def __init__(self, config: pytest.Config) -> None:
         """Nothing is set up yet."""
         self.config = config
         self.session = config.stash[LINES]
-        self.up: dict[int, Scene] = {}
-        self._open: list[Scene] = []
+        self.up: dict[int, RunSession] = {}
+        self._open: list[RunSession] = []
         self._told: list[dict[str, Any]] = []
-        self._stack: list[Scene] = []
+        self._stack: list[RunSession] = []
         self._stamps: list[Any] = []
         self._needed: set[int] | None = None
 
@@ -78,13 +78,13 @@ class Fixtures:
 
     def session_of(
         self, fixture: str, scope: str, node: pytest.Collector | pytest.Item, item: pytest.Item
-    ) -> Scene | None:
+    ) -> RunSession | None:
         """The session of a fixture, opened and paused; None where its node is in mode off."""
         from pytest_agentreplay.intercept.environment.places import todays_places
         from pytest_agentreplay.plugin import session_glue as scenes
         from pytest_agentreplay.plugin.adopting import planned
         from pytest_agentreplay.runs import fixture_session as fixtures
-        from pytest_agentreplay.runs.run_session import Place
+        from pytest_agentreplay.runs.run_session import TestLocation
 
         root = self.config.rootpath
         markers = [dict(mark.kwargs) for mark in node.iter_markers("agentreplay")]
@@ -97,7 +97,7 @@ class Fixtures:
         path = store.path_of(root / fixture.partition("::")[0], fixture)
         project = store.project_of(path, fixture, recording=settings.mode == "record")
         marks = todays_places(project) if settings.places else {}
-        place = Place(fixture, path, root, marks, os.environ, redactors_of(self.config))
+        place = TestLocation(fixture, path, root, marks, os.environ, redactors_of(self.config))
         suite = functools.partial(suite_of, item.session)
         facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": scope}
         scene = fixtures.begin(place, settings, store, suite, facts=facts, since=self.session.begun)
@@ -108,7 +108,7 @@ class Fixtures:
         self._open.append(scene)
         return scene
 
-    def enter(self, scene: Scene) -> None:
+    def enter(self, scene: RunSession) -> None:
         """Intercept for `scene` from now on, and for nothing else."""
         from pytest_agentreplay.intercept.session.lanes import STRAND
 
@@ -118,7 +118,7 @@ class Fixtures:
         self._stack.append(scene)
         scene.resume()
 
-    def leave(self, scene: Scene) -> None:
+    def leave(self, scene: RunSession) -> None:
         """Intercept again for what was intercepted before `enter`."""
         from pytest_agentreplay.intercept.session.lanes import STRAND
 
@@ -130,7 +130,7 @@ class Fixtures:
             if (outer := self.current()) is not None:
                 outer.resume()
 
-    def current(self) -> Scene | None:
+    def current(self) -> RunSession | None:
         """What is intercepted now: the innermost fixture, else the test."""
         return self._stack[-1] if self._stack else self.config.stash.get(OPEN, None)
 
@@ -146,7 +146,7 @@ class Fixtures:
             if outer is not None:
                 outer.resume()
 
-    def sealed(self, scene: Scene) -> tuple[Finding | None, AgentReplayError | None]:
+    def sealed(self, scene: RunSession) -> tuple[Finding | None, AgentReplayError | None]:
         """End the session of a fixture, and keep what it has to report. What its set-up has reported is not new."""
         finding, broken, reported = None, None, "code" in scene.told
         if scene not in self._open:
@@ -182,15 +182,15 @@ class Fixtures:
         return [nodeid_of(item) for item in sharing if fixture_names.id_of(fixturedef, item) == fixture]
 
 
-def fixtures_of(config: pytest.Config) -> Fixtures:
+def fixtures_of(config: pytest.Config) -> FixtureSessions:
     """The wide fixtures of this process."""
     if FIXTURES not in config.stash:
-        config.stash[FIXTURES] = Fixtures(config)
-    made: Fixtures = config.stash[FIXTURES]
+        config.stash[FIXTURES] = FixtureSessions(config)
+    made: FixtureSessions = config.stash[FIXTURES]
     return made
 
 
-def set_up_live(fixturedef: pytest.FixtureDef[Any], fixtures: Fixtures) -> Generator[None, Any, Any]:
+def set_up_live(fixturedef: pytest.FixtureDef[Any], fixtures: FixtureSessions) -> Generator[None, Any, Any]:
     """Set up and tear down a fixture that is not intercepted: no test that opted in needs it.
 
     The test whose teardown tears it down may have opted in. Fixtures of pytest and of asyncio plugins are torn down
@@ -298,7 +298,7 @@ def set_up_package(node: pytest.Package, item: pytest.Item) -> None:
     return None
 
 
-def hold_refusals(finalizers: list[Any], scene: Scene) -> None:
+def hold_refusals(finalizers: list[Any], scene: RunSession) -> None:
     """Let the finalizers of the fixture end at a refusal without a word: the finding reports it, once.
 
     Their list is private in pytest 8.4 to 9.2. Nothing else stands around a finalizer, and pytest makes a group of
@@ -316,15 +316,15 @@ def hold_refusals(finalizers: list[Any], scene: Scene) -> None:
 
 
 def ended(
-    item: pytest.Item, scene: Scene, sharing: Callable[[], list[str]], failure: BaseException | None
+    item: pytest.Item, scene: RunSession, sharing: Callable[[], list[str]], failure: BaseException | None
 ) -> BaseException | None:
     """End the set-up that `failure` has ended; return what it fails with instead, if anything."""
     from pytest_agentreplay.plugin.session_glue import INTERRUPTS
-    from pytest_agentreplay.runs.run_session import Ended
+    from pytest_agentreplay.runs.run_session import EndedRun
 
     skipped = isinstance(failure, pytest.skip.Exception)
     interrupted = isinstance(failure, INTERRUPTS)
-    finding = scene.end_body(Ended(None if skipped else failure, interrupted=interrupted, skipped=skipped))
+    finding = scene.end_body(EndedRun(None if skipped else failure, interrupted=interrupted, skipped=skipped))
     if interrupted:
         return None
     if finding is not None:
@@ -332,7 +332,7 @@ def ended(
     return pytest.fail.Exception(str(failure), pytrace=False) if isinstance(failure, ReplayDiverged) else None
 
 
-def tear_down(item: pytest.Item, scene: Scene, sharing: Callable[[], list[str]]) -> None:
+def tear_down(item: pytest.Item, scene: RunSession, sharing: Callable[[], list[str]]) -> None:
     """The finalizers of the fixture have run: seal its session. Raises what the test that is torn down fails with."""
     from pytest_agentreplay.plugin.session_glue import unfit
 

@@ -14,7 +14,7 @@ from pytest_agentreplay.plugin.session import LINES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.runs.proof_process import Results
+    from pytest_agentreplay.runs.proof_process import ProofResults
 
     Told = dict[str, Any]
 
@@ -89,7 +89,7 @@ class Proof:
             elif (proof := proof_of_fixture(each["test"], chosen, results)) is not None:
                 each["proof"] = proof
 
-    def results(self, chosen: list[Told]) -> Results:
+    def results(self, chosen: list[Told]) -> ProofResults:
         """Replay these tests."""
         from pytest_agentreplay.runs import proof_process
 
@@ -114,7 +114,7 @@ class Proof:
                 tests, plan, words[:end], environ=self.environ, folder=config.invocation_params.dir
             )
         except KeyboardInterrupt:
-            return proof_process.Results(missing={row["test"]: "it was interrupted" for row in tests})
+            return proof_process.ProofResults(missing={row["test"]: "it was interrupted" for row in tests})
 
 
 def uses(told: Told) -> Iterable[str]:
@@ -135,7 +135,7 @@ def chosen_of(willing: list[Told], new: list[Told]) -> Iterator[Told]:
             yield each
 
 
-def proof_of(test: str, results: Results) -> Told:
+def proof_of(test: str, results: ProofResults) -> Told:
     """Return the proof of a test."""
     if (row := results.by_test.get(test)) is not None:
         proof: Told = row["proof"]
@@ -143,7 +143,7 @@ def proof_of(test: str, results: Results) -> Told:
     return {"skipped": results.missing.get(test, "no process replayed it")}
 
 
-def proof_of_fixture(fixture: str, chosen: list[Told], results: Results) -> Told | None:
+def proof_of_fixture(fixture: str, chosen: list[Told], results: ProofResults) -> Told | None:
     """Return the proof of a fixture: where it has diverged, else that a test that uses it has run; None without one."""
     using = [each["test"] for each in chosen if fixture in uses(each)]
     for row in results.by_test.values():

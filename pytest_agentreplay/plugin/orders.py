@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest import python
 
-from pytest_agentreplay.core.order_permutations import Trial
+from pytest_agentreplay.core.order_permutations import OrderTrial
 from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.plugin.stash import BASE, TRIAL, TRIED, nodeid_of, store_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.order_permutations import Order
-    from pytest_agentreplay.runs.run_session import Ended, Scene
+    from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 
 NO_TESTCASE = (
     "@pytest.mark.agentreplay(orders=...) is not there for methods of unittest.TestCase, of which pytest makes one "
@@ -61,7 +61,7 @@ def around(item: Any) -> Iterator[Any]:
         item.stash[TRIED] = test
     for number, order in [*([(0, ())] if wish is not None else []), *enumerate(found, 1)]:
         if wish is None or wish["only"] in {None, number} or not number:
-            yield in_order(item, test, Trial(number, len(found), order), wish)
+            yield in_order(item, test, OrderTrial(number, len(found), order), wish)
 
 
 def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> list[Order]:
@@ -81,7 +81,7 @@ def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> 
     return trials(snapshot.run, limit=limit, seed=seed)
 
 
-def in_order(item: pytest.Function, test: str, trial: Trial, wish: dict[str, Any] | None) -> pytest.Function:
+def in_order(item: pytest.Function, test: str, trial: OrderTrial, wish: dict[str, Any] | None) -> pytest.Function:
     """The item again, in the order of `trial`."""
     word = f"order-{trial.number}"
     spec = getattr(item, "callspec", None) or (getattr(python, "CallSpec", None) or vars(python)["CallSpec2"])()
@@ -116,7 +116,7 @@ def tried(item: pytest.Item) -> Tried:
     return known.setdefault(nodeid_of(item), Tried())
 
 
-def trial_of(item: pytest.Item) -> Trial | None:
+def trial_of(item: pytest.Item) -> OrderTrial | None:
     """The order of the item; None for the plain one."""
     if TRIAL not in item.stash:
         return None
@@ -135,7 +135,7 @@ def leave_out(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.skip(reason=f"order-{known.found} has found a race: that comes first"))
 
 
-def remember(item: pytest.Item, scene: Scene, ended: Ended) -> None:
+def remember(item: pytest.Item, scene: RunSession, ended: EndedRun) -> None:
     """Keep how the test ended: in the recorded order, for the others; in another, when that has changed something."""
     trial, known = trial_of(item), tried(item)
     if trial is not None and trial.number:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from contextlib import AbstractContextManager
 
-    from pytest_agentreplay.plugin.fixtures import Fixtures
-    from pytest_agentreplay.runs.run_session import Scene
+    from pytest_agentreplay.plugin.fixtures import FixtureSessions
+    from pytest_agentreplay.runs.run_session import RunSession
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -114,7 +114,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         raise error from None
 
 
-class Unfit:
+class InvalidUse:
     """Fails a test that cannot be recorded or replayed, inside of all wrappers: some must run for their teardown."""
 
     @pytest.hookimpl(tryfirst=True)
@@ -207,12 +207,12 @@ def call_of_late(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
-def conclude(item: pytest.Item, scene: Scene, result: Any, failure: BaseException | None) -> Any:
+def conclude(item: pytest.Item, scene: RunSession, result: Any, failure: BaseException | None) -> Any:
     """The body has given `result` or raised `failure`: let the gate have the last word."""
     from pytest_agentreplay.plugin import session_glue
-    from pytest_agentreplay.runs.run_session import Ended
+    from pytest_agentreplay.runs.run_session import EndedRun
 
-    ended = session_glue.how_it_ended(item, failure, Ended)
+    ended = session_glue.how_it_ended(item, failure, EndedRun)
     finding = scene.end_body(ended)
     if TRIAL in item.stash or TRIED in item.stash:
         from pytest_agentreplay.plugin.orders import remember
@@ -313,7 +313,9 @@ def pytest_runtest_makereport(
     return with_fixtures(shared, call, report)
 
 
-def with_fixtures(shared: Fixtures | None, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+def with_fixtures(
+    shared: FixtureSessions | None, call: pytest.CallInfo[None], report: pytest.TestReport
+) -> pytest.TestReport:
     """The report, with what the wider fixtures have to tell that were torn down with the test."""
     if shared is not None and call.when == "teardown" and (told := shared.report()):
         report.__dict__["agentreplay_fixtures"] = told

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.plugin.shared import SharedCauses
     from pytest_agentreplay.runs.renamed_tests import Suite
-    from pytest_agentreplay.runs.run_session import Scene
+    from pytest_agentreplay.runs.run_session import RunSession
 
 
 def tried_again(report: pytest.TestReport) -> bool:
@@ -43,7 +43,7 @@ CLOSING = "agentreplay-closing"
 UNHARMED = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
 
 
-class SessionLines:
+class SessionReport:
     """Keeps what each test told, and says it at the end; under xdist the reports bring it to the controller."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -215,15 +215,15 @@ class SessionLines:
         exiting.collect()
         exiting.await_exit()
 
-    def cut_short(self, scene: Scene) -> None:
+    def cut_short(self, scene: RunSession) -> None:
         """Close what an interrupt left open; a second one, which people type, has to wait for that moment."""
-        from pytest_agentreplay.runs.run_session import Ended
+        from pytest_agentreplay.runs.run_session import EndedRun
 
         main = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
         try:
             if scene.told.get("verdict") not in {"created", "replaced"}:  # else it came when all was done
-                scene.end_body(Ended(interrupted=True))
+                scene.end_body(EndedRun(interrupted=True))
                 scene.end()
             self.told.append(cast("dict[str, Any]", scene.redaction.hide_tree(scene.told)))
         finally:
@@ -269,7 +269,7 @@ class SessionLines:
         shared = {id_of(each, item) for item in items if wanted(item) for each in wide(item)}
         fixtures = [(fixture, config.rootpath / fixture.partition("::")[0]) for fixture in sorted(shared)]
         return unused_snapshots.look(
-            unused_snapshots.Collected(tests, fixtures, self.seen, {*map(Path, folders)}), store_of(config)
+            unused_snapshots.CollectedTests(tests, fixtures, self.seen, {*map(Path, folders)}), store_of(config)
         )
 
     def conclude(self, session: pytest.Session) -> None:
@@ -331,7 +331,7 @@ def is_recording(config: pytest.Config) -> bool:
     return config.stash[BASE].mode == "record" or config.stash[BASE].record_missing
 
 
-LINES: pytest.StashKey[SessionLines] = pytest.StashKey()
+LINES: pytest.StashKey[SessionReport] = pytest.StashKey()
 
 
 def suite_of(session: pytest.Session) -> Suite:

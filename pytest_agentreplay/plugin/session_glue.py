@@ -31,9 +31,9 @@ from pytest_agentreplay.plugin.stash import (
 )
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.order_permutations import Trial
+    from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.report.findings import Finding
-    from pytest_agentreplay.runs.run_session import Ended, Scene
+    from pytest_agentreplay.runs.run_session import EndedRun, RunSession
     from pytest_agentreplay.settings import Settings
 
 INTERRUPTS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception, bdb.BdbQuit)
@@ -41,7 +41,7 @@ INTERRUPTS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception, bdb.BdbQuit)
 TIMED_OUT = re.compile(r"Timeout \(?>[\d.]+s\)?( from pytest-timeout\.)?")
 
 
-def begin(item: pytest.Item) -> Scene | None:
+def begin(item: pytest.Item) -> RunSession | None:
     """Open the test's scene, once; None in mode off. What cannot be set up fails the test with our message."""
     if SCENE in item.stash:
         return item.stash[SCENE]
@@ -76,7 +76,7 @@ def begin(item: pytest.Item) -> Scene | None:
     return scene
 
 
-def in_which_order(item: pytest.Item) -> Trial | None:
+def in_which_order(item: pytest.Item) -> OrderTrial | None:
     """The order of answers that the item is about; None for the plain one. Raises SettingsError for a TestCase."""
     from pytest_agentreplay.plugin import orders
 
@@ -160,14 +160,14 @@ def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
 def place_of(item: pytest.Item, settings: Settings) -> Any:
     """Where the test stands, today's directories included."""
     from pytest_agentreplay.intercept.environment.places import todays_places
-    from pytest_agentreplay.runs.run_session import Place
+    from pytest_agentreplay.runs.run_session import TestLocation
 
     tmp = (getattr(item, "funcargs", None) or {}).get("tmp_path")
     nodeid, store = nodeid_of(item), store_of(item.config)
     path = store.path_of(item.path, nodeid)
     project = store.project_of(path, nodeid, recording=settings.mode == "record")
     marks = todays_places(project, tmp=tmp) if settings.places else {}
-    return Place(nodeid, path, item.config.rootpath, marks, os.environ, redactors_of(item.config))
+    return TestLocation(nodeid, path, item.config.rootpath, marks, os.environ, redactors_of(item.config))
 
 
 def refused_in_setup(item: pytest.Item, raised: BaseException) -> BaseException | None:
@@ -176,16 +176,16 @@ def refused_in_setup(item: pytest.Item, raised: BaseException) -> BaseException 
     refused = scene is not None and getattr(scene.crossing.gate, "divergence", None) is not None
     if scene is None or not (refused or isinstance(raised, ReplayDiverged)) or isinstance(raised, INTERRUPTS):
         return None
-    from pytest_agentreplay.runs.run_session import Ended
+    from pytest_agentreplay.runs.run_session import EndedRun
 
-    finding = scene.end_body(Ended(raised))
+    finding = scene.end_body(EndedRun(raised))
     if finding is None:
         return None
     item.stash[FINDING] = finding
     return failed(item, finding, raised)
 
 
-def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
+def stamp_coroutine(item: pytest.Item, scene: RunSession) -> None:
     """Make a coroutine test carry the stamp itself: its runner may have copied its context before the body began."""
     function = getattr(item, "obj", None)
     if not inspect.iscoroutinefunction(function) or hasattr(function, "__agentreplay__"):
@@ -210,7 +210,7 @@ def stamp_coroutine(item: pytest.Item, scene: Scene) -> None:
     item.addfinalizer(functools.partial(setattr, item, "obj", function))
 
 
-def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[Ended]) -> Ended:
+def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[EndedRun]) -> EndedRun:
     """The end of a body as the scene takes it. unittest keeps its failures on the item instead of raising them."""
     kept = getattr(item, "_excinfo", None)
     if failure is None:
@@ -222,12 +222,12 @@ def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[E
     )
 
 
-def broken_off(scene: Scene, raised: BaseException) -> None:
+def broken_off(scene: RunSession, raised: BaseException) -> None:
     """A teardown was ended by `raised`: a run that was interrupted there is not complete either."""
     if isinstance(raised, INTERRUPTS):
-        from pytest_agentreplay.runs.run_session import Ended
+        from pytest_agentreplay.runs.run_session import EndedRun
 
-        scene.end_body(Ended(interrupted=True))
+        scene.end_body(EndedRun(interrupted=True))
 
 
 def timed_out(failure: BaseException | None) -> bool:
@@ -271,7 +271,7 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
     return error
 
 
-def add_stopped_early(item: pytest.Item, report: pytest.TestReport, scene: Scene) -> None:
+def add_stopped_early(item: pytest.Item, report: pytest.TestReport, scene: RunSession) -> None:
     """Show beside the error of a test how far its replay came; the short summary stays the test's own error."""
     finding = scene.stopped_early()
     if finding is None:

@@ -12,23 +12,23 @@ from pytest_agentreplay.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.core.order_permutations import Trial
+    from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.report.findings import Finding
-    from pytest_agentreplay.runs.late_calls import Afterwards
+    from pytest_agentreplay.runs.late_calls import LateCalls
     from pytest_agentreplay.runs.renamed_tests import Suite
-    from pytest_agentreplay.runs.run_session import Scene
+    from pytest_agentreplay.runs.run_session import RunSession
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 
 BASE: pytest.StashKey[Settings] = pytest.StashKey()
 STORE: pytest.StashKey[Store] = pytest.StashKey()
-SCENE: pytest.StashKey[Scene | None] = pytest.StashKey()
-OPEN: pytest.StashKey[Scene | None] = pytest.StashKey()
+SCENE: pytest.StashKey[RunSession | None] = pytest.StashKey()
+OPEN: pytest.StashKey[RunSession | None] = pytest.StashKey()
 FINDING: pytest.StashKey[Finding] = pytest.StashKey()
 SUITE: pytest.StashKey[Suite] = pytest.StashKey()
-AFTERWARDS: pytest.StashKey[Afterwards] = pytest.StashKey()
+AFTERWARDS: pytest.StashKey[LateCalls] = pytest.StashKey()
 PROVING: pytest.StashKey[bool] = pytest.StashKey()
 FIXTURES: pytest.StashKey[Any] = pytest.StashKey()
 """The `fixtures.Fixtures` of the process, where there are any; that module imports this one."""
@@ -44,7 +44,7 @@ RESEEDS: pytest.StashKey[bool] = pytest.StashKey()
 INNER: pytest.StashKey[BaseException] = pytest.StashKey()
 NEXT: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
 """Of the config, while no test runs after one that was intercepted: to be called when the next one begins."""
-TRIAL: pytest.StashKey[tuple[str, Trial]] = pytest.StashKey()
+TRIAL: pytest.StashKey[tuple[str, OrderTrial]] = pytest.StashKey()
 """Of an item that replays its test in one order of answers: the id of the test, and the order."""
 TRIED: pytest.StashKey[str] = pytest.StashKey()
 """Of the plain item of a test that has other orders: its id."""
@@ -126,10 +126,10 @@ def store_of(config: pytest.Config) -> Store:
     return config.stash[STORE]
 
 
-def afterwards_of(config: pytest.Config) -> Afterwards:
+def afterwards_of(config: pytest.Config) -> LateCalls:
     """What hears of the tests of this process once they are over."""
     if AFTERWARDS not in config.stash:
-        from pytest_agentreplay.runs.late_calls import Afterwards
+        from pytest_agentreplay.runs.late_calls import LateCalls
 
-        config.stash[AFTERWARDS] = Afterwards()
+        config.stash[AFTERWARDS] = LateCalls()
     return config.stash[AFTERWARDS]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.codec.strict_yaml import Document
-    from pytest_agentreplay.core.redaction.shapes import Shape
+    from pytest_agentreplay.core.redaction.shapes import SecretShape
     from pytest_agentreplay.core.selector import Place
 
 SECRETS = frozenset(("basic", "cookie", "header", "jwt", "key", "opaque", "password", "private-key", "secret", "token"))
@@ -45,10 +45,10 @@ NOT_JSON_PATH = re.compile(r"\?|`|@\.|\(")
 def parse(data: bytes, file: str) -> Policy:
     """The policy that a file holds. Raises PolicyError."""
     document = strict_yaml.load(data, file=file, error=PolicyError)
-    return Reading(document, file).policy()
+    return PolicyParser(document, file).policy()
 
 
-class Reading:
+class PolicyParser:
     """One pass over a policy file."""
 
     def __init__(self, document: Document, file: str) -> None:
@@ -113,7 +113,7 @@ class Reading:
                 raise self._refused(message, path) from None
             raise self._refused(f"{shown(path)}: {said_of(first)}", path) from None
 
-    def _shapes(self, rules: list[Any]) -> Iterator[Shape]:
+    def _shapes(self, rules: list[Any]) -> Iterator[SecretShape]:
         for at, rule in enumerate(rules):
             try:
                 yield patterns.shape(rule.category, rule.regex)
@@ -182,7 +182,7 @@ class Reading:
                 raise self._refused(f"no rule of this policy finds {category!r}", ("secrets", at))
         return own - {*said.secrets} - SECRETS
 
-    def _placeholders(self, said: dict[str, str], shapes: tuple[Shape, ...]) -> Iterator[tuple[str, str]]:
+    def _placeholders(self, said: dict[str, str], shapes: tuple[SecretShape, ...]) -> Iterator[tuple[str, str]]:
         seen: dict[str, str] = {}
         for category, text in said.items():
             place = ("placeholders", category)

@@ -19,7 +19,7 @@ WORDS = {"pii": "e-mails, phone numbers, cards, IBANs and national ids", "strict
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """One thing that a policy says: under which key, of which category ("" for none), and what."""
 
     key: str
@@ -36,25 +36,27 @@ NEUTRAL = frozenset({"placeholders"})
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PolicyChange:
     """A rule that is there (`added`) or gone, and whether the policy is weaker for it."""
 
-    rule: Rule
+    rule: PolicyRule
     added: bool
     weaker: bool
 
 
-def rules(policy: Policy) -> Iterator[Rule]:
+def rules(policy: Policy) -> Iterator[PolicyRule]:
     """Everything that a policy says, key by key."""
-    yield from (Rule(word, "", about) for word, about in WORDS.items() if getattr(policy, word))
+    yield from (PolicyRule(word, "", about) for word, about in WORDS.items() if getattr(policy, word))
     for shape in policy.shapes:
-        yield Rule("patterns", shape.category, str(getattr(shape.pattern, "regex", "")))
-    yield from (Rule("paths", category, selector.text) for category, selector in policy.paths)
-    yield from (Rule("names", category, name) for name, category in policy.names.items())
+        yield PolicyRule("patterns", shape.category, str(getattr(shape.pattern, "regex", "")))
+    yield from (PolicyRule("paths", category, selector.text) for category, selector in policy.paths)
+    yield from (PolicyRule("names", category, name) for name, category in policy.names.items())
     for key in ("headers", "keep_headers", "environment", "secret_environment"):
-        yield from (Rule(key, "", name) for name in sorted(getattr(policy, key)))
-    yield from (Rule("secrets", category, "may be another one in a replay") for category in sorted(renamed(policy)))
-    yield from (Rule("placeholders", category, text) for category, text in policy.placeholders.items())
+        yield from (PolicyRule(key, "", name) for name in sorted(getattr(policy, key)))
+    yield from (
+        PolicyRule("secrets", category, "may be another one in a replay") for category in sorted(renamed(policy))
+    )
+    yield from (PolicyRule("placeholders", category, text) for category, text in policy.placeholders.items())
 
 
 def renamed(policy: Policy) -> AbstractSet[str]:
@@ -71,7 +73,7 @@ def categories(policy: Policy) -> AbstractSet[str]:
     }
 
 
-def difference(policy: Policy, baseline: Policy) -> list[Change]:
+def difference(policy: Policy, baseline: Policy) -> list[PolicyChange]:
     """What `policy` says otherwise than `baseline`: what is gone first, then what is added."""
     here, there = [*rules(policy)], [*rules(baseline)]
     gone = [rule for rule in there if rule not in here]
@@ -79,11 +81,14 @@ def difference(policy: Policy, baseline: Policy) -> list[Change]:
     # Under another category the same value is still taken off.
     found = {(rule.key, rule.what) for rule in here}
     return [
-        *(Change(rule, added=False, weaker=weakens_gone(rule) and (rule.key, rule.what) not in found) for rule in gone),
-        *(Change(rule, added=True, weaker=rule.key in STORING) for rule in new),
+        *(
+            PolicyChange(rule, added=False, weaker=weakens_gone(rule) and (rule.key, rule.what) not in found)
+            for rule in gone
+        ),
+        *(PolicyChange(rule, added=True, weaker=rule.key in STORING) for rule in new),
     ]
 
 
-def weakens_gone(rule: Rule) -> bool:
+def weakens_gone(rule: PolicyRule) -> bool:
     """Whether a policy is weaker without the rule."""
     return rule.key not in STORING | NEUTRAL

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core import linear, regexes
-from pytest_agentreplay.core.redaction.shapes import Shape
+from pytest_agentreplay.core.redaction.shapes import SecretShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ WIDEST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class PatternHit:
     """A value that was found."""
 
     text: bytes
@@ -45,12 +45,12 @@ class Searching:
     spans: Callable[[bytes], Iterator[tuple[int, int]]]
     groupindex: tuple[()] = ()
 
-    def finditer(self, data: bytes, /) -> Iterator[Hit]:
+    def finditer(self, data: bytes, /) -> Iterator[PatternHit]:
         """Every value in `data`, in order."""
-        return (Hit(data[start:end], start) for start, end in self.spans(data) if start < end)
+        return (PatternHit(data[start:end], start) for start, end in self.spans(data) if start < end)
 
 
-def shape(category: str, regex: str, *, engine: str = "") -> Shape:
+def shape(category: str, regex: str, *, engine: str = "") -> SecretShape:
     """The shape of one rule. Raises Refused or Slow, which say what to write instead.
 
     `engine` is "re" or "re2"; "" takes the better of those that are there.
@@ -61,7 +61,7 @@ def shape(category: str, regex: str, *, engine: str = "") -> Shape:
         linear.check(node)
         compiled = by_re(regex)
     reach = linear.longest(node) * WIDEST
-    return Shape(category, Searching(regex, compiled), int(min(reach, ENDLESS)))
+    return SecretShape(category, Searching(regex, compiled), int(min(reach, ENDLESS)))
 
 
 def by_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """One file: its text now (None where there is no file), and afterwards."""
 
     file: Path
@@ -43,7 +43,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class Plan:
+class InitPlan:
     """All changes, and what was found: see `FoundTools`. `git` is the top of the repository, None where there is none.
 
     `added` are the tools that get a line now, `tests` the test files that use the plugin, `running` the file of the
@@ -52,7 +52,7 @@ class Plan:
 
     configuration: Path
     tools: FoundTools
-    changes: list[Change] = field(default_factory=list)
+    changes: list[FileChange] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     skipped: list[tuple[Path, str]] = field(default_factory=list)
     tests: list[Path] = field(default_factory=list)
@@ -61,14 +61,14 @@ class Plan:
     ignored: str = ""
 
 
-def plan(root: Path, *, workflow: bool = True) -> Plan:
+def plan(root: Path, *, workflow: bool = True) -> InitPlan:
     """Return what a project needs. Reads files only. Raises SettingsError for a configuration that is invalid."""
     configuration = configuration_of(root)
     declared = [root / folder for folder in configuration.lines("pythonpath")]
     sources = [root / "src"] if (root / "src").is_dir() and not files.exists(root / "src" / "__init__.py") else []
     project = read_project(root, [*declared, *sources, root])
     tools = find_tools(project)
-    planned = Plan(configuration.file, tools, skipped=project.skipped, tests=tests_using(project))
+    planned = InitPlan(configuration.file, tools, skipped=project.skipped, tests=tests_using(project))
     planned.added = [path for path in tools.named if not is_named(configuration, path)]
     bases = {owner.base for path in planned.added if (owner := project.owner(path))}
     folders = [os.path.relpath(base, root).replace(os.sep, "/") for base in sorted(bases - set(declared))]
@@ -84,7 +84,7 @@ def plan(root: Path, *, workflow: bool = True) -> Plan:
     return planned
 
 
-def plan_git_files(planned: Plan, root: Path, top: Path, *, workflow: bool) -> None:
+def plan_git_files(planned: InitPlan, root: Path, top: Path, *, workflow: bool) -> None:
     """Add the changes of git's files, and the workflow where nothing runs the tests yet."""
     add_change(planned, root / ".gitignore", git_files.with_ignored(text_of(root / ".gitignore") or ""))
     add_change(planned, root / ".gitattributes", git_files.with_attributes(text_of(root / ".gitattributes") or ""))
@@ -100,11 +100,11 @@ def plan_git_files(planned: Plan, root: Path, top: Path, *, workflow: bool) -> N
             add_change(planned, file, git_files.workflow_text(top, root))
 
 
-def add_change(planned: Plan, file: Path, after: str) -> None:
+def add_change(planned: InitPlan, file: Path, after: str) -> None:
     """Add a change where the text of a file would be another one."""
     before = text_of(file)
     if after != (before or ""):
-        planned.changes.append(Change(file, before, after))
+        planned.changes.append(FileChange(file, before, after))
 
 
 def is_named(configuration: Configuration, path: str) -> bool:
@@ -139,7 +139,7 @@ def tests_using(project: ProjectModules) -> list[Path]:
     return using
 
 
-def write(changes: Sequence[Change]) -> None:
+def write(changes: Sequence[FileChange]) -> None:
     """Write all changes or none. Raises CannotWrite, also for a file that is read-only or was edited meanwhile."""
     for change in changes:
         if change.before is not None and not change.file.stat().st_mode & stat.S_IWUSR:

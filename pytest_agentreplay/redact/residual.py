@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 def cut(redaction: Redaction, run: Run) -> tuple[Run, list[str]]:
     """`run` without what still holds a secret, and where that stood, by rule and place."""
-    knife = Knife(redaction)
+    knife = ResidualRedaction(redaction)
     exchanges = tuple(knife.exchange(number, x) for number, x in enumerate(run.exchanges, 1))
     return Run(knife.header(run.header), exchanges), knife.places
 
 
-class Knife:
+class ResidualRedaction:
     """Cuts, and notes in `places` where."""
 
     def __init__(self, redaction: Redaction) -> None:

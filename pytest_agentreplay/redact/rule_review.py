@@ -32,7 +32,7 @@ TOLD = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RuleHit:
     """Something that a rule has found: where, of which category, how often. Never what."""
 
     place: str
@@ -60,7 +60,7 @@ class Review:
             run = self._run(run)
             if self._counts.total() == before:
                 break
-        self.found = [Found(place, category, count) for (place, category), count in self._counts.items()]
+        self.found = [RuleHit(place, category, count) for (place, category), count in self._counts.items()]
         self.run = noted(run, self.redaction, policy) if self.found else run
 
     def _run(self, run: Run) -> Run:
@@ -220,7 +220,7 @@ def differing(before: Any, after: Any, place: Place) -> Iterator[Place]:
         yield place
 
 
-def in_text(data: bytes, redaction: Redaction, also: Iterable[tuple[int, str]] = ()) -> list[Found]:
+def in_text(data: bytes, redaction: Redaction, also: Iterable[tuple[int, str]] = ()) -> list[RuleHit]:
     """What the rules find in a text, by line and column; and `also`, (offset, category), where they find nothing."""
     hits = dict(also) | {begin: category for begin, _, category in redaction.findings(data)}
     found = []
@@ -230,5 +230,5 @@ def in_text(data: bytes, redaction: Redaction, also: Iterable[tuple[int, str]] =
             line, start = line + breaks, data.rfind(b"\n", at, begin) + 1
         at = begin
         column = len(data[start:begin].decode(errors="replace")) + 1
-        found.append(Found(f"{line}:{column}", hits[begin]))
+        found.append(RuleHit(f"{line}:{column}", hits[begin]))
     return found

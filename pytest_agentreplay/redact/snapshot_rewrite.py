@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.redact.rule_review import Found
+    from pytest_agentreplay.redact.rule_review import RuleHit
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Redacted:
     """A snapshot as it would be now: what is `found` in it, and its new `text`; "" where nothing is found."""
 
     file: Path
-    found: list[Found]
+    found: list[RuleHit]
     text: str = ""
 
 

@@ -172,7 +172,7 @@ def _scalars(node: Node) -> Iterator[Scalar]:
             waiting += [value for _, value in node] if isinstance(node, Members) else node
 
 
-class _Tree:
+class _JsonTree:
     """A document as nodes, built while it is read."""
 
     def __init__(self) -> None:
@@ -228,7 +228,7 @@ def _json_documents(text: str) -> Iterator[Node]:
 
 def _json_tree(text: str, start: int, end: int) -> Node:
     """The JSON document `text[start:end]`, which is known to be valid, as nodes."""
-    tree = _Tree()
+    tree = _JsonTree()
     for token in _TOKEN.finditer(text, start, end):
         match token[0]:
             case "{":
@@ -250,7 +250,7 @@ def _json_tree(text: str, start: int, end: int) -> Node:
 
 def _yaml_documents(text: str) -> Iterator[Node]:
     """The documents of a YAML text, as nodes; none where it is no YAML, or larger than what is read of YAML."""
-    tree = _Tree()
+    tree = _JsonTree()
     anchors: dict[str | None, Node] = {}
     for count, event in enumerate(events_until_invalid(text)):
         if count > 2 * foreign_yaml.MOST or tree.depth > foreign_yaml.DEEPEST:  # the reader refuses the file too
@@ -262,7 +262,7 @@ def _yaml_documents(text: str) -> Iterator[Node]:
                 tree.close()
             case "DocumentEndEvent":
                 yield tree.root
-                tree = _Tree()
+                tree = _JsonTree()
             case "MappingStartEvent" | "SequenceStartEvent" | "ScalarEvent" as kind:
                 node: Node = _yaml_scalar(text, event) if kind == "ScalarEvent" else Members() if kind[0] == "M" else []
                 anchors[event.anchor] = node

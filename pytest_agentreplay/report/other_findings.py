@@ -27,7 +27,7 @@ SHOWN = 20  # lines of a ledger or the like
 STANDS_FOR = re.compile("(?:" + "|".join(SHAPES).replace("?P<category>", "?:") + ")")
 
 
-class Heard(Protocol):
+class LedgerLine(Protocol):
     """An entry of the guard's ledger."""
 
     @property
@@ -84,7 +84,7 @@ def late(test: str, calls: Sequence[str]) -> Finding:
     )
 
 
-def network(test: str, ledger: Sequence[Heard]) -> Finding:
+def network(test: str, ledger: Sequence[LedgerLine]) -> Finding:
     """Sockets and child processes that a replay refused, whether or not the agent minded."""
     tried = [entry.line() for entry in ledger]
     cause = "a replay is closed: no boundary stands here, so the snapshot holds no answer"

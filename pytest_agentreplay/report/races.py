@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.core.order_permutations import Trial
+    from pytest_agentreplay.core.order_permutations import OrderTrial
 
 PAIRS = 3  # pairs of answers that are named
 SIDES = 3  # differences, and calls that were not made, that are shown
 SAID = 120  # characters of a call
 
 
-class Named(NamedTuple):
+class CallLabel(NamedTuple):
     """A call as people are told it: in few words, on one line, its turn, and its lane or agent."""
 
     name: str
@@ -43,48 +43,52 @@ class Named(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class OrderEffect:
     """What another order has changed: `what`, in a few words, and the lines that say it."""
 
     what: str
     lines: tuple[Line, ...]
 
 
-def ended(before: Mapping[str, Json], now: Mapping[str, Json]) -> Change:
+def ended(before: Mapping[str, Json], now: Mapping[str, Json]) -> OrderEffect:
     """The test ends otherwise."""
     status = str(now.get("status"))
     what = {"passed": "the test passes", "skipped": "the test skips itself"}.get(status, "the test fails")
     if status == before.get("status"):
         what = "the test fails differently"
-    return Change(what, (Line("difference", "the end of the test", "", ending(before), ending(now)),))
+    return OrderEffect(what, (Line("difference", "the end of the test", "", ending(before), ending(now)),))
 
 
-def not_done(missing: Sequence[str]) -> Change:
+def not_done(missing: Sequence[str]) -> OrderEffect:
     """Calls with side effects were recorded, and not made."""
     lines = [Line("difference", "side effects", "", call, "(not made)") for call in missing[:SIDES]]
     if len(missing) > SIDES:
         lines.append(Line("text", f"and {len(missing) - SIDES} more calls were not made", "side effects"))
-    return Change(f"{missing[0].partition(' {')[0]} is not called any more", tuple(lines))
+    return OrderEffect(f"{missing[0].partition(' {')[0]} is not called any more", tuple(lines))
 
 
-def asked(divergence: Divergence, *, effect: bool) -> Change:
+def asked(divergence: Divergence, *, effect: bool) -> OrderEffect:
     """The agent asked for what is not recorded; `effect` says that it would have changed something."""
     lines = [*findings.differences(divergence)[:SIDES]]
     if divergence.origin:
         lines.append(Line("text", divergence.origin, "called from"))
     if effect:
         lines.append(Line("text", "the refused call changes something: live it would have been made", "side effects"))
-    return Change(divergence.summary, tuple(lines))
+    return OrderEffect(divergence.summary, tuple(lines))
 
 
-def late(found: Finding) -> Change:
+def late(found: Finding) -> OrderEffect:
     """A call came after the end of the test."""
     said = found.headline.partition("] ")[2]
-    return Change(said, tuple(one for one in found.lines if one.what == "text")[:SIDES])
+    return OrderEffect(said, tuple(one for one in found.lines if one.what == "text")[:SIDES])
 
 
 def race(
-    test: str, trial: Trial, change: Change, pairs: Sequence[tuple[Named, Named]], facts: Mapping[str, Json]
+    test: str,
+    trial: OrderTrial,
+    change: OrderEffect,
+    pairs: Sequence[tuple[CallLabel, CallLabel]],
+    facts: Mapping[str, Json],
 ) -> Finding:
     """What one order has changed. `pairs` came the other way round, each as it came now."""
     first, then = pairs[0]

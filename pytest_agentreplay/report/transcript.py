@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.turns import turns
-from pytest_agentreplay.report.transcript_writer import Scribe, named, shown
+from pytest_agentreplay.report.transcript_writer import TranscriptWriter, named, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ def transcript(run: Run, reader: Reader) -> str:
 
     Lanes beside the first one stand in the order of their texts, since which of them began first is chance.
     """
-    return written(run, reader, Scribe(run, reader))
+    return written(run, reader, TranscriptWriter(run, reader))
 
 
 def textconv(run: Run, reader: Reader) -> str:
@@ -36,14 +36,18 @@ def textconv(run: Run, reader: Reader) -> str:
     for kind in ("gaps", "unfrozen", "adopted"):
         entries = run.header.kit.get(kind)
         rows += [f"{kind}: {canonical(entry)}" for entry in (entries if isinstance(entries, list) else ())]
-    return "\n".join(map(shown, rows)) + "\n\n" + written(run, reader, Scribe(run, reader, inner=True, review=True))
+    return (
+        "\n".join(map(shown, rows))
+        + "\n\n"
+        + written(run, reader, TranscriptWriter(run, reader, inner=True, review=True))
+    )
 
 
 INCIDENTAL = frozenset({"recorded", "exchanges"})
 """Facts of a header that differ though the agent does the same, or that follow from the turns."""
 
 
-def written(run: Run, reader: Reader, scribe: Scribe) -> str:
+def written(run: Run, reader: Reader, scribe: TranscriptWriter) -> str:
     """Return all turns, lane by lane, as `scribe` writes them."""
     lanes: dict[str, list[str]] = {}
     for turn in turns(run, reader):
@@ -66,7 +70,7 @@ def show(run: Run, reader: Reader, *, turn: int | None = None, width: int = 80) 
         lane = f"  {x.lane}" if x.lane != "main" else ""
         return f"   #{numbers[x.start]}  {duration(x)}{attempt}{lane}"
 
-    scribe = Scribe(run, reader, note, inner=True)
+    scribe = TranscriptWriter(run, reader, note, inner=True)
     told = turns(run, reader)
     blocks = [(each.number, list(scribe.turn(each))) for each in told]
     chosen = ["\n".join(clipped(rows, width)) for number, rows in blocks if turn in {None, number}]

@@ -25,14 +25,14 @@ THOUGHTS = {"thinking", "redacted_thinking"}
 
 
 @dataclass(slots=True)
-class Told:
+class LaneContext:
     """What a lane has told its model so far, and what that answered last."""
 
     request: CallReading = field(default_factory=lambda: CallReading("model", ""))
     reply: ReplyReading = field(default_factory=ReplyReading)
 
 
-class Scribe:
+class TranscriptWriter:
     """Writes the turns of one run down, in order: each turn says only what it adds to its lane.
 
     `note` is what stands behind an exchange's line, `inner` asks for what happened inside of tool calls, `review` for
@@ -52,7 +52,7 @@ class Scribe:
         self._review = review
         self._reader = reader
         self._note = note
-        self._lanes: dict[str, Told] = {}
+        self._lanes: dict[str, LaneContext] = {}
         self._names: dict[str, str] = {}
         self._inner: dict[int, list[Exchange]] = {}
         if inner:
@@ -74,9 +74,9 @@ class Scribe:
                 continue
             reading = self._reader.read_call(x.call)
             yield f"{whose}turn {turn.number}  {reading.name}{self._note(x)}"
-            yield from indented(self.model(x, reading, self._lanes.setdefault(turn.lane, Told())))
+            yield from indented(self.model(x, reading, self._lanes.setdefault(turn.lane, LaneContext())))
 
-    def model(self, x: Exchange, reading: CallReading, told: Told) -> Iterator[str]:
+    def model(self, x: Exchange, reading: CallReading, told: LaneContext) -> Iterator[str]:
         """A model call: what is new in its request, and the answer."""
         before, told.request = told.request, reading
         if reading.system != before.system:

@@ -6,18 +6,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.adopt import Adopter
+from pytest_agentreplay.core.backends.adopt import AdoptBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import variables_in
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.intercept.network.guard import Guard
-from pytest_agentreplay.intercept.ordering.release import Serving
+from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.redact.final_scan import checked
 from pytest_agentreplay.runs.accept import all_wanted, codes_between
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.replay_session import schedule_of
-from pytest_agentreplay.runs.run_session import Ended, Place, Scene
+from pytest_agentreplay.runs.run_session import EndedRun, RunSession, TestLocation
 from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from pytest_agentreplay.store.snapshots import Store
 
 
-class Adopting(Scene):
+class AdoptingSession(RunSession):
     """Serves the recorded replies and writes the new requests under them, marked so in the header."""
 
     mode = "adopt"
 
-    def __init__(self, place: Place, settings: Settings, store: Store, snapshot: Snapshot) -> None:
+    def __init__(self, place: TestLocation, settings: Settings, store: Store, snapshot: Snapshot) -> None:
         """`settings.adopt` is the reason that a person has given."""
         self.store = store
         rules = (*RULES, *accepted_rules(place.root), *settings.rules)
         matching = Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
-        self.adopter = Adopter(snapshot.run, matching, READER)
+        self.adopter = AdoptBackend(snapshot.run, matching, READER)
         header = snapshot.run.header
         self.adopter.loose = settings.order == "loose"
         super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)
@@ -46,8 +46,8 @@ class Adopting(Scene):
         if (schedule := schedule_of(snapshot.run)).matters:
             # What the agent asks may depend on which answer came first, and a replay will keep that order.
             loose = settings.order in {"loose", "free"}
-            self.crossing.order = Serving(schedule, self.crossing, self.adopter.stalled, loose=loose)
-        self._ended: Ended | None = None
+            self.crossing.order = ReleaseQueue(schedule, self.crossing, self.adopter.stalled, loose=loose)
+        self._ended: EndedRun | None = None
 
     def guard(self) -> Guard:
         """Nothing goes live here either."""
@@ -57,7 +57,7 @@ class Adopting(Scene):
         """The run as it would be written now."""
         return self.adopter.adopted()[0]
 
-    def end_body(self, ended: Ended) -> Finding | None:
+    def end_body(self, ended: EndedRun) -> Finding | None:
         """A call too many has no old reply; then nothing is written."""
         self._ended = ended
         if self.adopter.divergence is not None:

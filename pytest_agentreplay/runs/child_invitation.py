@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.intercept.process.child_link import Invitation
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
     from pytest_agentreplay.intercept.tools.tool import Tool
-    from pytest_agentreplay.runs.child_tools import Found
+    from pytest_agentreplay.runs.child_tools import ChildTool
     from pytest_agentreplay.settings import Settings
 
 
 def greeting(
-    settings: Settings, crossing: Crossing, kit: JsonObject, tools: Iterable[tuple[str, Tool]]
+    settings: Settings, crossing: Interception, kit: JsonObject, tools: Iterable[tuple[str, Tool]]
 ) -> dict[str, Any]:
     """What a child is told when it joins: what holds in the test, its tools by their import paths, and its codecs."""
     return {
@@ -40,7 +40,7 @@ def greeting(
     }
 
 
-def places(tools: Iterable[tuple[str, Tool]]) -> Iterator[Found]:
+def places(tools: Iterable[tuple[str, Tool]]) -> Iterator[ChildTool]:
     """Where a child finds `tools`."""
     from pytest_agentreplay.runs.child_tools import found
 
@@ -75,5 +75,5 @@ def job(invitation: Invitation | None) -> Any:
     return job(invitation)
 
 
-TAKING = child_start.Taking(join, job, str(Path(__file__).parent / "child_site"))
+TAKING = child_start.ChildHandover(join, job, str(Path(__file__).parent / "child_site"))
 """By name and no more, so that the test's own process does not load what only children need."""

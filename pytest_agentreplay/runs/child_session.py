@@ -13,12 +13,12 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.release_order import Schedule
+from pytest_agentreplay.core.release_order import ReleaseSchedule
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment.clock import Clock
-from pytest_agentreplay.intercept.environment.clock_and_seeds import Steps
+from pytest_agentreplay.intercept.environment.clock_and_seeds import ClockAndSeeds
 from pytest_agentreplay.intercept.environment.locales import Locale
-from pytest_agentreplay.intercept.environment.randomness import Chance
+from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.environment.zone import Zone
 from pytest_agentreplay.intercept.network import guard
 from pytest_agentreplay.intercept.ordering.holding import Holding
@@ -27,11 +27,11 @@ from pytest_agentreplay.intercept.process.child_backend import (
     GATEWAY,
     ChildGuard,
     ParentEnd,
-    RemoteGate,
-    RemoteScrub,
+    RemoteBackend,
+    RemoteRedactor,
     held_by,
 )
-from pytest_agentreplay.intercept.process.child_link import Invitation, Link
+from pytest_agentreplay.intercept.process.child_link import Invitation, ParentLink
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
@@ -52,25 +52,25 @@ PATIENCE = 5.0
 """Seconds that the main thread of a child holds a call that never ended, before it reports that it has no answer."""
 
 
-class Session:
+class ChildSession:
     """What this process, a child, has joined. It is made once; jobs of pools may lead it from run to run."""
 
-    def __init__(self, crossing: doorstep.Crossing | None, told: Told) -> None:
+    def __init__(self, crossing: doorstep.Interception | None, told: Told) -> None:
         """`crossing` is the copy that a fork has left in this process, None in a process of its own."""
         self.forked = crossing is not None
         nobody: Any = None  # until `attach`
-        self.crossing = crossing or doorstep.Crossing(
+        self.crossing = crossing or doorstep.Interception(
             nobody,
             nobody,
-            steps=Steps(Clock(told["clock"], told["wall"]), Chance(told["seed"])),
+            steps=ClockAndSeeds(Clock(told["clock"], told["wall"]), RandomSource(told["seed"])),
             root=told["root"],
         )
         self.watch: ChildGuard | None = None
-        self.link: Link | None = None
+        self.link: ParentLink | None = None
         self.run = ""
         self._surroundings = ExitStack()
 
-    def attach(self, link: Link, told: Told) -> None:
+    def attach(self, link: ParentLink, told: Told) -> None:
         """Belong to the run that `link` leads to."""
         crossing = self.crossing
         # The copy of a fork is that of the run which has invited it: a fixture's, maybe, while jobs are of tests.
@@ -78,9 +78,9 @@ class Session:
         if self.link is not None:
             self.link.abandon()
         self.link, self.run, self.told = link, told["run"], told
-        gate = RemoteGate(link, told["root"])
+        gate = RemoteBackend(link, told["root"])
         gate.crossing = crossing
-        crossing.gate, crossing.scrub = gate, RemoteScrub(link)
+        crossing.gate, crossing.scrub = gate, RemoteRedactor(link)
         crossing.count = lambda: link.ask("count")
         crossing.ended, crossing.main_patience = ParentEnd(link), PATIENCE
         crossing.codecs[:] = told["codecs"]
@@ -91,10 +91,10 @@ class Session:
         self._start(told, inherited=inherited)
         self.work_in(told)
 
-    def work_in(self, told: Told) -> lanes.Strand:
+    def work_in(self, told: Told) -> lanes.CallContext:
         """Work in the lane of `told` from now on: its order, its seeds. Return its strand, which runs here."""
         crossing = self.crossing
-        strand = lanes.Strand(crossing, told["lane"], lanes.runner(), threading.get_ident(), inside=told["inside"])
+        strand = lanes.CallContext(crossing, told["lane"], lanes.runner(), threading.get_ident(), inside=told["inside"])
         crossing.begin_at(strand)
         crossing.order = order_of(crossing, self.told, told["exchanges"])
         assert crossing.steps is not None
@@ -104,7 +104,7 @@ class Session:
     def _start(self, told: Told, *, inherited: bool) -> None:
         """Intercept for the run of `told`. `inherited` says that a fork has left all of it but the guard in place."""
         crossing, steps = self.crossing, self.crossing.steps
-        assert isinstance(steps, Steps)
+        assert isinstance(steps, ClockAndSeeds)
         if not inherited:
             steps.stop()
         steps.clock.join(told["clock"], told["wall"])
@@ -132,13 +132,13 @@ class Session:
         self.watch.served = lambda environ, _: "" if any(GATEWAY.match(value) for value in environ.values()) else None
         self.watch.start(crossing)
         child_start.install()
-        child_start.exchange(self, child_start.Taking(join, job, told["site"]))
+        child_start.exchange(self, child_start.ChildHandover(join, job, told["site"]))
         doorstep.open_for(crossing)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
         """A block that belongs to no run."""
-        assert isinstance(self.crossing.steps, Steps)
+        assert isinstance(self.crossing.steps, ClockAndSeeds)
         assert self.watch is not None
         token = lanes.STRAND.set(None)
         doorstep.open_for(None)
@@ -155,7 +155,7 @@ class Session:
     def here(self) -> Here:
         """Return where a child would be started by the code that runs here."""
         strand, steps = self.crossing.strand(), self.crossing.steps
-        assert isinstance(steps, Steps)
+        assert isinstance(steps, ClockAndSeeds)
         return strand.path, strand.inside, True, steps.at
 
     def invite(self, kind: str = "p", program: str = "", here: Here | None = None) -> Invitation:
@@ -184,7 +184,7 @@ def unloaded(name: str) -> Iterator[None]:
         del sys.modules[name]
 
 
-_session: Session | None = None
+_session: ChildSession | None = None
 _process = 0
 
 
@@ -202,10 +202,10 @@ def join(invitation: Invitation, main: str = "") -> None:
     lanes.STRAND.set(None)
     doorstep.open_for(None)
     with guard.deaf():
-        link = Link(invitation)
+        link = ParentLink(invitation)
     told = {**link.ask("join", invitation.token, dict(os.environ)), "main": main}
     if _session is None:
-        _session = Session(running, told)
+        _session = ChildSession(running, told)
     _session.attach(link, told)
     _process = os.getpid()
     lanes.STRAND.set(_session.crossing.main())
@@ -248,21 +248,21 @@ def job(invitation: Invitation | None) -> Iterator[None]:
         _session.crossing.order = order
 
 
-def order_of(crossing: doorstep.Crossing, told: Told, recorded: tuple[Exchange, ...]) -> Any:
+def order_of(crossing: doorstep.Interception, told: Told, recorded: tuple[Exchange, ...]) -> Any:
     """The order of answers in this process: as recorded where that matters; None where they come at once."""
     if told["mode"] == "record":
         return held_by(Holding)(crossing.gate, crossing)
-    policy, schedule = told["order"], Schedule(recorded)
+    policy, schedule = told["order"], ReleaseSchedule(recorded)
     if (policy == "free" and not told["waits"]) or (policy == "auto" and not told["waits"] and not schedule.matters):
         return None
-    from pytest_agentreplay.intercept.ordering.release import Serving
+    from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
     gate = crossing.gate
-    assert isinstance(gate, RemoteGate)
+    assert isinstance(gate, RemoteBackend)
 
     def explain(call: Call, mine: Exchange, expected: Exchange | None) -> Divergence:
         found: Divergence = gate.link.ask("stalled", call, mine.start, None if expected is None else expected.start)
         return found
 
     loose = policy in {"loose", "free"}
-    return held_by(Serving)(schedule, crossing, explain, loose=loose, waits=told["waits"])
+    return held_by(ReleaseQueue)(schedule, crossing, explain, loose=loose, waits=told["waits"])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ChildTool:
     """One tool: the module in which it is found, its name there, and what was declared about it.
 
     `returns` holds the type of its results, where that was declared.
@@ -39,7 +39,7 @@ class Found:
     returns: tuple[type, ...] = ()
 
 
-def found(path: str, given: tool.Tool) -> Found | None:
+def found(path: str, given: tool.Tool) -> ChildTool | None:
     """Where a child finds `given`, at the import path `path`, "" for wherever its function was defined.
 
     None for a function that no import leads to; a fork has it all the same.
@@ -56,7 +56,7 @@ def found(path: str, given: tool.Tool) -> Found | None:
     if module == "__main__":  # a child runs another main module, and imports this one by its name
         module = main_module() or module
     returns = (given.returns,) if _has_a_name(given.returns) else ()
-    return Found(module, inner, given.name, given.effects, given.boundary, given.facts, returns)
+    return ChildTool(module, inner, given.name, given.effects, given.boundary, given.facts, returns)
 
 
 def _has_a_name(kind: Any) -> bool:
@@ -68,7 +68,7 @@ def _has_a_name(kind: Any) -> bool:
 _frozen: set[tuple[str, str]] = set()
 
 
-def freeze(tools: Iterable[Found], codecs: list[Codec], main: str = "") -> None:
+def freeze(tools: Iterable[ChildTool], codecs: list[Codec], main: str = "") -> None:
     """Freeze `tools` in this process, now or when their modules are there; `main` is the file of its main module."""
     fresh = [place for place in tools if (place.module, place.path) not in _frozen]
     _frozen.update((place.module, place.path) for place in fresh)
@@ -96,7 +96,7 @@ def main_module() -> str:
     return ""
 
 
-def freeze_in_main(tools: list[Found], codecs: list[Codec]) -> None:
+def freeze_in_main(tools: list[ChildTool], codecs: list[Codec]) -> None:
     """Freeze tools of the main module as soon as they are defined. No import tells of it, so its lines are traced.
 
     That ends with the last of the tools, or with the module. Raises CannotRedirect where somebody else traces.
@@ -135,14 +135,14 @@ def resolved(get: Callable[[str], Any], path: str) -> Any:
     return at
 
 
-def _freeze_in(place: Found, codecs: list[Codec], module: ModuleType) -> None:
+def _freeze_in(place: ChildTool, codecs: list[Codec], module: ModuleType) -> None:
     held = resolved(lambda name: getattr(module, name, None), place.path)
     if held is None:
         raise CannotRedirect(f"{place.module}.{place.path}: the test has it, and its child process has not")
     _redirect(place, held, codecs)
 
 
-def _redirect(place: Found, held: Any, codecs: list[Codec]) -> None:
+def _redirect(place: ChildTool, held: Any, codecs: list[Codec]) -> None:
     returns = place.returns[0] if place.returns else tool.ANNOTATED
     made = tool.Tool(place.name, held, place.effects, returns, place.boundary, place.facts)
     tool.redirect(made, codecs=codecs)

@@ -26,7 +26,7 @@ PATIENCE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandResult:
     """How a command ended: its exit code, None for one that ran out of time, and what it said."""
 
     code: int | None
@@ -53,7 +53,9 @@ def windows_words(command: str) -> list[str]:
     return list(lexer)
 
 
-def run(command: Sequence[str], *, environ: Mapping[str, str], folder: Path, given: bytes, limit: float) -> Ended:
+def run(
+    command: Sequence[str], *, environ: Mapping[str, str], folder: Path, given: bytes, limit: float
+) -> CommandResult:
     """Run `command` in `folder`, with `given` on its standard input. It and its children are dead afterwards.
 
     `limit` are the seconds that it may take, 0 for as many as it takes.
@@ -81,7 +83,7 @@ def run(command: Sequence[str], *, environ: Mapping[str, str], folder: Path, giv
         kill(child)
     for output in outputs:
         output.join(PATIENCE)
-    return Ended(code, outputs[0].text(), outputs[1].text(), end - began)
+    return CommandResult(code, outputs[0].text(), outputs[1].text(), end - began)
 
 
 def kill(child: subprocess.Popen[bytes]) -> None:

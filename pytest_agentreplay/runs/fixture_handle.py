@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.intercept.gateway.gateway import Gateway, NoGateway
-    from pytest_agentreplay.intercept.session.agents import Named
-    from pytest_agentreplay.runs.run_session import Scene
+    from pytest_agentreplay.intercept.session.agents import AgentName
+    from pytest_agentreplay.runs.run_session import RunSession
 
 F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class AgentReplay:
     """One test's recording or replay, as the test sees it."""
 
     def __init__(
-        self, scene: Scene | None, root: Path | None = None, skip: Callable[[], NoReturn] | None = None
+        self, scene: RunSession | None, root: Path | None = None, skip: Callable[[], NoReturn] | None = None
     ) -> None:
         """`scene` is None in mode off; then tools run, nothing is kept, and there is no run. `root`: the project's.
 
@@ -131,7 +131,7 @@ class AgentReplay:
         facts = said(embedding_model=embedding_model)
         return self._scene.meet(function, name, effects=effects, returns=returns, boundary="retrieval", facts=facts)
 
-    def agent(self, name: str) -> Named:
+    def agent(self, name: str) -> AgentName:
         """Name the agent that makes the calls of a `with` block, or of a function that this decorates (async ones too).
 
         It holds in every mode, and for the tasks and threads that are begun in the block. Reports count the turns of

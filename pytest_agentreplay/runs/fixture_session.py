@@ -17,8 +17,8 @@ from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.intercept.network.guard import ModelsOnly
 from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.runs.garbage_collection import uncollected
-from pytest_agentreplay.runs.recording_session import Recording, recording_of_missing
-from pytest_agentreplay.runs.replay_session import Refusing
+from pytest_agentreplay.runs.recording_session import RecordingSession, recording_of_missing
+from pytest_agentreplay.runs.replay_session import UnusableSnapshotSession
 from pytest_agentreplay.runs.session_factory import loaded, renamed
 from pytest_agentreplay.store import files
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.network.guard import Guard
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.runs.renamed_tests import Suite
-    from pytest_agentreplay.runs.run_session import Ended, Place, Scene
+    from pytest_agentreplay.runs.run_session import EndedRun, RunSession, TestLocation
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 
 
 def begin(
-    place: Place, settings: Settings, store: Store, suite: Callable[[], Suite], *, facts: JsonObject, since: int
-) -> Scene:
+    place: TestLocation, settings: Settings, store: Store, suite: Callable[[], Suite], *, facts: JsonObject, since: int
+) -> RunSession:
     """Return the session of a fixture, not yet open.
 
     `facts` are name and scope of the fixture, for the header of its snapshot; `since` is when the session of pytest
@@ -49,7 +49,7 @@ def begin(
     ids = secrets.randbits(64)
     with uncollected():
         if settings.mode == "record":
-            session: Scene = FixtureRecording(place, settings, store, facts | {"ids": ids}, since)
+            session: RunSession = FixtureRecording(place, settings, store, facts | {"ids": ids}, since)
         elif not files.exists(place.snapshot) and settings.record_missing:
             session = recording_of_missing(FixtureRecording(place, settings, store, facts | {"ids": ids}, since))
         elif not files.exists(place.snapshot):
@@ -72,7 +72,7 @@ def seed_here(test: str) -> int:
     return int.from_bytes(hashlib.blake2b(state + test.encode(), digest_size=4).digest())
 
 
-class FixtureRecording(Recording):
+class FixtureRecording(RecordingSession):
     """Records a fixture. Where several processes record it in one session, the first complete run is kept.
 
     A run that passed still replaces one that failed.
@@ -80,8 +80,8 @@ class FixtureRecording(Recording):
 
     keeps_unchanged = False  # the time of a recording says which session's it is
 
-    def __init__(self, place: Place, settings: Settings, store: Store, facts: JsonObject, since: int) -> None:
-        """Raises SnapshotError and CannotWrite as `Recording` does."""
+    def __init__(self, place: TestLocation, settings: Settings, store: Store, facts: JsonObject, since: int) -> None:
+        """Raises SnapshotError and CannotWrite as `RecordingSession` does."""
         super().__init__(place, settings, store)
         self.details = {"fixture": facts}
         self._since = since
@@ -130,13 +130,13 @@ def answers(run: Run) -> list[object]:
     return [(exchange.call, exchange.outcome) for exchange in sorted(run.exchanges, key=lambda x: (x.lane, x.start))]
 
 
-class Unrecorded(Refusing):
+class Unrecorded(UnusableSnapshotSession):
     """A fixture without a snapshot, in a replay. Its calls are refused; all else runs as if nobody intercepted.
 
     Most of such fixtures never call a model: they start a database, and need the clock and the sockets for it.
     """
 
-    def __init__(self, place: Place, settings: Settings, explain: Callable[[Divergence], Divergence]) -> None:
+    def __init__(self, place: TestLocation, settings: Settings, explain: Callable[[Divergence], Divergence]) -> None:
         """`explain` adds what is worth looking for at the first refusal."""
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this fixture")
         settings = settings._replace(clock="real", children=())
@@ -146,7 +146,7 @@ class Unrecorded(Refusing):
         """Refuses sockets to known model hosts; a model that is called past all boundaries must not answer."""
         return ModelsOnly("deny", allow_hosts=self.settings.allow_hosts, root=str(self.place.root))
 
-    def end_body(self, ended: Ended) -> Finding | None:
+    def end_body(self, ended: EndedRun) -> Finding | None:
         """The refusal, if anything was asked; where nothing was, there is nothing to report either."""
         finding = super().end_body(ended)
         self.told["silent"] = finding is None

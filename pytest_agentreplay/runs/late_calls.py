@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.intercept.network.guard import Bystander
-    from pytest_agentreplay.runs.run_session import Scene
+    from pytest_agentreplay.intercept.network.guard import ModelHostWatch
+    from pytest_agentreplay.runs.run_session import RunSession
 
 Facts = dict[str, Any]
 
 
-class Afterwards:
+class LateCalls:
     """Keeps an ear on tests that have ended, and on those without the plugin, for the rest of the session."""
 
     def __init__(self) -> None:
         """Nothing is heard yet."""
         self._ended: list[tuple[str, list[str]]] = []
         self._told: list[int] = []  # by ended test, how many of its late calls have been reported
-        self._standing: Bystander | None = None
+        self._standing: ModelHostWatch | None = None
 
-    def listen(self, scene: Scene) -> None:
+    def listen(self, scene: RunSession) -> None:
         """The scene is closed, and its test is reported next; the scene itself is let go."""
         self.hear(scene.place.test, scene.crossing.late, told=scene.late_calls_reported())
 
@@ -48,10 +48,10 @@ class Afterwards:
     @contextmanager
     def bystander(self) -> Iterator[None]:
         """Around a test without the plugin: whether it looks for a model."""
-        from pytest_agentreplay.intercept.network.guard import Bystander
+        from pytest_agentreplay.intercept.network.guard import ModelHostWatch
 
         if self._standing is None:
-            self._standing = Bystander()
+            self._standing = ModelHostWatch()
         self._standing.start()
         try:
             yield

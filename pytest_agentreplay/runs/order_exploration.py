@@ -9,45 +9,45 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.diagnose.replay_progress import Standing, line
+from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
 from pytest_agentreplay.core.order_permutations import answers, orders, swapped, telling
 from pytest_agentreplay.core.turns import seat
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.intercept.ordering.release import Serving
+from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.report import races
-from pytest_agentreplay.runs.replay_session import Replay, schedule_of
+from pytest_agentreplay.runs.replay_session import ReplaySession, schedule_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import Exchange, JsonObject, Run
-    from pytest_agentreplay.core.order_permutations import Order, Trial
+    from pytest_agentreplay.core.order_permutations import Order, OrderTrial
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.runs.run_session import Ended, Place
+    from pytest_agentreplay.runs.run_session import EndedRun, TestLocation
     from pytest_agentreplay.settings import Settings
 
 
-class Exploring(Replay):
+class OrderExploration(ReplaySession):
     """Answers from `snapshot` in the order of `trial`; the recorded order, number 0, is an ordinary replay."""
 
     def __init__(
-        self, place: Place, settings: Settings, trial: Trial, snapshot: Snapshot, edited: Sequence[str] = ()
+        self, place: TestLocation, settings: Settings, trial: OrderTrial, snapshot: Snapshot, edited: Sequence[str] = ()
     ) -> None:
-        """As `Replay`."""
+        """As `ReplaySession`."""
         self.trial = trial
         if trial.number:
             snapshot = replace(snapshot, run=in_order(snapshot.run, trial.completion))
         super().__init__(place, settings, snapshot, edited)
         self.replayer.any_order = trial.number > 0
 
-    def _order(self) -> Serving | None:
+    def _order(self) -> ReleaseQueue | None:
         if not self.trial.number:
             return super()._order()
         schedule = schedule_of(self.snapshot.run, self.trial.completion)
-        return Serving(schedule, self.crossing, self.replayer.stalled, loose=True, waits=self.settings.waits)
+        return ReleaseQueue(schedule, self.crossing, self.replayer.stalled, loose=True, waits=self.settings.waits)
 
-    def end_body(self, ended: Ended) -> Finding | None:
+    def end_body(self, ended: EndedRun) -> Finding | None:
         """What this order has changed; a failure that the recorded order has too is none."""
         trial = self.trial
         told: JsonObject = {"number": trial.number, "total": trial.total, "kept": self._kept()}
@@ -81,18 +81,18 @@ class Exploring(Replay):
         """How the test ends in the recorded order."""
         return self.snapshot.run.header.outcome if self.trial.ended is None else self.trial.ended
 
-    def _changed(self, ended: Ended) -> Finding | None:
+    def _changed(self, ended: EndedRun) -> Finding | None:
         change = self._change(ended)
         if change is None:
             return None
         run, trial = self.snapshot.run, self.trial
-        standing = Standing(run, READER, self.replayer.served.keys())
+        standing = ReplayProgress(run, READER, self.replayer.served.keys())
 
         def number_of(x: Exchange) -> int:
             return seat(standing.turns, x).turn.number
 
         named = {
-            x.start: races.Named(standing.name(x.call), line(x.call, READER), number_of(x), x.agent or x.lane)
+            x.start: races.CallLabel(standing.name(x.call), line(x.call, READER), number_of(x), x.agent or x.lane)
             for x in run.exchanges
             if x.start in trial.completion
         }
@@ -102,7 +102,7 @@ class Exploring(Replay):
         self.told["code"] = found.code
         return found
 
-    def _change(self, ended: Ended) -> races.Change | None:
+    def _change(self, ended: EndedRun) -> races.OrderEffect | None:
         """What is not as in the recorded order. Where the agent has asked for something else, all else follows."""
         divergence, late = self.replayer.divergence, self.stragglers()
         if divergence is not None:

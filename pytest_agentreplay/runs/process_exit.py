@@ -27,15 +27,15 @@ from pytest_agentreplay.intercept.session.origins import origin
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refuse_for_good
 from pytest_agentreplay.report.escape import line, printed
 from pytest_agentreplay.report.session import afterwards as lines_about
-from pytest_agentreplay.runs.replay_session import Closed
+from pytest_agentreplay.runs.replay_session import RefuseAll
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.model import HttpCall
-    from pytest_agentreplay.intercept.session.interception import Scrub
-    from pytest_agentreplay.runs.late_calls import Afterwards
+    from pytest_agentreplay.intercept.session.interception import Redactor
+    from pytest_agentreplay.runs.late_calls import LateCalls
 
 NOBODY = "after the last test"
 """In a report, in the place of a test: nothing says which test a call belongs to."""
@@ -54,7 +54,7 @@ class Exit:
     """
 
     def __init__(
-        self, afterwards: Afterwards, scrub: Scrub, root: str, hand_over: str = "", allow_hosts: tuple[str, ...] = ()
+        self, afterwards: LateCalls, scrub: Redactor, root: str, hand_over: str = "", allow_hosts: tuple[str, ...] = ()
     ) -> None:
         """Nothing is refused yet."""
         self.passed: Callable[[], bool] = bool
@@ -62,7 +62,9 @@ class Exit:
         self._hand_over = hand_over
         self._process = os.getpid()
         self._reports = 0
-        self._crossing = doorstep.Crossing(Closed(Divergence(Kind.LATE, "the session is over")), scrub, root=root)
+        self._crossing = doorstep.Interception(
+            RefuseAll(Divergence(Kind.LATE, "the session is over")), scrub, root=root
+        )
         self._crossing.ended.set()
         self._crossing.takes = self._takes
         self._crossing.hosts = DeclaredHosts(allow_hosts)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from pytest_agentreplay.runs.command import Ended
+    from pytest_agentreplay.runs.command import CommandResult
 
     Row = dict[str, Any]
 
@@ -35,7 +35,7 @@ MEASURED = ("COV_CORE_", "COVERAGE_PROCESS_")
 
 
 @dataclass
-class Results:
+class ProofResults:
     """What the processes have written, by test; `missing` says why the others were not replayed."""
 
     by_test: dict[str, Row] = field(default_factory=dict)
@@ -44,13 +44,13 @@ class Results:
 
 def replay(
     tests: Sequence[Row], plan: Row, words: Sequence[str], *, environ: Mapping[str, str], folder: Path
-) -> Results:
+) -> ProofResults:
     """Replay `tests` in a process of their own, in a further one those that came after a test that ended the first.
 
     Each row of `tests` has the keys "test", "outcome" and "broken" (see `recordings.replay`). `words` are the command
     line of pytest up to `FLAG`.
     """
-    results, left = Results(), list(tests)
+    results, left = ProofResults(), list(tests)
     while left:
         with tempfile.TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True) as made:
             rows, ended = one_process(left, plan, words, environ=environ, folder=folder, made=Path(made))
@@ -72,7 +72,7 @@ def replay(
 
 def one_process(
     tests: Sequence[Row], plan: Row, words: Sequence[str], *, environ: Mapping[str, str], folder: Path, made: Path
-) -> tuple[list[Row], Ended]:
+) -> tuple[list[Row], CommandResult]:
     """Run pytest once; return the rows that it has written, and how it ended."""
     file, into = made / "plan.json", made / "results.jsonl"
     files.write_whole(file, json.dumps({**plan, "tests": list(tests), "into": str(into)}))
@@ -81,7 +81,7 @@ def one_process(
         try:
             ended = child.run(command, environ=environment(environ), folder=folder, given=b"", limit=0)
         except RunnerError as error:
-            ended = child.Ended(None, b"", str(error).partition(": ")[2].encode(), 0)
+            ended = child.CommandResult(None, b"", str(error).partition(": ")[2].encode(), 0)
     rows = [json.loads(line) for line in files.read(into).splitlines()] if into.is_file() else []
     return rows, ended
 
@@ -118,7 +118,7 @@ def undebugged() -> AbstractContextManager[object]:
     return nullcontext() if skip is None else skip()
 
 
-def status(ended: Ended) -> str:
+def status(ended: CommandResult) -> str:
     """Return how a process ended, with the last line that it wrote as an error."""
     lines = [line.strip() for line in ended.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     code = "it cannot be started" if ended.code is None else f"exit status {ended.code}"

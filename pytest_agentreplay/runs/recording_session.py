@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.codec.v1 import bodies_of
-from pytest_agentreplay.core.backends.record import Recorder
+from pytest_agentreplay.core.backends.record import RecordBackend
 from pytest_agentreplay.core.happens_before import above, late_lanes, untangled
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.outage import outage
 from pytest_agentreplay.core.redaction.secret_names import key_variables
-from pytest_agentreplay.core.release_order import Schedule
+from pytest_agentreplay.core.release_order import ReleaseSchedule
 from pytest_agentreplay.core.renumber import thinned
 from pytest_agentreplay.core.serialize.fitting import BY_CONTENT
 from pytest_agentreplay.core.turns import top_level
@@ -39,7 +39,7 @@ from pytest_agentreplay.redact.residual import cut
 from pytest_agentreplay.redact.rule_review import redacted_by
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.runs import replay_kit
-from pytest_agentreplay.runs.run_session import Ended, Scene
+from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.runs.unchanged import unchanged
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import shown
@@ -50,19 +50,19 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import Exchange, JsonObject
     from pytest_agentreplay.report.findings import Finding
-    from pytest_agentreplay.runs.run_session import Place
+    from pytest_agentreplay.runs.run_session import TestLocation
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 
 
-class Recording(Scene):
+class RecordingSession(RunSession):
     """Forwards every call, and writes the snapshot at the end. An unreadable snapshot is never recorded over."""
 
     mode = "record"
     keeps_unchanged = True
     """Whether a recording that says the same as the snapshot before it leaves that as it is."""
 
-    def __init__(self, place: Place, settings: Settings, store: Store) -> None:
+    def __init__(self, place: TestLocation, settings: Settings, store: Store) -> None:
         """Raises SnapshotError for a snapshot that is there and unreadable, CannotWrite when nothing can be written."""
         self.store = store
         self.previous: Snapshot | None = None
@@ -79,7 +79,7 @@ class Recording(Scene):
             seed=settings.seed if settings.seed is not None else seed_of(stated),
         )
         self.journal = store.journal_for(place.snapshot, self.header)
-        self.recorder = Recorder(self.journal.write)
+        self.recorder = RecordBackend(self.journal.write)
         recorder = self.recorder
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
         self.crossing.courses = Courses()
@@ -89,7 +89,7 @@ class Recording(Scene):
             self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
         self.details: JsonObject = {}  # what else the header says
         self._locale = locale_here(place.environ)
-        self._ended: Ended | None = None
+        self._ended: EndedRun | None = None
         self._body = 0
         self._replaced: bytes | None = None
         self._saved = ""
@@ -107,7 +107,7 @@ class Recording(Scene):
         """What has been recorded so far."""
         return Run(self.header, self._names.applied(self.recorder.exchanges()))
 
-    def end_body(self, ended: Ended) -> Finding | None:
+    def end_body(self, ended: EndedRun) -> Finding | None:
         """A straggler or a value that cannot be frozen fails the test; its own failure is its own."""
         self._ended = ended
         self._body = self.recorder.count()
@@ -217,7 +217,7 @@ class Recording(Scene):
             return
         self.told["journal"] = str(self.journal.path)
 
-    def _keeps_old(self, ended: Ended) -> str:
+    def _keeps_old(self, ended: EndedRun) -> str:
         """Why the present snapshot stays, or "" when this run may replace it."""
         if self.previous is None:
             return ""
@@ -237,7 +237,7 @@ class Recording(Scene):
         self.told["outage"] = True
         return f"no model call was answered ({self.redaction.text(reason)})"
 
-    def _sealed(self, ended: Ended) -> Run:
+    def _sealed(self, ended: EndedRun) -> Run:
         exchanges, now = thinned(self._names.applied(self.recorder.exchanges()))
         exchanges = untangled(exchanges, self.child_lanes())
         begun = {lane: now(reading) for lane, reading in self.crossing.begun.items()}
@@ -305,7 +305,7 @@ def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...], collision
 
     `collisions` counts answers that came to two threads in one moment, as they came and before they were held.
     """
-    schedule = Schedule(exchanges, children)
+    schedule = ReleaseSchedule(exchanges, children)
     told: JsonObject = {"held": True} if schedule.matters else {}
     if children:
         told["apart"] = [*children]
@@ -319,7 +319,7 @@ def seed_of(test: str) -> int:
     return int.from_bytes(hashlib.sha256(test.encode()).digest()[:4])
 
 
-def recording_of_missing(recording: Recording) -> Recording:
+def recording_of_missing(recording: RecordingSession) -> RecordingSession:
     """Return the recording of a test that had no snapshot: one that makes no call is not told to need none."""
     recording.told["missing"] = True
     return recording

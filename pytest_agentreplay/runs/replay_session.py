@@ -7,15 +7,15 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.backend import Moment, Refuse
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.backend import Moment, Refused
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.drift import drift, files, table
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import variables_in
-from pytest_agentreplay.core.release_order import Schedule
+from pytest_agentreplay.core.release_order import ReleaseSchedule
 from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.core.started import Started
 from pytest_agentreplay.core.turns import function_of, label, turns
@@ -24,32 +24,32 @@ from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
-from pytest_agentreplay.intercept.ordering.release import Serving
+from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.interception import describe
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
-from pytest_agentreplay.runs.run_session import Ended, Scene
+from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.backends.verify import Verifier
+    from pytest_agentreplay.core.backends.verify import VerifyBackend
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.matching.media_match import Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
     from pytest_agentreplay.report.findings import Finding
-    from pytest_agentreplay.runs.run_session import Place
+    from pytest_agentreplay.runs.run_session import TestLocation
     from pytest_agentreplay.settings import Settings
 
 
-class Replay(Scene):
+class ReplaySession(RunSession):
     """Answers from `snapshot`. The gate is the truth: what it latched fails the test, whatever the agent swallowed."""
 
     mode = "replay"
 
-    def __init__(self, place: Place, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
+    def __init__(self, place: TestLocation, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
         rules = (*RULES, *accepted_rules(place.root), *settings.rules)
@@ -80,11 +80,11 @@ class Replay(Scene):
         if edited:
             self.told["edited"] = list(edited)
 
-    def answering(self, recorded: Run, matching: Matching) -> Replayer:
+    def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """The gate that answers from the recording."""
-        return Replayer(recorded, matching, READER)
+        return ReplayBackend(recorded, matching, READER)
 
-    def _order(self) -> Serving | None:
+    def _order(self) -> ReleaseQueue | None:
         """Who hands the answers over; None where they come at once."""
         settings, run = self.settings, self.snapshot.run
         virtual = settings.clock == "virtual"
@@ -102,7 +102,7 @@ class Replay(Scene):
             order = Discrete(schedule, self.crossing, self.replayer.stalled, loose=loose, exact=exact)
             self.keep_time(order, order.now_ns, order.now_ns, clocks=True)
             return order
-        return Serving(schedule, self.crossing, self.replayer.stalled, loose=loose, waits=settings.waits)
+        return ReleaseQueue(schedule, self.crossing, self.replayer.stalled, loose=loose, waits=settings.waits)
 
     def guard(self) -> Guard:
         """Denies sockets and child processes, and keeps a ledger of who tried."""
@@ -133,7 +133,7 @@ class Replay(Scene):
         """The exchanges that this test has been given so far."""
         return Run(self.replayer.run.header, self.replayer.replayed())
 
-    def end_body(self, ended: Ended) -> Finding | None:
+    def end_body(self, ended: EndedRun) -> Finding | None:
         """The first divergence, a refused socket, a straggler, or a failure that is not the recorded one.
 
         A test that failed by itself tells its own failure; the calls it no longer made are the consequence.
@@ -268,13 +268,13 @@ class Replay(Scene):
             "missing_locale": list(self.locale.missing),
         }
 
-    def reproduced(self, ended: Ended) -> bool:
+    def reproduced(self, ended: EndedRun) -> bool:
         """Whether the test keeps its recorded failure, and failed by it again."""
         if self.settings.expect != "reproduces" or ended.failure is None:
             return False
         return self.snapshot.run.header.outcome == self.outcome(ended)
 
-    def _recurs(self, ended: Ended) -> None:
+    def _recurs(self, ended: EndedRun) -> None:
         """Say of a failure that is the recorded one that it is: a recorded outage looks like one of today."""
         if self.settings.expect == "reproduces" or ended.failure is None or ended.interrupted:
             return
@@ -285,11 +285,11 @@ class Replay(Scene):
                 f"agentreplay: the test fails as recorded on {date}; nothing went live\n  to record again:   {again}"
             )
 
-    def outcome(self, ended: Ended) -> JsonObject:
+    def outcome(self, ended: EndedRun) -> JsonObject:
         """How the test has ended, as a header keeps it."""
         return self.redaction.header(replace(self.snapshot.run.header, outcome=ended.outcome())).outcome
 
-    def _expected(self, ended: Ended) -> Finding | None:
+    def _expected(self, ended: EndedRun) -> Finding | None:
         if self.settings.expect != "reproduces":
             return None
         if self.reproduced(ended):
@@ -312,21 +312,21 @@ def without_ports(outcome: JsonObject) -> JsonObject:
 _PORT = re.compile(r"(localhost|127\.0\.0\.1|\[::1\]):[0-9]+")
 
 
-def schedule_of(run: Run, completion: Sequence[int] | None = None) -> Schedule:
-    """In which order the answers of `run` came, or come now, as `Schedule` takes it."""
+def schedule_of(run: Run, completion: Sequence[int] | None = None) -> ReleaseSchedule:
+    """In which order the answers of `run` came, or come now, as `ReleaseSchedule` takes it."""
     kept = run.header.kit.get("order")
     apart = kept.get("apart") if isinstance(kept, dict) else ()
-    return Schedule(run.exchanges, map(str, apart) if isinstance(apart, list) else (), completion)
+    return ReleaseSchedule(run.exchanges, map(str, apart) if isinstance(apart, list) else (), completion)
 
 
-def verifier(run: Run, matching: Matching, settings: Settings) -> Verifier:
+def verifier(run: Run, matching: Matching, settings: Settings) -> VerifyBackend:
     """The gate under which read tools run too."""
-    from pytest_agentreplay.core.backends.verify import Verifier
+    from pytest_agentreplay.core.backends.verify import VerifyBackend
 
-    return Verifier(run, matching, READER, settings.near)
+    return VerifyBackend(run, matching, READER, settings.near)
 
 
-class Refusing(Scene):
+class UnusableSnapshotSession(RunSession):
     """There is no usable snapshot: the first call is refused, and the test fails there.
 
     With `at_once` it fails even when nothing is asked: unreadable is never absent.
@@ -336,7 +336,7 @@ class Refusing(Scene):
 
     def __init__(
         self,
-        place: Place,
+        place: TestLocation,
         settings: Settings,
         why: Divergence,
         *,
@@ -345,7 +345,7 @@ class Refusing(Scene):
         seed: int = 0,
     ) -> None:
         """`why` is told at the first call; `explain` adds what is worth looking for only then."""
-        self.gate = Closed(why)
+        self.gate = RefuseAll(why)
         self.at_once = at_once
         self._explain = explain
         super().__init__(place, settings, self.gate, clock=time.time_ns(), seed=seed)
@@ -358,7 +358,7 @@ class Refusing(Scene):
         """Nothing was recorded."""
         return Run(Header(self.place.test))
 
-    def end_body(self, ended: Ended) -> Finding | None:
+    def end_body(self, ended: EndedRun) -> Finding | None:
         """The refusal, if anything was asked."""
         del ended
         if (stranger := self.strangers()) is not None:
@@ -380,7 +380,7 @@ class Refusing(Scene):
         return self.parted(divergence, {"file": str(self.place.snapshot)})
 
 
-class Closed:
+class RefuseAll:
     """A gate that refuses every call."""
 
     def __init__(self, why: Divergence) -> None:
@@ -398,10 +398,10 @@ class Closed:
         del opening
         return ()
 
-    def ask(self, call: Call, moment: Moment) -> Refuse:
+    def ask(self, call: Call, moment: Moment) -> Refused:
         """Refuse, whatever it is."""
         del moment
-        return Refuse(replace(self.why, now=call))
+        return Refused(replace(self.why, now=call))
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Never called: nothing is forwarded."""

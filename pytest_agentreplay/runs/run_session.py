@@ -22,11 +22,11 @@ from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.environment.clock import Clock
-from pytest_agentreplay.intercept.environment.clock_and_seeds import Steps
+from pytest_agentreplay.intercept.environment.clock_and_seeds import ClockAndSeeds
 from pytest_agentreplay.intercept.environment.locales import Locale
 from pytest_agentreplay.intercept.environment.missing_keys import MissingKeys
 from pytest_agentreplay.intercept.environment.places import todays_places
-from pytest_agentreplay.intercept.environment.randomness import Chance
+from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.environment.zone import Zone
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.child_events import short_name
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from pytest_agentreplay.cases.view import RunView
-    from pytest_agentreplay.core.backends.backend import Gate
+    from pytest_agentreplay.core.backends.backend import Backend
     from pytest_agentreplay.core.matching.media_match import Near
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.redaction.redactors import Redactor
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.intercept.network.guard import Guard
-    from pytest_agentreplay.intercept.ordering.virtual_time import Hands, Timed
+    from pytest_agentreplay.intercept.ordering.virtual_time import Timed, VirtualClock
     from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.settings import Settings
@@ -72,7 +72,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TestLocation:
     """Which test this is and where it stands: node id, snapshot file, root of the project, marks, environment.
 
     `marks` are today's directories and names by mark ("tmp", "home", ...), `environ` the process environment,
@@ -88,7 +88,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedRun:
     """How a test body ended: what it raised, or None; whether it was cut short, or skipped itself."""
 
     failure: BaseException | None = None
@@ -107,16 +107,16 @@ class Ended:
         }
 
 
-class Scene:
+class RunSession:
     """Opened before the test body, closed after teardown. `told` is plain data for the session's lines."""
 
     mode: ClassVar[str]
 
     def __init__(
         self,
-        place: Place,
+        place: TestLocation,
         settings: Settings,
-        gate: Gate,
+        gate: Backend,
         *,
         clock: int,
         seed: int,
@@ -126,7 +126,7 @@ class Scene:
         """Prepare without touching the world.
 
         `clock` is the wall time at which the run starts, in nanoseconds, `kit` what was around its recording (None: it
-        is recorded now); `count` as in `Crossing`.
+        is recorded now); `count` as in `Interception`.
         """
         self.place = place
         self.settings = settings
@@ -152,14 +152,14 @@ class Scene:
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.fixtures)
-        self.chance = Chance(seed)
-        self.crossing = doorstep.Crossing(
-            gate, self.redaction, steps=Steps(self.clock, self.chance), root=str(place.root), count=count
+        self.chance = RandomSource(seed)
+        self.crossing = doorstep.Interception(
+            gate, self.redaction, steps=ClockAndSeeds(self.clock, self.chance), root=str(place.root), count=count
         )
         self.crossing.read_tools = settings.read_tools
         self.crossing.hosts = DeclaredHosts(settings.allow_hosts)
         self.overtime = Overtime(self.crossing)
-        self._hands: Hands | None = None
+        self._hands: VirtualClock | None = None
         self._gateway: Gateway | None = None
         self._kit = kit
         self.tools: list[tuple[str, Tool]] = []
@@ -180,7 +180,7 @@ class Scene:
         self._told_late = 0
         self._stack = ExitStack()
         self._intercepting = ExitStack()
-        self._token: Token[lanes.Strand | None] | None = None
+        self._token: Token[lanes.CallContext | None] | None = None
 
     def guard(self) -> Guard:
         """The network guard that fits the mode."""
@@ -190,7 +190,7 @@ class Scene:
         """The run as far as it has come."""
         raise NotImplementedError
 
-    def end_body(self, ended: Ended) -> Finding | None:
+    def end_body(self, ended: EndedRun) -> Finding | None:
         """The test body is over: the finding that the test must fail with, or None."""
         raise NotImplementedError
 
@@ -240,7 +240,7 @@ class Scene:
         with ExitStack() as stack:
             self.keys.start()
             steps = self.crossing.steps
-            assert isinstance(steps, Steps)
+            assert isinstance(steps, ClockAndSeeds)
             steps.start()
             stack.callback(steps.stop)
             if self._hands is not None:
@@ -263,10 +263,10 @@ class Scene:
 
     def keep_time(self, order: Timed, now: Callable[[], int], passes: Callable[[], int], *, clocks: bool) -> None:
         """Show the test virtual time: `now` for what is written down, `passes` for who waits on the wall clock."""
-        from pytest_agentreplay.intercept.ordering.virtual_time import Hands
+        from pytest_agentreplay.intercept.ordering.virtual_time import VirtualClock
 
         self.crossing.now, self.clock.passes = now, passes
-        self._hands = Hands(self.crossing, order, clocks=clocks)
+        self._hands = VirtualClock(self.crossing, order, clocks=clocks)
 
     def close(self) -> None:
         """Leave everything as it was before `open`. A second call does nothing."""

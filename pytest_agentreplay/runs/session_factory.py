@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.runs.renamed_tests import Suite
-    from pytest_agentreplay.runs.run_session import Place, Scene
+    from pytest_agentreplay.runs.run_session import RunSession, TestLocation
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 
 
-def begin(place: Place, settings: Settings, store: Store, suite: Callable[[], Suite]) -> Scene:
+def begin(place: TestLocation, settings: Settings, store: Store, suite: Callable[[], Suite]) -> RunSession:
     """The scene of one test, not yet open. A snapshot that cannot be used makes one that refuses every call.
 
     `suite` gives what is known of the other tests, for one that was renamed.
@@ -32,13 +32,13 @@ def begin(place: Place, settings: Settings, store: Store, suite: Callable[[], Su
         return loaded(place, settings, store, suite)
 
 
-def loaded(place: Place, settings: Settings, store: Store, suite: Callable[[], Suite]) -> Scene:
+def loaded(place: TestLocation, settings: Settings, store: Store, suite: Callable[[], Suite]) -> RunSession:
     """The scene for what the store holds."""
     if settings.mode == "record":
-        from pytest_agentreplay.runs.recording_session import Recording
+        from pytest_agentreplay.runs.recording_session import RecordingSession
 
-        return Recording(place, settings, store)
-    from pytest_agentreplay.runs.replay_session import Refusing, Replay
+        return RecordingSession(place, settings, store)
+    from pytest_agentreplay.runs.replay_session import ReplaySession, UnusableSnapshotSession
 
     try:
         snapshot = store.load(place.snapshot, place.test)
@@ -48,25 +48,27 @@ def loaded(place: Place, settings: Settings, store: Store, suite: Callable[[], S
             raise SnapshotEdited(said, file=shown(place.snapshot))
     except SnapshotMissing:
         if settings.record_missing and settings.trial is None:
-            from pytest_agentreplay.runs.recording_session import Recording, recording_of_missing
+            from pytest_agentreplay.runs.recording_session import RecordingSession, recording_of_missing
 
-            return recording_of_missing(Recording(place, settings, store))
+            return recording_of_missing(RecordingSession(place, settings, store))
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this test")
-        return Refusing(place, settings, missing, explain=lambda told: renamed(told, place, store, suite))
+        return UnusableSnapshotSession(
+            place, settings, missing, explain=lambda told: renamed(told, place, store, suite)
+        )
     except SnapshotError as error:
-        return Refusing(place, settings, unusable(error, place.test, suite), at_once=True)
+        return UnusableSnapshotSession(place, settings, unusable(error, place.test, suite), at_once=True)
     if settings.adopt:
-        from pytest_agentreplay.runs.adopting import Adopting
+        from pytest_agentreplay.runs.adopting import AdoptingSession
 
-        return Adopting(place, settings, store, snapshot)
+        return AdoptingSession(place, settings, store, snapshot)
     if settings.trial is not None:
-        from pytest_agentreplay.runs.order_exploration import Exploring
+        from pytest_agentreplay.runs.order_exploration import OrderExploration
 
-        return Exploring(place, settings, settings.trial, snapshot, edited)
-    return Replay(place, settings, snapshot, edited)
+        return OrderExploration(place, settings, settings.trial, snapshot, edited)
+    return ReplaySession(place, settings, snapshot, edited)
 
 
-def renamed(divergence: Divergence, place: Place, store: Store, suite: Callable[[], Suite]) -> Divergence:
+def renamed(divergence: Divergence, place: TestLocation, store: Store, suite: Callable[[], Suite]) -> Divergence:
     """The divergence of a missing snapshot, with the one that may be the test's own under its former name."""
     found = suite().former(place.test, store.around(place.root / place.test.partition("::")[0]))
     if found is None:

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import HttpCall, Run
 from pytest_agentreplay.core.redaction.personal import PERSONAL
@@ -15,7 +15,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.environment.places import todays_places
 from pytest_agentreplay.intercept.gateway.gateway import Gateway
-from pytest_agentreplay.intercept.session.interception import Crossing
+from pytest_agentreplay.intercept.session.interception import Interception
 from pytest_agentreplay.redact.chosen_policy import in_force
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.report import findings
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.findings import Finding
 
 
-class Serving:
+class SnapshotServer:
     """Answers from `snapshot` in a `with` block. `env` are the variables that lead a process here."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Serving:
         root: Path,
         *,
         port: int = 0,
-        gate: Replayer | None = None,
+        gate: ReplayBackend | None = None,
         allow_hosts: Iterable[str] = (),
     ) -> None:
         """`root` is the project of `file`; `port` 0 takes a free one. `gate` answers where it is given.
@@ -53,12 +53,12 @@ class Serving:
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
         policy = in_force(root)
-        self._replayer = gate or Replayer(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
+        self._replayer = gate or ReplayBackend(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
         kit = snapshot.run.header.kit
         redaction.recall(tags_in(kit))
         self._replayer.keep_apart(redaction.reserve(variables_in(kit)), redaction.is_given)
-        self._crossing = Crossing(self._replayer, redaction, root=str(root))
+        self._crossing = Interception(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
         self._gateway = Gateway(self._crossing, recording=False, recorded=calls, allow_hosts=allow_hosts, port=port)
         self.env = self._gateway.env

@@ -44,7 +44,7 @@ LOST = "a worker was lost"
 
 
 @dataclass(frozen=True)
-class Collected:
+class CollectedTests:
     """What one process collected: `tests` are id, file and whether the test opted in, of those that are to run.
 
     `fixtures` are id and file of the fixtures wider than a test that the tests share which opted in.
@@ -72,7 +72,7 @@ def nothing(part: str) -> Plain:
     return {"part": part, "tests": 0, "gone": {}, "idle": {}, "unreadable": []}
 
 
-def look(collected: Collected, store: Store) -> Plain:
+def look(collected: CollectedTests, store: Store) -> Plain:
     """The snapshots that the tests of this process do not own, as plain data.
 
     "gone" have no test, "idle" one that did not opt in, both as file and id; "part" says why not all was collected.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.core.order_permutations import Trial
+    from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.rules import Rule
     from pytest_agentreplay.core.tolerance import Tolerances
@@ -115,7 +115,7 @@ class Settings(NamedTuple):
     sandbox: str = "off"
     on_ci: bool = False
     orders: int = 0
-    trial: Trial | None = None
+    trial: OrderTrial | None = None
     redact: tuple[str, ...] = ()
     policy: Policy | None = None
 

@@ -36,7 +36,7 @@ _FOREIGN = frozenset({layout.PRIVATE, ".git", "node_modules"})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LockEntry:
     """What a lock keeps of one snapshot. The digest of an unsealed one is empty, and fits none."""
 
     digest: str
@@ -44,10 +44,10 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Found:
+class FolderContents:
     """The snapshots below a folder by their paths from there, and what is wrong with those that cannot be read."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, LockEntry] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -60,13 +60,13 @@ class Found:
 EDITED = "was edited after it was sealed"
 
 
-def look(folder: Path) -> Found:
+def look(folder: Path) -> FolderContents:
     """Read every snapshot below `folder`."""
-    found = Found()
+    found = FolderContents()
     for file in snapshots(folder):
         path = file.relative_to(folder).as_posix()
         try:
-            found.entries[path] = Entry(*codec.identity(reading.data(file), file=shown(file)))
+            found.entries[path] = LockEntry(*codec.identity(reading.data(file), file=shown(file)))
         except SnapshotError as error:
             found.unreadable[path] = str(error)
     return found
@@ -83,7 +83,7 @@ def snapshots(folder: Path) -> Iterator[Path]:
         yield from (Path(here, name) for name in sorted(names) if name.endswith(layout.SUFFIX))
 
 
-def read(lock: Path) -> dict[str, Entry]:
+def read(lock: Path) -> dict[str, LockEntry]:
     """The entries of a lock by path. Raises SnapshotMissing, or SnapshotUnreadable with the line."""
     return parsed(content(lock), shown(lock))
 
@@ -96,13 +96,13 @@ def content(lock: Path) -> bytes:
     return data.replace(b"\r\n", b"\n")
 
 
-def parsed(data: bytes, file: str) -> dict[str, Entry]:
+def parsed(data: bytes, file: str) -> dict[str, LockEntry]:
     """The entries that `data` holds. Raises SnapshotUnreadable with the line."""
     try:
         lines = data.decode().split("\n")
     except UnicodeDecodeError as error:
         raise SnapshotUnreadable("this byte is not UTF-8", file=file, place=f"offset {error.start}") from None
-    entries: dict[str, Entry] = {}
+    entries: dict[str, LockEntry] = {}
     for number, line in enumerate(lines, 1):
         if not line and number == len(lines):
             break
@@ -113,7 +113,7 @@ def parsed(data: bytes, file: str) -> dict[str, Entry]:
             raise _refused("no line of a lock: sha256, path below this folder, exchanges", file, number)
         if one[2] in entries:
             raise _refused("the path of an earlier line; type: agentreplay lock", file, number)
-        entries[one[2]] = Entry(one[1], int(one[3]))
+        entries[one[2]] = LockEntry(one[1], int(one[3]))
     return entries
 
 
@@ -128,7 +128,7 @@ def below(path: str) -> bool:
     return plain and path.endswith(layout.SUFFIX) and not {"\\", ":"} & {*path}
 
 
-def text(entries: dict[str, Entry]) -> str:
+def text(entries: dict[str, LockEntry]) -> str:
     """The text of a lock. Raises CannotWrite for a path that not every system can hold."""
     lines = [f"{entry.digest}  {path}  {entry.exchanges}\n" for path, entry in sorted(entries.items())]
     for path, line in zip(sorted(entries), lines, strict=True):
@@ -157,7 +157,7 @@ def write(folder: Path) -> list[str] | int:
     return len(found.entries)
 
 
-def differences(locked: dict[str, Entry], found: Found) -> list[str]:
+def differences(locked: dict[str, LockEntry], found: FolderContents) -> list[str]:
     """What is not as it was locked, a line for each snapshot."""
     now = found.entries
     homes = {entry.digest: path for path, entry in locked.items()}

@@ -164,7 +164,7 @@ class Journal:
 
     def __init__(self, path: Path, header: Header) -> None:
         """Create the file. Raises CannotWrite, and leaves none."""
-        from pytest_agentreplay.codec.journal import Journal as Lines
+        from pytest_agentreplay.codec.journal import JournalWriter as Lines
 
         self.path = path
         self._codec = Lines()
@@ -191,7 +191,7 @@ class Journal:
 
     def restate(self, run: Run) -> None:
         """Write the kept journal anew, as `run` tells it. Raises CannotWrite; then there is none."""
-        from pytest_agentreplay.codec.journal import Journal as Lines
+        from pytest_agentreplay.codec.journal import JournalWriter as Lines
 
         text = Lines()
         try:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.cases.evidence import Evidence
-from pytest_agentreplay.cases_run.evaluation import Court
+from pytest_agentreplay.cases.evidence import CaseEvidence
+from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
 from pytest_agentreplay.cases_run.in_process_run import attempt
 from pytest_agentreplay.cases_run.runners import Runners
 from pytest_agentreplay.cases_run.stored_case import read
@@ -90,7 +90,9 @@ def verdicts(root, runner, *, expect="reproduces", tools=None):
     (folder / "case.yaml").write_text(CASE.format(expect=expect), encoding="utf-8")
     (folder / "run.snapshot.json").write_bytes(codec.dumps(by_hand()).encode())
     given = settings() if tools is None else settings(tools=tools)
-    court = Court(root=root, settings=given, runners=Runners((), [{"shop": runner}]), environ=os.environ, redactors={})
+    court = CaseEvaluator(
+        root=root, settings=given, runners=Runners((), [{"shop": runner}]), environ=os.environ, redactors={}
+    )
     return [court.hear(folder / "case.yaml", half) for half in ("observed", "desired")]
 
 
@@ -145,11 +147,11 @@ def test_a_command_may_ask_its_proxy_for_the_hosts_that_the_project_allows(tmp_p
             del case, gate, served
             with serving:
                 told.append(serving.env)
-            return Evidence(served="strict")
+            return CaseEvidence(served="strict")
 
     told = []
     given = settings(allow_hosts=("db.example.com",))
-    court = Court(root=tmp_path, settings=given, runners=Runners(()), environ=os.environ, redactors={})
+    court = CaseEvaluator(root=tmp_path, settings=given, runners=Runners(()), environ=os.environ, redactors={})
     court.hearing_outside(read(tmp_path / "cases/order/case.yaml"), Command()).verdict("observed")
     assert told[0]["NO_PROXY"] == "127.0.0.1,localhost,::1,db.example.com"
     assert told[0]["HTTPS_PROXY"].startswith("http://agentreplay:")

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from pytest_agentreplay.cases.case import Case, Serving
+from pytest_agentreplay.cases.case import Case, ServingPolicy
 from pytest_agentreplay.cases_run.in_process_run import attempt
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.runs.run_session import Ended, Place
+from pytest_agentreplay.runs.run_session import EndedRun, TestLocation
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
@@ -59,14 +59,14 @@ def shop(tmp_path):
     folder.mkdir(parents=True)
     (folder / "lookup_order-1.yaml").write_text(FIXTURES, encoding="utf-8")
     store = Store(tmp_path)
-    place = Place(TEST, store.path_of(tmp_path / "tests/test_mcp.py", TEST), tmp_path, {}, os.environ)
+    place = TestLocation(TEST, store.path_of(tmp_path / "tests/test_mcp.py", TEST), tmp_path, {}, os.environ)
     scene = begin(place, Settings(mode="record"), store, lambda: None)
     scene.open()
     try:
         scene.enter_body()
         asyncio.run(agent(tmp_path, [{"order_id": "A-1"}, {"order_id": "A-2"}])())
         scene.leave_body()
-        finding = scene.end_body(Ended()) or scene.end()
+        finding = scene.end_body(EndedRun()) or scene.end()
     finally:
         scene.close()
     assert finding is None, finding
@@ -78,7 +78,7 @@ def shop(tmp_path):
             file="cases/order/case.yaml",
             folder=folder.parent,
             id="order",
-            serving={"desired": Serving(**serving)},
+            serving={"desired": ServingPolicy(**serving)},
         )
         evidence = attempt(
             case,

@@ -70,7 +70,7 @@ def test_the_rules_of_a_project_are_sorted_once(monkeypatch):
         made.append([*rules])
         return table(made[-1])
 
-    table = matching.Table
+    table = matching.RuleTable
     monkeypatch.setattr(matching, "Table", counting)
     matching._table_of.cache_clear()
     call = HttpCall("POST", "https://api.test/orders", (), Body(b'{"order": 1, "noise": 2}'))

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 
-from pytest_agentreplay.cases_run.artifacts import Keeping
+from pytest_agentreplay.cases_run.artifacts import Artifacts
 from pytest_agentreplay.runs import command
 
 WILD = """
@@ -41,7 +41,7 @@ def test_what_is_kept_of_several_runs_in_one_second_lies_apart(tmp_path):
     now = datetime(2026, 11, 22, 10, 0, 0)
 
     def keep(number):
-        keeping = Keeping(tmp_path, "refund", here=tmp_path, now=now)
+        keeping = Artifacts(tmp_path, "refund", here=tmp_path, now=now)
         keeping.keep("result.json", f"{number}")
         return keeping.folder
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pydantic
 import pytest
 
-from pytest_agentreplay.cases.case import Serving
+from pytest_agentreplay.cases.case import ServingPolicy
 from pytest_agentreplay.cases_run.in_process_run import attempt
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Header, Run
@@ -229,7 +229,7 @@ def test_without_a_runner_the_frozen_run_is_the_evidence(tmp_path):
     assert (evidence.output, evidence.served) == ("Your order goes to u-3.", "")
 
 
-LIVE = {"desired": Serving(model="live", tools="arguments")}
+LIVE = {"desired": ServingPolicy(model="live", tools="arguments")}
 
 
 @pytest.mark.parametrize("client", ["chat", "chat_stream", "responses", "claude_stream"])
@@ -265,7 +265,7 @@ PARTED = [
 @pytest.mark.parametrize("fixture", ["", "recorded"])
 @pytest.mark.parametrize("tools", ["arguments", "strict"])
 def test_what_a_live_model_asks_of_tools_may_differ_as_the_case_tolerates(tools, fixture, tmp_path):
-    serving = {"desired": Serving(model="live", tools=tools)}
+    serving = {"desired": ServingPolicy(model="live", tools=tools)}
     if fixture:
         folder = tmp_path / "cases/order/fixtures"
         folder.mkdir(parents=True)
@@ -291,7 +291,7 @@ def test_a_tolerance_is_for_a_live_model_alone(tmp_path):
     def runner(messages):
         return lookup_order("A-17", "u-1")
 
-    for serving in (Serving(), Serving(model="position", tools="arguments")):
+    for serving in (ServingPolicy(), ServingPolicy(model="position", tools="arguments")):
         evidence = tried(tmp_path, by_hand(), runner, serving={"observed": serving}, fidelity="semantic", **TOLERANT)
         assert evidence.divergence is not None
 
@@ -299,9 +299,9 @@ def test_a_tolerance_is_for_a_live_model_alone(tmp_path):
 @pytest.mark.parametrize(
     ("serving", "said"),
     [
-        (Serving(tools="live"), "tools never go live"),
-        (Serving(model="arguments"), "only tools are served by arguments"),
-        (Serving(other="arguments"), "only tools are served by arguments"),
+        (ServingPolicy(tools="live"), "tools never go live"),
+        (ServingPolicy(model="arguments"), "only tools are served by arguments"),
+        (ServingPolicy(other="arguments"), "only tools are served by arguments"),
     ],
 )
 def test_what_cannot_be_served_so_is_said(serving, said, tmp_path):

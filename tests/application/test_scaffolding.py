@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.case_files.scaffold import Told, folder_name, from_refusal, from_trace
+from pytest_agentreplay.case_files.scaffold import ScaffoldOptions, folder_name, from_refusal, from_trace
 from pytest_agentreplay.case_files.trace_import import imported
 from pytest_agentreplay.cases import fixtures
 from pytest_agentreplay.cases.case_input import given
@@ -30,7 +30,7 @@ FILES = sorted(
     for file in (TRACES / kind).rglob("*")
     if file.is_file() and "schemas" not in file.parent.name
 )
-TOLD = Told(folder=Path("cases/refund"), test="cases/refund/case.yaml::observed", today="2026-11-22")
+TOLD = ScaffoldOptions(folder=Path("cases/refund"), test="cases/refund/case.yaml::observed", today="2026-11-22")
 
 
 def made_of(found):

@@ -102,7 +102,7 @@ class Crowd:
     def loaded(self):
         """Nanoseconds a call that the order takes to be made of a recording."""
         exchanges = self.project.scene("replay").snapshot.run.exchanges
-        return cpu(lambda: release_order.Schedule(exchanges).matters)[0] / self.calls
+        return cpu(lambda: release_order.ReleaseSchedule(exchanges).matters)[0] / self.calls
 
 
 def added(without, within, rounds):

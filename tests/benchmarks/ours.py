@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_agentreplay.intercept.environment.places import todays_places
-from pytest_agentreplay.runs.run_session import Ended, Place
+from pytest_agentreplay.runs.run_session import EndedRun, TestLocation
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
@@ -39,7 +39,7 @@ class Project:
         store = Store(self.root)
         module = self.root / "tests/test_orders.py"
         marks = todays_places(self.root, tmp=self.root / "tmp")
-        place = Place(TEST, store.path_of(module, TEST), self.root, marks, self.environ)
+        place = TestLocation(TEST, store.path_of(module, TEST), self.root, marks, self.environ)
         return begin(place, Settings(mode=mode, **self.settings), store, nobody_else)
 
     @property
@@ -77,6 +77,6 @@ def end(scene):
     """Leave the body and end the test; a second time does nothing."""
     if "ended" not in scene.told:
         scene.leave_body()
-        finding = scene.end_body(Ended()) or scene.end()
+        finding = scene.end_body(EndedRun()) or scene.end()
         assert finding is None, finding
         scene.told["ended"] = True

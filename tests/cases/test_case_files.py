@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.cases import render
-from pytest_agentreplay.cases.case import HALVES, Case, CaseSource, Check, Serving
+from pytest_agentreplay.cases.case import HALVES, Case, CaseSource, Check, ServingPolicy
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.errors import CaseError
 
@@ -77,7 +77,7 @@ def test_every_key_is_read():
     )
     assert [check.word for check in case.desired] == ["output", "tool_called", "no_identity_but"]
     assert case.semantic == ("The answer says that the refund was not made",)
-    assert case.serving == {"observed": Serving(), "desired": Serving("position", "strict", "strict")}
+    assert case.serving == {"observed": ServingPolicy(), "desired": ServingPolicy("position", "strict", "strict")}
     assert (case.ignore, case.order) == (("$.now",), "loose")
     assert case.tolerance == {"lookup_order $.updated_at": "ignore", "search $[*].score": "0.01"}
     assert (case.labels, case.links) == (("refund",), ("https://example.com/1",))
@@ -88,10 +88,10 @@ def test_every_key_is_read():
 def test_what_is_not_said_has_its_default():
     case = read(HEAD)
     assert (case.expect, case.order, case.source, case.runners) == ("reproduces", "auto", CaseSource(), {})
-    assert case.serving == {"observed": Serving(), "desired": Serving("position", "arguments", "strict")}
+    assert case.serving == {"observed": ServingPolicy(), "desired": ServingPolicy("position", "arguments", "strict")}
     assert read(HEAD + "runner: shop\n").runners == {"observed": "shop", "desired": "shop"}
     assert read(HEAD + "runner: {desired: shop}\n").runners == {"desired": "shop"}
-    assert read(HEAD + "serve: {desired: position}\n").serving["desired"] == Serving(*["position"] * 3)
+    assert read(HEAD + "serve: {desired: position}\n").serving["desired"] == ServingPolicy(*["position"] * 3)
 
 
 def test_a_cold_case_says_why():
@@ -323,7 +323,9 @@ CASES = st.builds(
     semantic=st.lists(LINES, max_size=3).map(tuple),
     expect=st.sampled_from(["reproduces", "fixed"]),
     serving=st.fixed_dictionaries(
-        dict.fromkeys(HALVES, st.builds(Serving, SERVED, st.sampled_from(["strict", "position", "arguments"]), SERVED))
+        dict.fromkeys(
+            HALVES, st.builds(ServingPolicy, SERVED, st.sampled_from(["strict", "position", "arguments"]), SERVED)
+        )
     ),
     ignore=st.lists(st.sampled_from(["$.now", "$..id"]), max_size=2).map(tuple),
     labels=st.lists(LINES, max_size=3).map(tuple),

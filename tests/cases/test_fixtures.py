@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.cases import fixtures, render
-from pytest_agentreplay.cases.fixtures import Answer, Fixture, Fixtures, of_answers
+from pytest_agentreplay.cases.fixtures import Fixture, FixtureAnswer, Fixtures, of_answers
 from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.errors import CaseError
 
@@ -182,7 +182,7 @@ def test_a_file_has_a_name_that_any_system_takes(tool, name):
 
 
 def test_two_tools_never_share_a_file():
-    told = [Fixture(tool, (Answer({}, (ToolReply(1),)),)) for tool in ("a b", "A-B", "a.b")]
+    told = [Fixture(tool, (FixtureAnswer({}, (ToolReply(1),)),)) for tool in ("a b", "A-B", "a.b")]
     assert [*render.fixture_files(told)] == [f"fixtures/a-b-{n}.yaml" for n in (1, 2, 3)]
 
 

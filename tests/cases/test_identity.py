@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.cases.checks import hold
 from pytest_agentreplay.cases.checks.records import records, tail
-from pytest_agentreplay.cases.checks.wording import Weight, forms, places, plain, weight, without
-from pytest_agentreplay.cases.evidence import Evidence
+from pytest_agentreplay.cases.checks.wording import WordingWeight, forms, places, plain, weight, without
+from pytest_agentreplay.cases.evidence import CaseEvidence
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.core.model import Header, Run
 
@@ -44,7 +44,7 @@ BY_FIELD = {"arguments": {"user_id": "u-7", "question": "Where is my order?"}}
 
 def evidence(output, *results, given=BY_FIELD, recorded=()):
     calls = tuple(ToolCallView("lookup_order", {}, result, turn=1) for result in results or ([OWN, THEIRS],))
-    return Evidence(output=output, tool_calls=calls, input=given, recorded=recorded)
+    return CaseEvidence(output=output, tool_calls=calls, input=given, recorded=recorded)
 
 
 def held(output, *results, wanted="$.user_id", **more):
@@ -304,23 +304,23 @@ def test_a_list_is_read_as_it_was_written(rows, how):
 @pytest.mark.parametrize(
     ("name", "value", "weighs"),
     [
-        ("order_id", "A-2002", Weight.TELLS),
-        ("tracking", "99887766", Weight.TELLS),
-        ("zip", "01067", Weight.TELLS),
-        ("name", "Eva", Weight.TELLS),
-        ("note", "Leave it at the door", Weight.TELLS),
-        ("total", 12345, Weight.TELLS),
-        ("status", "delivered", Weight.PERHAPS),
-        ("day", "2026-11-22", Weight.PERHAPS),
-        ("total", 49.9, Weight.PERHAPS),
-        ("total", 1234, Weight.PERHAPS),
-        ("currency", "EUR", Weight.NOTHING),
-        ("country", "de", Weight.NOTHING),
-        ("items", 12, Weight.NOTHING),
-        ("year", 2026, Weight.NOTHING),
-        ("express", True, Weight.NOTHING),
-        ("rating", 0.5, Weight.NOTHING),
-        ("x", None, Weight.NOTHING),
+        ("order_id", "A-2002", WordingWeight.TELLS),
+        ("tracking", "99887766", WordingWeight.TELLS),
+        ("zip", "01067", WordingWeight.TELLS),
+        ("name", "Eva", WordingWeight.TELLS),
+        ("note", "Leave it at the door", WordingWeight.TELLS),
+        ("total", 12345, WordingWeight.TELLS),
+        ("status", "delivered", WordingWeight.PERHAPS),
+        ("day", "2026-11-22", WordingWeight.PERHAPS),
+        ("total", 49.9, WordingWeight.PERHAPS),
+        ("total", 1234, WordingWeight.PERHAPS),
+        ("currency", "EUR", WordingWeight.NOTHING),
+        ("country", "de", WordingWeight.NOTHING),
+        ("items", 12, WordingWeight.NOTHING),
+        ("year", 2026, WordingWeight.NOTHING),
+        ("express", True, WordingWeight.NOTHING),
+        ("rating", 0.5, WordingWeight.NOTHING),
+        ("x", None, WordingWeight.NOTHING),
     ],
 )
 def test_what_a_value_tells(name, value, weighs):

@@ -12,7 +12,7 @@ from recorded import ask, loop, refund, run, say
 
 from pytest_agentreplay.cases.checks import WORDS, hold
 from pytest_agentreplay.cases.checks.values import same
-from pytest_agentreplay.cases.evidence import Evidence, frozen, meets_tools
+from pytest_agentreplay.cases.evidence import CaseEvidence, frozen, meets_tools
 from pytest_agentreplay.cases.schema import check_fields
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.cases.view import RunView
@@ -26,7 +26,7 @@ AS_JSON = frozen(run((ask(), say('{"price": 20, "items": [{"id": 1}, {"id": 2}],
 LIMITED = frozen(run((ask(), say("Rate limit reached", status=429))))
 BILLED = frozen(run((ask(), say("ok", cost=0.02)), (ask(), say("ok", cost=0.03))))
 UNTOLD = frozen(run((ask(), say("ok", usage=False)), (ask(), say("ok")), times=False))
-OUTSIDE = Evidence(output="ok", unknown=frozenset({"tool_calls", "status", "errors"}))
+OUTSIDE = CaseEvidence(output="ok", unknown=frozenset({"tool_calls", "status", "errors"}))
 KEY = "sk-proj-" + "a1B2" * 12
 
 HOLDS = [
@@ -284,7 +284,7 @@ def test_tools_that_no_boundary_met_are_those_that_the_model_asked_for():
 
 def test_an_error_in_an_object_is_a_failed_call():
     def told(result):
-        return Evidence(tool_calls=(ToolCallView("pay", {}, result),))
+        return CaseEvidence(tool_calls=(ToolCallView("pay", {}, result),))
 
     assert hold("tool_failed", "pay", told({"error": "declined"})).held
     assert hold("tool_failed", "pay", told({"is_error": True})).held
@@ -313,7 +313,7 @@ def test_equal_means_the_same_json(a, b):
 @settings(deadline=None)
 @given(JSONS, st.sampled_from(["contains", "matches", "equals"]), st.sampled_from(["a", "1", "x"]))
 def test_an_output_says_it_or_not_or_is_not_there(output, comparison, text):
-    evidence = Evidence(output=output)
+    evidence = CaseEvidence(output=output)
     held = hold("output", {comparison: text}, evidence).held
     there = hold("output", {"exists": True}, evidence).held
     assert (held is None) == (not there)
@@ -328,7 +328,7 @@ def test_an_output_says_it_or_not_or_is_not_there(output, comparison, text):
     st.integers(0, 4),
 )
 def test_calls_are_counted(calls, name, bound):
-    evidence = Evidence(tool_calls=tuple(ToolCallView(tool, {"n": n}) for tool, n in calls))
+    evidence = CaseEvidence(tool_calls=tuple(ToolCallView(tool, {"n": n}) for tool, n in calls))
     count = [tool for tool, _ in calls].count(name)
     most = max((calls.count(call) for call in calls if call[0] == name), default=0)
     assert hold("tool_called", {"name": name, "times": bound}, evidence).held is (count == bound)
@@ -348,6 +348,6 @@ def test_a_run_of_any_depth_makes_no_word_raise():
     deep: object = "x"
     for _ in range(100_000):
         deep = [deep]
-    evidence = Evidence(output=deep, tool_calls=(ToolCallView("a", {"x": deep}, deep),), input=deep)  # type: ignore[arg-type]
+    evidence = CaseEvidence(output=deep, tool_calls=(ToolCallView("a", {"x": deep}, deep),), input=deep)  # type: ignore[arg-type]
     for word, wanted in (row[:2] for row in HOLDS):
         assert hold(word, wanted, evidence).held in {True, False, None}

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agentreplay.case_files.case_writer import lay
 from pytest_agentreplay.case_files.export import write
-from pytest_agentreplay.cases_run.artifacts import Keeping
+from pytest_agentreplay.cases_run.artifacts import Artifacts
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.plugin.cases import ours
@@ -195,7 +195,7 @@ def test_evidence_that_cannot_be_kept_is_told_and_holds_no_half_file(tmp_path):
         error = ""
         with instead_of(disk):
             try:
-                kept = Keeping(root, "x", here=root)
+                kept = Artifacts(root, "x", here=root)
                 kept.keep("result.json", "whole")
                 kept.keep("summary.md", "whole")
             except AgentReplayError as caught:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec.journal import Journal, read
+from pytest_agentreplay.codec.journal import JournalWriter, read
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall
 
 
@@ -142,7 +142,7 @@ def test_a_moving_cache_mark_leaves_short_runs_of_newest_versions(conversation):
 )
 def test_the_journal_of_such_a_history_is_linear_too(conversation, change):
     run = http_only(conversation(60, change=change))
-    journal = Journal()
+    journal = JournalWriter()
     data = journal.begin(run.header) + b"".join(map(journal.exchange, run.exchanges))
     assert read(data) == (run, 0)
     assert len(data) < 9 * len(http_only(conversation(60)).exchanges[-1].call.body)
@@ -281,7 +281,7 @@ def test_binary_bodies_are_wrapped_and_big_ones_stand_once():
 
 def test_the_journal_of_a_long_conversation_is_linear_and_survives_a_kill(conversation):
     run = conversation(60)
-    journal = Journal()
+    journal = JournalWriter()
     lines = [journal.begin(run.header), *map(journal.exchange, run.exchanges)]
     data = b"".join(lines)
     assert len(data) < 8 * len(run.exchanges[-2].call.body)
@@ -295,7 +295,7 @@ def test_the_journal_of_a_long_conversation_is_linear_and_survives_a_kill(conver
 
 def test_a_journal_without_a_header_holds_no_run(conversation):
     run = conversation(2)
-    journal = Journal()
+    journal = JournalWriter()
     first, second = (journal.exchange(x) for x in run.exchanges[:2])
     assert read(b"") == (None, 0)
     assert read(first + second) == (None, 0)
@@ -306,7 +306,7 @@ def test_a_journal_without_a_header_holds_no_run(conversation):
 
 
 def test_in_a_journal_the_later_record_counts():
-    journal = Journal()
+    journal = JournalWriter()
     blob = "QUJD" * 2000
     waiting = Exchange(ToolCall("f", {"image": blob}), None, 1, None)
     done = replace(waiting, finish=2)
@@ -319,7 +319,7 @@ def test_in_a_journal_the_later_record_counts():
 def test_records_of_a_journal_that_say_nothing_sensible_end_it():
     import hashlib
 
-    begun = Journal().begin(Header("t"))
+    begun = JournalWriter().begin(Header("t"))
 
     def record(value: object) -> bytes:
         payload = json.dumps(value).encode()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import parsing, seal_digest
-from pytest_agentreplay.codec.journal import Journal, read
+from pytest_agentreplay.codec.journal import JournalWriter, read
 from pytest_agentreplay.codec.pretty import pretty
 from pytest_agentreplay.core.model import (
     Body,
@@ -518,7 +518,7 @@ def test_a_long_chain_of_versions_is_restored_without_recursion():
 
 
 def test_the_journal_refuses_no_byte():
-    journal = Journal()
+    journal = JournalWriter()
     data = journal.begin(rich().header) + b"".join(map(journal.exchange, rich().exchanges))
     for at in range(0, len(data), 97):
         run, dropped = read(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])

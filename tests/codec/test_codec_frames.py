@@ -35,7 +35,7 @@ def back(run):
     """The run that a file gives, and a journal."""
     told = codec.loads(codec.dumps(run), file="f")
     assert told.sealed
-    kept = journal.Journal()
+    kept = journal.JournalWriter()
     data = b"".join([kept.begin(run.header), *map(kept.exchange, run.exchanges)])
     assert journal.read(data) == (run, 0)
     return told.run

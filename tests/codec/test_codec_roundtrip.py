@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec.dedup.overlap import parts
-from pytest_agentreplay.codec.journal import Journal, read
+from pytest_agentreplay.codec.journal import JournalWriter, read
 from pytest_agentreplay.core.model import (
     EMPTY,
     Body,
@@ -173,7 +173,7 @@ def test_every_run_comes_back_from_its_journal_in_whatever_order_it_settled(run,
     unique = {x.start: x for x in run.exchanges}
     settled = list(unique.values())
     rng.shuffle(settled)
-    journal = Journal()
+    journal = JournalWriter()
     lines = [journal.begin(run.header), *map(journal.exchange, settled)]
     found, dropped = read(b"".join(lines))
     assert dropped == 0

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.backends.backend import Answer, Moment, Refuse
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
@@ -22,7 +22,7 @@ LOOK = ToolCall("look")
 
 
 def replayer(run):
-    return Replayer(run, Matching(READER, RULES), READER)
+    return ReplayBackend(run, Matching(READER, RULES), READER)
 
 
 def twins(*where):
@@ -36,7 +36,7 @@ def twins(*where):
 
 def given(gate, lane, agent):
     verdict = gate.ask(LOOK, Moment(lane, 0, agent=agent))
-    assert isinstance(verdict, Answer), verdict
+    assert isinstance(verdict, Replayed), verdict
     return verdict.exchange.lane, verdict.exchange.agent
 
 
@@ -194,7 +194,7 @@ def test_lanes_that_part_side_by_side_have_one_headline(writing, order):
     for agent in order:
         call = writing.chat([{"role": "user", "content": f"{agent} else"}])
         verdict = gate.ask(call, Moment(lanes[agent], 0, agent=agent))
-        assert isinstance(verdict, Refuse)
+        assert isinstance(verdict, Refused)
         gate.latch(verdict.divergence, "")
     found = gate.finish()
     assert findings.place(found) == "researcher turn 1 (call 1 of 4)"

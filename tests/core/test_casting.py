@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.backends.backend import Answer, Forward, Moment, Refuse
-from pytest_agentreplay.core.case_backend import Cast, Casting
+from pytest_agentreplay.core.backends.backend import Moment, PassThrough, Refused, Replayed
+from pytest_agentreplay.core.case_backend import AnswerPolicy, CaseBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER, RULES, mcp
 from tests.core.conftest import Book, chat, completion
 
-FREE = Cast(model="position", tools="arguments")
-BY_POSITION = Cast(model="position", tools="position", other="position")
+FREE = AnswerPolicy(model="position", tools="arguments")
+BY_POSITION = AnswerPolicy(model="position", tools="position", other="position")
 
 
 def ask(text):
@@ -27,7 +27,7 @@ def ask(text):
 
 
 def casting(run, cast):
-    return Casting(run, Matching(READER, RULES), READER, cast)
+    return CaseBackend(run, Matching(READER, RULES), READER, cast)
 
 
 def at(lane="main", **more):
@@ -35,7 +35,7 @@ def at(lane="main", **more):
 
 
 def said(verdict):
-    assert isinstance(verdict, Answer), verdict
+    assert isinstance(verdict, Replayed), verdict
     outcome = verdict.exchange.outcome
     return READER.read_reply(ask(""), outcome).text if isinstance(outcome, HttpReply) else outcome.value
 
@@ -64,20 +64,20 @@ def shop():
 
 
 def test_all_strict_is_a_replay(shop):
-    gate = casting(shop, Cast())
+    gate = casting(shop, AnswerPolicy())
     for x in shop.exchanges:
-        assert isinstance(gate.ask(x.call, at()), Answer)
+        assert isinstance(gate.ask(x.call, at()), Replayed)
     assert gate.finish() is None
     assert [x.call for x in gate.made()] == [x.call for x in shop.exchanges]
     assert gate.told == "model 2 strict, tools 1 strict"
 
 
 def test_strictly_another_prompt_is_refused_and_what_never_came_is_missed(shop):
-    gate = casting(shop, Cast())
+    gate = casting(shop, AnswerPolicy())
     refused = gate.ask(ask("Where is my parcel?"), at())
-    assert isinstance(refused, Refuse)
+    assert isinstance(refused, Refused)
     assert refused.divergence.kind is Kind.PROMPT or refused.divergence.kind is Kind.HISTORY
-    gate = casting(shop, Cast())
+    gate = casting(shop, AnswerPolicy())
     gate.ask(shop.exchanges[0].call, at())
     assert gate.finish().kind is Kind.MISSING
 
@@ -87,7 +87,7 @@ def test_by_position_the_next_reply_comes_whatever_is_asked_and_then_no_more(sho
     gate.ask(ask("Something else"), at())
     assert said(gate.ask(ask("Anything"), at())) == "It is late."
     refused = gate.ask(ask("And now?"), at())
-    assert isinstance(refused, Refuse)
+    assert isinstance(refused, Refused)
     assert refused.divergence.kind is Kind.EXTRA
     assert "more often" in refused.divergence.summary
     assert "2 replies" in refused.divergence.cause
@@ -106,18 +106,18 @@ def test_a_tool_is_served_by_name_where_position_counts(shop):
     gate = casting(shop, BY_POSITION)
     assert said(gate.ask(ToolCall("lookup", {"id": 8, "user": "u-7"}), at())) == "late"
     refused = gate.ask(ToolCall("refund", {"id": 8}), at())
-    assert isinstance(refused, Refuse)
+    assert isinstance(refused, Refused)
     assert refused.divergence.summary == "the case has no reply of tool refund"
 
 
 def test_a_tool_is_served_by_its_arguments_from_fixtures(shop):
     fixtures = Written({("lookup", ("id", 7)): "late", ("lookup", ("id", 7), ("user", "u-7")): "!mine"})
-    gate = casting(shop, Cast(model="position", tools="arguments", fixtures=fixtures))
+    gate = casting(shop, AnswerPolicy(model="position", tools="arguments", fixtures=fixtures))
     assert said(gate.ask(ToolCall("lookup", {"id": 7, "user": "u-7"}), at())) == "!mine"
     assert said(gate.ask(ToolCall("lookup", {"id": 7}), at())) == "late"
     assert said(gate.ask(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
     refused = gate.ask(ToolCall("lookup", {"id": 9}), at())
-    assert isinstance(refused, Refuse)
+    assert isinstance(refused, Refused)
     assert refused.divergence.kind is Kind.ARGS or refused.divergence.kind is Kind.TOOL
     assert refused.divergence.hints == ("write fixtures/lookup-2.yaml with {'id': 9}",)
     assert gate.told == "tools 2 arguments (recorded), tools 1 arguments (written)"
@@ -126,15 +126,15 @@ def test_a_tool_is_served_by_its_arguments_from_fixtures(shop):
 def test_without_fixtures_the_recorded_results_answer_their_arguments_once(shop):
     gate = casting(shop, FREE)
     assert said(gate.ask(ToolCall("lookup", {"id": 7}), at("main.3"))) == "late"
-    assert isinstance(gate.ask(ToolCall("lookup", {"id": 7}), at()), Refuse)
+    assert isinstance(gate.ask(ToolCall("lookup", {"id": 7}), at()), Refused)
 
 
 def test_the_model_may_be_live_and_a_tool_never_is(shop):
-    gate = casting(shop, Cast(model="live", tools="arguments"))
+    gate = casting(shop, AnswerPolicy(model="live", tools="arguments"))
     forward = gate.ask(ask("Really?"), at())
-    assert isinstance(forward, Forward)
+    assert isinstance(forward, PassThrough)
     inner = gate.ask(chat([], url="https://elsewhere/v1/x"), at(parent=forward.ticket))
-    assert isinstance(inner, Forward), "what a live model does inside is its own"
+    assert isinstance(inner, PassThrough), "what a live model does inside is its own"
     gate.part(forward.ticket, 1)
     gate.settle(inner.ticket, HttpReply(200), at=3, first=None, suspended=False)
     assert said(gate.ask(ToolCall("lookup", {"id": 7}), at(parent=forward.ticket))) == "late"
@@ -155,7 +155,7 @@ def test_an_unknown_lane_is_served_from_where_it_began_and_known_lanes_from_thei
     assert said(gate.ask(ask("x"), at("main.2"))) == "main.2 1"
     assert said(gate.ask(ask("x"), at("main.1"))) == "main.1 0"
     assert said(gate.ask(ask("x"), at("main.7"))) == "main"
-    assert isinstance(gate.ask(ask("x"), at("main.7")), Refuse)
+    assert isinstance(gate.ask(ask("x"), at("main.7")), Refused)
 
 
 def test_what_was_given_up_has_no_reply_to_give():
@@ -165,7 +165,7 @@ def test_what_was_given_up_has_no_reply_to_give():
     book.add(ask("third"), None, finish=None)
     gate = casting(book.run(), FREE)
     assert said(gate.ask(ask("x"), at())) == "second"
-    assert isinstance(gate.ask(ask("x"), at()), Refuse)
+    assert isinstance(gate.ask(ask("x"), at()), Refused)
 
 
 def test_a_refusal_is_for_good():
@@ -196,7 +196,7 @@ def test_each_reply_is_given_at_most_once_and_in_order_whatever_the_interleaving
     def work(mine):
         for lane, tool in mine:
             verdict = gate.ask(ToolCall(tool, {"n": -1}) if tool else ask("else"), at(lane))
-            if isinstance(verdict, Answer):
+            if isinstance(verdict, Replayed):
                 served[threading.get_ident(), verdict.exchange.lane, tool].append(verdict.exchange.start)
 
     workers = [threading.Thread(target=work, args=(mine,)) for mine in parts]
@@ -228,12 +228,12 @@ def test_a_tool_behind_http_is_a_tool_and_its_fixture_is_told_over_the_wire():
     book = Book()
     book.add(asks(1, id=7), HttpReply(200, body=Body(json.dumps(recorded).encode())))
     fixtures = Written({("look", ("id", 8)): "!mine"})
-    gate = casting(book.run(), Cast(tools="arguments", fixtures=fixtures, spell=mcp.spelled))
+    gate = casting(book.run(), AnswerPolicy(tools="arguments", fixtures=fixtures, spell=mcp.spelled))
     answer = gate.ask(asks(5, id=8), at())
     told = json.loads(answer.exchange.outcome.body.data)
     assert (told["id"], told["result"]["content"][0]["text"], told["result"]["isError"]) == (5, "!mine", False)
     assert gate.told == "tools 1 arguments (written)"
-    assert casting(book.run(), Cast(tools="position")).ask(asks(5, id=9), at()).exchange.start == 0
+    assert casting(book.run(), AnswerPolicy(tools="position")).ask(asks(5, id=9), at()).exchange.start == 0
 
 
 def test_what_the_function_adds_by_itself_is_no_difference():

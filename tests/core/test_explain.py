@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from pytest_agentreplay.core import diagnose
-from pytest_agentreplay.core.backends.backend import Moment, Refuse
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.backend import Moment, Refused
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.diagnose import results
 from pytest_agentreplay.core.divergence import ABSENT, Kind
 from pytest_agentreplay.core.matching import Matching
@@ -594,7 +594,7 @@ def three(writing):
     """Three model calls that do not know of each other, and a replayer that looks ahead."""
     book = writing.Book()
     calls = {word: book.model([{"role": "user", "content": word}]).call for word in ("alpha", "beta", "gamma")}
-    replayer = Replayer(book.run(), Matching(READER, RULES), READER)
+    replayer = ReplayBackend(book.run(), Matching(READER, RULES), READER)
     replayer.looks_ahead = True
     return replayer, calls
 
@@ -604,7 +604,7 @@ def asked(three, *words):
     replayer, calls = three
     for number, word in enumerate(words):
         verdict = replayer.ask(calls[word], Moment("main", number))
-        if isinstance(verdict, Refuse):
+        if isinstance(verdict, Refused):
             replayer.latch(verdict.divergence, f"agent.py:{number}")
             break
         if verdict.early is not None:

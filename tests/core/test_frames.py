@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.align import first_divergence
-from pytest_agentreplay.core.backends.backend import Answer, Moment
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.backend import Moment, Replayed
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.frames import Release, connections
 from pytest_agentreplay.core.matching import Matching
@@ -45,7 +45,7 @@ def recorded(*said, parents=(), lanes=()):
 
 
 def replayer(run):
-    return Replayer(run, Matching(READER, RULES), READER)
+    return ReplayBackend(run, Matching(READER, RULES), READER)
 
 
 def ask(gate, call, lane="main"):
@@ -162,7 +162,7 @@ def test_text_is_no_bytes(text):
     gate = replayer(run)
     ask(gate, FrameCall(URL))
     verdict = ask(gate, replace(message({"q": 1}), binary=not text))
-    assert isinstance(verdict, Answer) is text
+    assert isinstance(verdict, Replayed) is text
 
 
 def test_secrets_come_off_frames_even_across_them():

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.backends.adopt import Adopter, endpoint
-from pytest_agentreplay.core.backends.backend import Answer, Forward, Moment, Refuse
-from pytest_agentreplay.core.backends.record import Recorder
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.adopt import AdoptBackend, endpoint
+from pytest_agentreplay.core.backends.backend import Moment, PassThrough, Refused, Replayed
+from pytest_agentreplay.core.backends.record import RecordBackend
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
@@ -35,10 +35,10 @@ def at(lane="main", moment=0, parent=None):
 
 def recorded(steps):
     """A run of (lane, call) in order, each over before the next begins."""
-    gate = Recorder()
+    gate = RecordBackend()
     for number, (lane, call) in enumerate(steps):
         verdict = gate.ask(call, at(lane, number))
-        assert isinstance(verdict, Forward)
+        assert isinstance(verdict, PassThrough)
         outcome = (
             ToolReply(number) if isinstance(call, ToolCall) else HttpReply(200, body=Body(b"%d" % number), cuts=(1,))
         )
@@ -47,12 +47,12 @@ def recorded(steps):
 
 
 def replayer(run):
-    return Replayer(run, Matching(READER, RULES), READER)
+    return ReplayBackend(run, Matching(READER, RULES), READER)
 
 
 def test_a_recorder_numbers_starts_and_finishes_by_one_counter():
     noted = []
-    gate = Recorder(noted.append)
+    gate = RecordBackend(noted.append)
     first, second = gate.ask(tool(1), at("main", 10)), gate.ask(tool(2), at("main.1", 20, parent=1))
     gate.settle(second.ticket, ToolReply("b"), at=40, first=30, suspended=True)
     gate.settle(first.ticket, Failure("builtins.OSError"), at=50, first=None, suspended=False)
@@ -72,7 +72,7 @@ def test_each_exchange_is_served_once_in_order_of_start():
     assert not gate.recognise(tool(2))
     served = [gate.ask(tool(1), at()) for _ in range(3)]
     assert [answer.exchange.outcome.value for answer in served[:2]] == [0, 1]
-    assert isinstance(served[2], Refuse)
+    assert isinstance(served[2], Refused)
     assert served[2].divergence.kind is Kind.EXTRA
 
 
@@ -81,7 +81,7 @@ def test_a_refusal_is_for_good_and_the_first_one_is_kept():
     refused = gate.ask(tool(9), at())
     kept = gate.latch(refused.divergence, "agent.py:1 in f")
     again = gate.ask(tool(1), at())
-    assert isinstance(again, Refuse)
+    assert isinstance(again, Refused)
     assert gate.latch(again.divergence, "elsewhere") is kept
     assert (kept.kind, kept.origin) == (Kind.ARGS, "agent.py:1 in f")
     assert gate.finish() is kept
@@ -100,20 +100,20 @@ def test_another_key_order_is_the_same_call_and_a_watched_field_is_drift():
     gate = replayer(recorded([("main", chat("a", prompt_cache_key="k1"))]))
     body = {"prompt_cache_key": "k2", "messages": [{"content": "a", "role": "user"}], "model": "m"}
     now = HttpCall("POST", "http://h/v1/chat/completions", JSON_TYPE, Body(json.dumps(body).encode()))
-    assert isinstance(gate.ask(now, at()), Answer)
+    assert isinstance(gate.ask(now, at()), Replayed)
     ((_, drift),) = gate.drift
     assert [d.path for d in drift] == ["$.prompt_cache_key"]
     assert [x.call for x in gate.made()] == [now]
 
 
 def test_children_belong_to_their_parent_and_are_never_awaited():
-    gate = Recorder()
+    gate = RecordBackend()
     outer = gate.ask(tool(1), at())
     inner = gate.ask(chat("inside"), at(parent=outer.ticket))
     gate.settle(inner.ticket, HttpReply(200), at=1, first=None, suspended=False)
     gate.settle(outer.ticket, ToolReply(1), at=2, first=None, suspended=False)
     replay = replayer(Run(Header("t::x"), gate.exchanges()))
-    assert isinstance(replay.ask(tool(1), at()), Answer)
+    assert isinstance(replay.ask(tool(1), at()), Replayed)
     assert replay.finish() is None
     assert len(replay.replayed()) == 2
 
@@ -136,7 +136,7 @@ def test_lanes_may_interleave_in_any_way_and_every_call_gets_its_own_reply(steps
         lane = dice.choice([lane for lane, left in waiting.items() if left])
         x = waiting[lane].pop(0)
         answer = gate.ask(x.call, at(lane))
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, Replayed)
         assert answer.exchange.start == x.start
     assert gate.finish() is None
 
@@ -149,7 +149,7 @@ def test_two_calls_of_one_lane_never_change_places(numbers, data):
     for x in run.exchanges[: late - 1]:
         gate.ask(x.call, at())
     verdict = gate.ask(run.exchanges[late].call, at())
-    assert isinstance(verdict, Refuse)
+    assert isinstance(verdict, Refused)
     assert verdict.divergence.kind in {Kind.ORDER, Kind.MISSING}
 
 
@@ -159,7 +159,7 @@ def test_a_token_of_one_reply_is_not_taken_for_that_of_another(held):
 
     def run(first, second, key=own):
         steps = [ToolCall("login", {"key": key}), ToolCall("logout"), held(f"pay {first}"), held(f"pay {second}")]
-        gate = Recorder()
+        gate = RecordBackend()
         for number, call in enumerate(steps):
             ticket = gate.ask(call, at("main", number)).ticket
             reply = ToolReply([ada, eve]) if number == 0 else ToolReply(number)
@@ -168,7 +168,7 @@ def test_a_token_of_one_reply_is_not_taken_for_that_of_another(held):
 
     def refused(steps, recorded=(ada, eve)):
         gate = replayer(run(*recorded)[1])
-        return [isinstance(gate.ask(call, at()), Refuse) for call in steps]
+        return [isinstance(gate.ask(call, at()), Refused) for call in steps]
 
     assert not any(refused(run(ada, eve)[0]))
     assert not any(refused(run(ada, eve, key="[[redacted:key:9]]")[0])), "the key of another machine"
@@ -178,7 +178,7 @@ def test_a_token_of_one_reply_is_not_taken_for_that_of_another(held):
 
 
 def adopter(run):
-    return Adopter(run, Matching(READER, RULES), READER)
+    return AdoptBackend(run, Matching(READER, RULES), READER)
 
 
 def test_changed_requests_get_the_replies_of_their_places():
@@ -200,7 +200,7 @@ def test_a_call_more_or_less_has_no_old_reply():
     for call in (tool(1), tool(2)):
         more.ask(call, at())
     refused = more.ask(tool(3), at())
-    assert isinstance(refused, Refuse)
+    assert isinstance(refused, Refused)
     kept = more.latch(refused.divergence, "a.py:1 in f")
     assert kept.origin == "a.py:1 in f"
     assert more.ask(tool(1), at()).divergence is kept

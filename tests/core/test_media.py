@@ -9,8 +9,8 @@ import json
 import pytest
 
 from pytest_agentreplay.core import diagnose, media
-from pytest_agentreplay.core.backends.backend import Answer, Moment, Refuse
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall
 from pytest_agentreplay.dialects import READER, RULES
@@ -71,7 +71,7 @@ def replayer(*calls, lanes=()):
         Exchange(one, HttpReply(200, body=Body(b"%d" % n)), n * 2, n * 2 + 1, lane=lane)
         for n, (one, lane) in enumerate(zip(calls, lanes, strict=True))
     ]
-    return Replayer(Run(Header("t"), tuple(exchanges)), Matching(READER, RULES), READER)
+    return ReplayBackend(Run(Header("t"), tuple(exchanges)), Matching(READER, RULES), READER)
 
 
 def ask(gate, sent, lane="main"):
@@ -90,13 +90,13 @@ class TestEveryPlace:
             assert side[-9:-1] in found.note
 
     def test_it_is_another_call_until_the_test_says_that_it_is_near_enough(self, recorded, now, kind):
-        assert isinstance(ask(replayer(recorded), now), Refuse)
+        assert isinstance(ask(replayer(recorded), now), Refused)
         strict, lenient, seen = replayer(recorded), replayer(recorded), []
         strict.media(lambda *_: False)
         lenient.media(lambda *sides: seen.append(sides) or True)
-        assert isinstance(ask(strict, now), Refuse)
+        assert isinstance(ask(strict, now), Refused)
         answer = ask(lenient, now)
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, Replayed)
         assert answer.exchange.outcome.body.data == b"0"
         assert {side[0] for side in seen} == {kind}
         assert all(old != new for _, old, new in seen)
@@ -107,7 +107,7 @@ class TestEveryPlace:
 def test_what_stands_beside_the_picture_still_counts():
     gate = replayer(call(JSON_PLACES["anthropic"](ONE)))
     gate.media(lambda *_: True)
-    assert isinstance(ask(gate, call(JSON_PLACES["anthropic"](OTHER) | {"temperature": 1})), Refuse)
+    assert isinstance(ask(gate, call(JSON_PLACES["anthropic"](OTHER) | {"temperature": 1})), Refused)
     gate = replayer(call({"a": [{"mime_type": "image/png", "data": b64(ONE)}]}))
     gate.media(lambda *_: True)
     for body in (
@@ -115,8 +115,8 @@ def test_what_stands_beside_the_picture_still_counts():
         {"a": [{"mime_type": "image/png", "data": b64(ONE)}] * 2},
         {"a": []},
     ):
-        assert isinstance(ask(gate, call(body)), Refuse)
-    assert isinstance(ask(gate, ToolCall("look")), Refuse)
+        assert isinstance(ask(gate, call(body)), Refused)
+    assert isinstance(ask(gate, ToolCall("look")), Refused)
 
 
 def test_each_exchange_is_served_once_in_its_lane_first():
@@ -127,7 +127,7 @@ def test_each_exchange_is_served_once_in_its_lane_first():
     lanes = ["main", "main.1", "main", "main", "main"]
     answers = [ask(gate, one, lane) for one, lane in zip(now, lanes, strict=True)]
     assert [answer.exchange.start for answer in answers[:4]] == [2, 0, 6, 4]
-    assert isinstance(answers[4], Refuse)
+    assert isinstance(answers[4], Refused)
 
 
 def test_only_the_pictures_that_differ_are_asked_about_and_all_must_be_near():
@@ -137,11 +137,11 @@ def test_only_the_pictures_that_differ_are_asked_about_and_all_must_be_near():
     seen = []
     gate = replayer(two(ONE, OTHER))
     gate.media(lambda *sides: seen.append(sides) or sides[2] != SOUND)
-    assert isinstance(ask(gate, two(ONE, SOUND)), Refuse)
-    assert isinstance(ask(gate, two(ONE, NOISE)), Answer) is False
+    assert isinstance(ask(gate, two(ONE, SOUND)), Refused)
+    assert isinstance(ask(gate, two(ONE, NOISE)), Replayed) is False
     gate = replayer(two(ONE, OTHER))
     gate.media(lambda *sides: seen.append(sides) or True)
-    assert isinstance(ask(gate, two(ONE, OTHER + b"!")), Answer)
+    assert isinstance(ask(gate, two(ONE, OTHER + b"!")), Replayed)
     assert all(old != new for _, old, new in seen)
 
 
@@ -152,7 +152,7 @@ def test_a_later_difference_is_told_without_the_pictures_that_are_near():
 
     gate = replayer(call(JSON_PLACES["anthropic"](ONE)), turn(ONE, "and then?"))
     gate.media(lambda *_: True)
-    assert isinstance(ask(gate, call(JSON_PLACES["anthropic"](OTHER))), Answer)
+    assert isinstance(ask(gate, call(JSON_PLACES["anthropic"](OTHER))), Replayed)
     refused = ask(gate, turn(OTHER, "and now?"))
     assert [one.note for one in refused.divergence.differences] == ["then -> now"]
 

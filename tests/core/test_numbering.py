@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Exchange, FrameCall, ToolCall, ToolReply
-from pytest_agentreplay.core.release_order import Schedule
+from pytest_agentreplay.core.release_order import ReleaseSchedule
 from pytest_agentreplay.core.renumber import thinned
 
 
@@ -83,7 +83,7 @@ def test_a_second_time_changes_nothing(exchanges):
 def test_the_events_that_others_stand_between_are_the_same(exchanges):
     def told(exchanges, name):
         """Who got how much, in order: several parts in a row of one answer count as the last of them."""
-        schedule, found = Schedule(exchanges), []
+        schedule, found = ReleaseSchedule(exchanges), []
         calls = [x for x in exchanges if schedule.holds(x.start)]
         steps = sorted(
             [(event.reading, event.start, event.chunks) for event in schedule.events]

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Exchange, HttpReply, Timing, ToolCall, ToolReply
-from pytest_agentreplay.core.order_permutations import LIMIT, Answer, answers, orders, swapped
-from pytest_agentreplay.core.release_order import END, Schedule
+from pytest_agentreplay.core.order_permutations import LIMIT, ReleasedAnswer, answers, orders, swapped
+from pytest_agentreplay.core.release_order import END, ReleaseSchedule
 
 
 @st.composite
@@ -18,7 +18,7 @@ def recordings(draw, most=6):
     readings = {call: [] for call in range(calls)}
     for reading, call in enumerate(happened, 1):
         readings[call].append(reading)
-    return sorted((Answer(*pair) for pair in readings.values()), key=lambda answer: answer.there)
+    return sorted((ReleasedAnswer(*pair) for pair in readings.values()), key=lambda answer: answer.there)
 
 
 def starts(recorded):
@@ -74,7 +74,7 @@ def test_the_pairs_that_changed_places_are_named_as_they_come(recorded):
 
 
 def overlapping(count):
-    return [Answer(call, 10_000 + call) for call in range(count)]
+    return [ReleasedAnswer(call, 10_000 + call) for call in range(count)]
 
 
 def test_five_overlapping_calls_are_tried_in_every_order():
@@ -95,7 +95,7 @@ def test_a_run_of_many_calls_is_no_work():
 
 
 def test_calls_one_after_the_other_have_no_other_order():
-    assert orders([Answer(1, 2), Answer(3, 4), Answer(5, 6)]) == []
+    assert orders([ReleasedAnswer(1, 2), ReleasedAnswer(3, 4), ReleasedAnswer(5, 6)]) == []
     assert orders([]) == []
 
 
@@ -110,13 +110,17 @@ def call(start, finish, *, parts=(), outcome=None, **more):
 
 def test_a_stream_counts_from_where_something_else_went_on():
     stream = call(1, 6, parts=((2, 1),), outcome=HttpReply(200, cuts=(1, 1)))
-    assert answers(Schedule([stream, call(3, 4), call(5, 7)])) == (Answer(1, 2), Answer(3, 4), Answer(5, 7))
-    assert orders(answers(Schedule([stream, call(3, 4)]))) == []
+    assert answers(ReleaseSchedule([stream, call(3, 4), call(5, 7)])) == (
+        ReleasedAnswer(1, 2),
+        ReleasedAnswer(3, 4),
+        ReleasedAnswer(5, 7),
+    )
+    assert orders(answers(ReleaseSchedule([stream, call(3, 4)]))) == []
 
 
 def test_what_never_ended_and_what_is_inside_another_call_takes_no_part():
     inside, never = call(2, 3, parent=1), Exchange(ToolCall("gone"), None, 5, None)
-    assert answers(Schedule([call(1, 4), inside, never])) == (Answer(1, 4),)
+    assert answers(ReleaseSchedule([call(1, 4), inside, never])) == (ReleasedAnswer(1, 4),)
 
 
 # The events in another order.
@@ -127,7 +131,7 @@ def test_in_another_order_only_what_can_have_been_asked_is_waited_for(recorded):
     exchanges = [call(*answer) for answer in recorded]
     needed = {b.start: {a.start for a in recorded if a.there < b.start} for b in recorded}
     for order in orders(recorded):
-        schedule = Schedule(exchanges, completion=order)
+        schedule = ReleaseSchedule(exchanges, completion=order)
         assert tuple(event.start for event in schedule.events) == order
         assert [event.chunks for event in schedule.events] == [END] * len(order)
         assert [event.at for event in schedule.events] == sorted(answer.there * 10 for answer in recorded)

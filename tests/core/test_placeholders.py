@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pytest_agentreplay.core.backends.backend import Moment
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
 from pytest_agentreplay.core.redaction import Redaction
@@ -81,7 +81,7 @@ def test_secrets_match_up_to_renaming_tokens_and_basic_too():
 
 def replayed(recorded, *calls):
     run = Run(Header("t"), tuple(Exchange(call, HttpReply(200), 2 * n, 2 * n + 1) for n, call in enumerate(recorded)))
-    gate = Replayer(run, MATCHING, READER)
+    gate = ReplayBackend(run, MATCHING, READER)
     return [type(gate.ask(call, Moment("main", n))).__name__ for n, call in enumerate(calls)]
 
 

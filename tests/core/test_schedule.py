@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.core import release_order as module
 from pytest_agentreplay.core.model import Body, Exchange, Failure, FrameCall, HttpReply, Timing, ToolCall, ToolReply
-from pytest_agentreplay.core.release_order import BEGUN, COLLISION, END, Event, Schedule
+from pytest_agentreplay.core.release_order import BEGUN, COLLISION, END, ReleaseEvent, ReleaseSchedule
 
 CANCELLED = Failure("asyncio.exceptions.CancelledError")
 DICE = st.integers(0, 2**32).map(random.Random)
@@ -69,7 +69,7 @@ def replayed(schedule, dice):
 
 @given(runs(), DICE)
 def test_answers_come_in_the_recorded_order_each_once(exchanges, dice):
-    schedule = Schedule(exchanges)
+    schedule = ReleaseSchedule(exchanges)
     came = replayed(schedule, dice)
     assert came == sorted(came)
     assert came == telling(schedule.events)
@@ -92,20 +92,20 @@ def telling(events):
 @given(runs(), DICE)
 def test_each_part_comes_before_the_next_of_its_answer(exchanges, dice):
     far = {}
-    for event in replayed(Schedule(exchanges), dice):
+    for event in replayed(ReleaseSchedule(exchanges), dice):
         assert event.chunks >= far.get(event.start, -1)
         far[event.start] = event.chunks
 
 
 @given(runs(), DICE)
 def test_what_came_out_of_turn_or_was_given_up_is_passed_over(exchanges, dice):
-    schedule, left = Schedule(exchanges), []
+    schedule, left = ReleaseSchedule(exchanges), []
     for x in exchanges:
         match dice.randrange(4):
             case 0:
                 schedule.drop(x.start)
             case 1:
-                schedule.come(Event(x.finish or x.start, x.start, END, 0))
+                schedule.come(ReleaseEvent(x.finish or x.start, x.start, END, 0))
             case _:
                 left.append(x.start)
     schedule.drop(10_000)
@@ -117,7 +117,7 @@ def test_what_came_out_of_turn_or_was_given_up_is_passed_over(exchanges, dice):
 
 @given(runs())
 def test_a_call_is_early_until_all_has_come_that_came_before_it(exchanges):
-    schedule, came = Schedule(exchanges), 0
+    schedule, came = ReleaseSchedule(exchanges), 0
     for x in exchanges:
         before = [event for event in telling(schedule.events) if came < event.reading < x.start]
         while (event := schedule.early(x.start)) is not None:
@@ -131,12 +131,12 @@ def test_a_call_is_early_until_all_has_come_that_came_before_it(exchanges):
 def test_another_order_of_ends_is_kept_as_well(exchanges, dice):
     ends = [x.start for x in exchanges if not x.abandoned]
     wanted = dice.sample(ends, len(ends))
-    schedule = Schedule(exchanges, completion=wanted)
+    schedule = ReleaseSchedule(exchanges, completion=wanted)
     events = [event for event in schedule.events if event.start in ends]
     assert [event.start for event in events] == wanted
     assert {event.chunks for event in schedule.events} <= {END}
-    last = {event.start: event.reading for event in Schedule(exchanges).events}
-    unsaid = Schedule(exchanges, completion=()).events
+    last = {event.start: event.reading for event in ReleaseSchedule(exchanges).events}
+    unsaid = ReleaseSchedule(exchanges, completion=()).events
     assert [event.start for event in unsaid] == sorted(last, key=last.__getitem__)
 
 
@@ -164,7 +164,7 @@ def fan(calls):
 
 @pytest.mark.parametrize("calls", [100, 1000, 5000])
 def test_the_work_of_a_call_does_not_grow_with_their_number(calls):
-    schedule = Schedule(fan(calls))
+    schedule = ReleaseSchedule(fan(calls))
     schedule._released = Counting()
     came = replayed(schedule, random.Random(1))
     assert len(came) == 2 * calls
@@ -192,16 +192,16 @@ def tool(start, finish, outcome=None, **more):
     ],
 )
 def test_how_far_an_answer_came(reply, chunks):
-    assert [event.chunks for event in Schedule([tool(1, 2, reply)]).events] == [chunks]
+    assert [event.chunks for event in ReleaseSchedule([tool(1, 2, reply)]).events] == [chunks]
 
 
 def test_when_a_part_came_lies_between_the_first_and_the_end():
     timing = Timing(100, 200, 600)
     reply = HttpReply(200, body=Body(b"abcd"), cuts=(1, 1, 1, 1))
     x = tool(1, 6, reply, timing=timing, parts=((2, BEGUN), (3, 1), (4, 2), (5, 4)))
-    assert [event.at for event in Schedule([x]).events] == [200, 300, 400, 600, 600]
-    assert [event.at for event in Schedule([tool(1, 2, timing=Timing(7))]).events] == [7]
-    assert [event.at for event in Schedule([tool(1, 2, timing=Timing(7, None, 9))]).events] == [9]
+    assert [event.at for event in ReleaseSchedule([x]).events] == [200, 300, 400, 600, 600]
+    assert [event.at for event in ReleaseSchedule([tool(1, 2, timing=Timing(7))]).events] == [7]
+    assert [event.at for event in ReleaseSchedule([tool(1, 2, timing=Timing(7, None, 9))]).events] == [9]
 
 
 def test_what_stands_outside_of_the_order():
@@ -209,7 +209,7 @@ def test_what_stands_outside_of_the_order():
     child = tool(6, 7, lane="main.1")
     grandchild = tool(8, 9, lane="main.1.2")
     sibling = tool(10, 11, lane="main.10")
-    schedule = Schedule([tool(1, 12), tool(2, 3, parent=1), frame, child, grandchild, sibling], ["main.1"])
+    schedule = ReleaseSchedule([tool(1, 12), tool(2, 3, parent=1), frame, child, grandchild, sibling], ["main.1"])
     assert [*schedule.exchanges] == [1, 10]
     assert [schedule.holds(start) for start in (1, 2, 4, 6, 8, 10)] == [True, False, False, False, False, True]
     schedule.expect_no_more(1)
@@ -229,7 +229,7 @@ def test_what_stands_outside_of_the_order():
     ],
 )
 def test_a_run_is_concurrent_where_calls_overlap_or_lanes_differ(exchanges, concurrent):
-    assert Schedule(exchanges).matters is concurrent
+    assert ReleaseSchedule(exchanges).matters is concurrent
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_run_is_concurrent_where_calls_overlap_or_lanes_differ(exchanges, conc
 def test_answers_to_two_threads_collide_within_a_millisecond(second, collisions):
     one = tool(1, 3, lane="main.1", timing=Timing(0, None, 10))
     two = {"start": 2, "finish": 4, "lane": "main.2", "timing": Timing(0, None, COLLISION)} | second
-    assert Schedule([one, tool(**two)]).collisions == collisions
+    assert ReleaseSchedule([one, tool(**two)]).collisions == collisions
 
 
 def test_an_end_is_later_than_any_chunk():

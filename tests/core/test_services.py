@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.backends.backend import Answer, Forward, Moment, Refuse
-from pytest_agentreplay.core.backends.record import Recorder
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.backend import Moment, PassThrough, Refused, Replayed
+from pytest_agentreplay.core.backends.record import RecordBackend
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, FrameCall, Header, HttpCall, HttpReply, Run
@@ -18,10 +18,10 @@ def get(port, path="/", host="127.0.0.1"):
 
 
 def recorded(calls):
-    gate = Recorder()
+    gate = RecordBackend()
     for number, (lane, call) in enumerate(calls):
         verdict = gate.ask(call, Moment(lane, number))
-        assert isinstance(verdict, Forward)
+        assert isinstance(verdict, PassThrough)
         reply = HttpReply(200, body=Body(f"{call.url}".encode()))
         gate.settle(verdict.ticket, reply, at=number, first=None, suspended=False)
     return Run(Header("t::x"), gate.exchanges())
@@ -29,13 +29,13 @@ def recorded(calls):
 
 def replayed(before, now):
     """The URLs whose replies `now` gets, up to the first refusal, and that refusal."""
-    gate = Replayer(recorded([("main", call) for call in before]), Matching(READER, RULES), READER)
+    gate = ReplayBackend(recorded([("main", call) for call in before]), Matching(READER, RULES), READER)
     got = []
     for call in now:
         verdict = gate.ask(call, Moment("main", 0))
-        if isinstance(verdict, Refuse):
+        if isinstance(verdict, Refused):
             return got, verdict.divergence
-        assert isinstance(verdict, Answer)
+        assert isinstance(verdict, Replayed)
         got.append(verdict.exchange.call.url)
     return got, gate.finish()
 

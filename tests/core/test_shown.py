@@ -27,9 +27,9 @@ from pytest_agentreplay.core.redaction.redactors import shapes_of
 from pytest_agentreplay.core.redaction.remembering import Seen
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.gateway.routes import Routes
-from pytest_agentreplay.intercept.http.stdlib import Under
-from pytest_agentreplay.intercept.session.interception import Crossing
-from pytest_agentreplay.runs.run_session import Place
+from pytest_agentreplay.intercept.http.stdlib import PendingRequest
+from pytest_agentreplay.intercept.session.interception import Interception
+from pytest_agentreplay.runs.run_session import TestLocation
 
 SECRET = "s3cret-of-a-test-0815-4711"
 HEADERS = ((SECRET, SECRET),)
@@ -60,9 +60,9 @@ def knowing():
         Exchange(HTTP, FAILURE, 0, 1),
         Header(SECRET, outcome={"message": SECRET}, kit={"a": SECRET}),
         Run(Header(SECRET), (Exchange(HTTP, FAILURE, 0, 1),)),
-        Place("t", Path("p"), Path("r"), {"home": SECRET}, {"KEY": SECRET}),
+        TestLocation("t", Path("p"), Path("r"), {"home": SECRET}, {"KEY": SECRET}),
         Routes({"a": SECRET}, {"b": SECRET}),
-        Under(None, (SECRET.encode(),), [SECRET.encode()]),
+        PendingRequest(None, (SECRET.encode(),), [SECRET.encode()]),
         Seen(SECRET.encode(), [], 0),
         secret_guises(SECRET),
         knowing(),
@@ -103,7 +103,7 @@ def test_what_is_shown_loses_what_is_known_and_keys_alone():
 
 
 def test_a_call_that_comes_too_late_is_told_without_its_secret():
-    crossing = Crossing(None, knowing())
+    crossing = Interception(None, knowing())
     crossing.end()
     with pytest.raises(ReplayDiverged) as caught:
         crossing.enter(HttpCall("GET", f"https://h/{SECRET}"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.core.redaction.detecting import readings
 from pytest_agentreplay.core.redaction.known import Known
-from pytest_agentreplay.core.redaction.views import DEEPEST, TooDeep, View, below, squeezed, unescaped, widened
+from pytest_agentreplay.core.redaction.views import DEEPEST, View, ViewTooDeep, below, squeezed, unescaped, widened
 
 WORD = b"Qz7wLp0xNeedle"
 TEXT = st.text(st.sampled_from("ab \\\"'/\n\t%é€😀&;<{}[]:,u0041nx"), max_size=30)
@@ -54,7 +54,7 @@ def test_what_is_read_in_a_view_stands_where_it_says(before, after, inner, outer
             for reading in readings(data, deep=True)
             if (at := reading.view.text.find(WORD)) >= 0
         ]
-    except TooDeep:
+    except ViewTooDeep:
         return
     assert found
     for start, end in found:
@@ -91,7 +91,7 @@ def test_a_text_without_escapes_has_one_reading():
 def test_what_is_escaped_too_often_is_told_not_passed():
     slashes = b"\\u005c" + b"u005c" * (DEEPEST + 4)
     data = b'{"a": "x ' + slashes + b'u0041 y"}'
-    with pytest.raises(TooDeep) as told:
+    with pytest.raises(ViewTooDeep) as told:
         list(below(data))
     assert data[told.value.start : told.value.end].startswith(b"\\u005c")
 

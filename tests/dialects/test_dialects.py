@@ -13,7 +13,7 @@ from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, To
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
 from pytest_agentreplay.demo.replies.bedrock import frame
 from pytest_agentreplay.dialects import DIALECTS, READER, mcp
-from pytest_agentreplay.dialects.sse import Event, events, is_stream
+from pytest_agentreplay.dialects.sse import ServerSentEvent, events, is_stream
 
 JSON_TYPE = (("content-type", "application/json"),)
 NDJSON_TYPE = (("content-type", "application/x-ndjson"),)
@@ -700,16 +700,16 @@ def test_event_streams(end):
         "data: last",
     ]
     assert events(("\ufeff" + end.join(lines)).encode()) == [
-        Event("a", "one\ntwo"),
-        Event("message", ""),
-        Event("message", "last"),
+        ServerSentEvent("a", "one\ntwo"),
+        ServerSentEvent("message", ""),
+        ServerSentEvent("message", "last"),
     ]
 
 
 def test_the_value_of_an_event():
-    assert Event("message", '{"a":1}').value == {"a": 1}
-    assert Event("message", "[DONE]").value is None
-    assert Event("message", "[1]").value is None
+    assert ServerSentEvent("message", '{"a":1}').value == {"a": 1}
+    assert ServerSentEvent("message", "[DONE]").value is None
+    assert ServerSentEvent("message", "[1]").value is None
 
 
 def test_what_is_a_stream():

@@ -185,9 +185,9 @@ def test_twice_the_same_keys(record, do):
 
 @pytest.mark.parametrize(("record", "do"), RUNS, ids=[do.__name__ for _, do in RUNS])
 def test_every_header_that_an_sdk_sends_matches_or_is_declared(record, do):
-    from pytest_agentreplay.core.rules import MATCHED_HEADERS, Table
+    from pytest_agentreplay.core.rules import MATCHED_HEADERS, RuleTable
 
-    table = Table(RULES)
+    table = RuleTable(RULES)
     sent = {name.lower() for headers in record(do).raw for name, _ in headers}
     assert {name for name in sent - MATCHED_HEADERS if table.named("header", name, "") is None} <= {"x-should-retry"}
 

@@ -164,7 +164,7 @@ def looked_at(run: Run) -> None:
 def journal_of(seed: int) -> bytes:
     """A journal that a seed draws, its records well-formed and their content twisted, or bytes torn."""
     draw = random.Random(seed)
-    text = journal.Journal()
+    text = journal.JournalWriter()
     run = codec.loads(draw.choice(TEXTS), file="f").run
     records = [text.begin(run.header), *map(text.exchange, run.exchanges)]
     if draw.random() < 0.3:

@@ -10,8 +10,8 @@ from shown import of_the_printers
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.backends.backend import Answer, Moment
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.backend import Moment, Replayed
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER, RULES
 
@@ -42,10 +42,10 @@ def through(text: str) -> None:
         assert getattr(now.call, "body", now.call) == getattr(then.call, "body", then.call)
         assert now.outcome == then.outcome
     assert not divergences(run, back, READER, matching=Matching(READER, RULES))
-    replayer = Replayer(back, Matching(READER, RULES), READER)
+    replayer = ReplayBackend(back, Matching(READER, RULES), READER)
     for x in run.exchanges:
         answer = replayer.ask(x.call, Moment(x.lane, 0))
-        assert isinstance(answer, Answer), answer
+        assert isinstance(answer, Replayed), answer
         assert answer.exchange.outcome == x.outcome
     for _ in of_the_printers(back):
         pass

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from shown import forbidden
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.case_files.scaffold import Told, from_refusal, from_trace
+from pytest_agentreplay.case_files.scaffold import ScaffoldOptions, from_refusal, from_trace
 from pytest_agentreplay.case_files.trace_import import imported
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN
 from pytest_agentreplay.cases.schema import parse
@@ -47,7 +47,7 @@ def cases_of(data, folder):
     """The cases of a trace, each read again; the refusal, which is one line, as a text."""
     file = folder / "trace.json"
     file.write_bytes(data if isinstance(data, bytes) else data.encode())
-    told = Told(folder=folder / "cases" / "c", test="cases/c/case.yaml::observed", today="2026-11-22")
+    told = ScaffoldOptions(folder=folder / "cases" / "c", test="cases/c/case.yaml::observed", today="2026-11-22")
     began, said = time.process_time(), ""
     try:
         found = imported([file], Policy(), {})

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_agentreplay.core.backends.backend import Answer, Forward, Refuse
+from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, Timing
 from pytest_agentreplay.intercept import registry
@@ -49,7 +49,7 @@ class Tape:
             self.count += 1
             number = self.count
             self.exchanges[number] = Exchange(call, None, number, None, lane=moment.lane, attempt=moment.attempt)
-        return Forward(number)
+        return PassThrough(number)
 
     def settle(self, ticket, outcome, *, at, first, suspended):
         begun = self.exchanges[ticket]
@@ -68,8 +68,8 @@ class Player(Tape):
     def ask(self, call, moment):
         queue = self.queues.get(identity(call))
         if not queue:
-            return Refuse(Divergence(Kind.EXTRA, f"nothing for {doorstep.describe(call)}", now=call))
-        return Answer(queue.popleft(), 1)
+            return Refused(Divergence(Kind.EXTRA, f"nothing for {doorstep.describe(call)}", now=call))
+        return Replayed(queue.popleft(), 1)
 
 
 def identity(call):
@@ -86,7 +86,7 @@ class Steps:
 
 @contextmanager
 def running(gate):
-    crossing = doorstep.Crossing(gate, Plain(), steps=Steps())
+    crossing = doorstep.Interception(gate, Plain(), steps=Steps())
     registry.install()
     doorstep.open_for(crossing)
     token = lanes.STRAND.set(crossing.main())

@@ -12,7 +12,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from pytest_agentreplay import agent
-from pytest_agentreplay.core.backends.record import Recorder
+from pytest_agentreplay.core.backends.record import RecordBackend
 from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
@@ -24,7 +24,7 @@ from pytest_agentreplay.intercept.session.agents import agent_here
 @pytest.fixture
 def stamped():
     """The test's own stamp, which threads are carried over with."""
-    crossing = doorstep.Crossing(None, None)
+    crossing = doorstep.Interception(None, None)
     doorstep.open_for(crossing)
     token = lanes.STRAND.set(crossing.main())
     yield
@@ -169,8 +169,8 @@ def test_the_places_of_a_graph(monkeypatch, metadata, name):
 def test_the_crossing_keeps_the_name_without_its_secrets():
     redaction = Redaction(Places({}))
     redaction.learn("secret", "hunter2-hunter2")
-    gate = Recorder()
-    crossing = doorstep.Crossing(gate, redaction)
+    gate = RecordBackend()
+    crossing = doorstep.Interception(gate, redaction)
     for name in ("researcher", "researcher", "of hunter2-hunter2", ""):
         with agent(name):
             crossing.enter(ToolCall("look")).settle(ToolReply("x"))

@@ -14,13 +14,13 @@ from uuid import uuid1, uuid4
 
 import pytest
 
-from pytest_agentreplay.core.backends.backend import Answer, Forward
+from pytest_agentreplay.core.backends.backend import PassThrough, Replayed
 from pytest_agentreplay.core.model import Exchange, Timing, ToolCall, ToolReply
 from pytest_agentreplay.intercept.environment import randomness as chances
-from pytest_agentreplay.intercept.environment.randomness import Chance
+from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.interception import Crossing
+from pytest_agentreplay.intercept.session.interception import Interception
 
 SEED = 20_251_120
 
@@ -57,9 +57,9 @@ class Gate:
     def ask(self, call, moment):
         self.asked += 1
         if self.forward:
-            return Forward(self.asked)
+            return PassThrough(self.asked)
         recorded = Exchange(call, ToolReply(None), self.asked, self.asked, lane=moment.lane, timing=Timing(0, None, 1))
-        return Answer(recorded, self.asked)
+        return Replayed(recorded, self.asked)
 
     def settle(self, ticket, outcome, *, at, first, suspended):
         pass
@@ -68,7 +68,7 @@ class Gate:
 class Steps:
     """Chance without a clock."""
 
-    def __init__(self, chance: Chance) -> None:
+    def __init__(self, chance: RandomSource) -> None:
         self.chance = chance
 
     def step(self, at, lane, count):
@@ -80,8 +80,8 @@ def run():
     """Runs an agent, a function of `call`, in a run of its own; recording calls the tool body, replaying does not."""
 
     def go(agent, *, recording=True, seed=SEED):
-        chance = Chance(seed)
-        crossing = Crossing(Gate(forward=recording), Scrub(), steps=Steps(chance))
+        chance = RandomSource(seed)
+        crossing = Interception(Gate(forward=recording), Scrub(), steps=Steps(chance))
 
         def call(body=lambda: None):
             passage = crossing.enter(ToolCall("look_up"))
@@ -287,7 +287,7 @@ def test_nothing_is_left_behind(run):
 
 def test_stop_is_safe_twice_and_before_start():
     state = random.getstate()
-    chance = Chance(1)
+    chance = RandomSource(1)
     chance.stop()
     chance.start()
     chance.stop()
@@ -328,7 +328,7 @@ def test_ids_of_newer_pythons(monkeypatch):
     monkeypatch.setattr(chances.time, "time_ns", lambda: 1_763_653_219_123_456_000)
 
     def ids():
-        chance = Chance(3)
+        chance = RandomSource(3)
         chance.start()
         try:
             return [uuid.uuid7() for _ in range(50)]
@@ -347,8 +347,8 @@ def test_ids_of_newer_pythons(monkeypatch):
 def test_streams_do_not_hang_on_the_hash_seed():
     source = """
 import random, uuid
-from pytest_agentreplay.intercept.environment.randomness import Chance
-chance = Chance(11)
+from pytest_agentreplay.intercept.environment.randomness import RandomSource
+chance = RandomSource(11)
 chance.start()
 chance.step("main.2", 4)
 print(random.random(), uuid.uuid4())

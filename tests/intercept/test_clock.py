@@ -15,10 +15,10 @@ import time_machine
 
 from pytest_agentreplay.intercept.environment import clock as clocks
 from pytest_agentreplay.intercept.environment.clock import Clock
-from pytest_agentreplay.intercept.environment.clock_and_seeds import Steps
-from pytest_agentreplay.intercept.environment.randomness import Chance
+from pytest_agentreplay.intercept.environment.clock_and_seeds import ClockAndSeeds
+from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.interception import Crossing
+from pytest_agentreplay.intercept.session.interception import Interception
 
 pytestmark = pytest.mark.env("main", "lowest")
 
@@ -56,7 +56,7 @@ def readings() -> list[object]:
 
 
 def an_agent(steps: list[int]) -> list[object]:
-    clock = Steps(Clock("stepped", WALL), Chance(1))
+    clock = ClockAndSeeds(Clock("stepped", WALL), RandomSource(1))
     clock.start()
     try:
         seen = readings()
@@ -131,7 +131,7 @@ def test_the_clock_runs_on_without_a_jump(stepped, monkeypatch):
 
 def test_waiting_inside_an_exchange_is_no_waiting_of_the_agent(stepped, monkeypatch):
     monkeypatch.setattr(clocks, "PATIENCE", -1)
-    with lanes.inside(lanes.Strand(None), 1, "tool"):
+    with lanes.inside(lanes.CallContext(None), 1, "tool"):
         assert time.time_ns() > WALL
     assert not stepped.ran_on
 
@@ -233,7 +233,7 @@ def test_who_does_not_come_back_in_time_comes_back_later():
 
 
 def test_both_start_or_neither(monkeypatch):
-    steps = Steps(Clock("stepped", WALL), Chance(1))
+    steps = ClockAndSeeds(Clock("stepped", WALL), RandomSource(1))
     monkeypatch.setattr(random, "getstate", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         steps.start()
@@ -241,10 +241,10 @@ def test_both_start_or_neither(monkeypatch):
 
 
 def test_one_step_moves_both():
-    steps = Steps(Clock("stepped", WALL), Chance(1))
+    steps = ClockAndSeeds(Clock("stepped", WALL), RandomSource(1))
     state = random.getstate()
     steps.start()
-    stamp = lanes.STRAND.set(Crossing(None, None).main())
+    stamp = lanes.STRAND.set(Interception(None, None).main())
     try:
         steps.step(1_000, "main", 1)
         first = time.time_ns(), random.random(), uuid.uuid4()

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_agentreplay.core.backends.record import Recorder
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.record import RecordBackend
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Closed, Failure, Frame, FrameCall, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
@@ -20,15 +20,15 @@ from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.streams import frames_replaying
-from pytest_agentreplay.intercept.streams.frames_recording import Recording
-from pytest_agentreplay.intercept.streams.frames_replaying import Replaying
+from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
+from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 
 OPENING = FrameCall("wss://voice.example.com/talk")
 
 
 @contextmanager
 def doors(gate):
-    crossing = doorstep.Crossing(gate, Redaction(Places({})))
+    crossing = doorstep.Interception(gate, Redaction(Places({})))
     doorstep.open_for(crossing)
     token = lanes.STRAND.set(crossing.main())
     try:
@@ -41,17 +41,17 @@ def doors(gate):
 
 def recorded(act):
     """The run of `act(line, crossing)`, which plays the agent and the world."""
-    gate = Recorder()
+    gate = RecordBackend()
     with doors(gate) as crossing:
-        act(Recording(crossing, crossing.enter(OPENING), OPENING), crossing)
+        act(FrameRecording(crossing, crossing.enter(OPENING), OPENING), crossing)
     return Run(Header("t::t"), gate.exchanges())
 
 
 @contextmanager
 def replayed(run):
-    gate = Replayer(run, Matching(READER, RULES), READER)
+    gate = ReplayBackend(run, Matching(READER, RULES), READER)
     with doors(gate) as crossing:
-        yield Replaying(crossing, crossing.enter(OPENING), OPENING), gate
+        yield FrameReplaying(crossing, crossing.enter(OPENING), OPENING), gate
 
 
 def ask(line, word):

@@ -23,18 +23,18 @@ import openai
 import pytest
 import trio
 
-from pytest_agentreplay.core.backends.record import Recorder
+from pytest_agentreplay.core.backends.record import RecordBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.network import audit, child_events, guard, ledger, peers
-from pytest_agentreplay.intercept.network.guard import Bystander, Guard
-from pytest_agentreplay.intercept.network.ledger import Entry
+from pytest_agentreplay.intercept.network.guard import Guard, ModelHostWatch
+from pytest_agentreplay.intercept.network.ledger import LedgerEntry
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.interception import Crossing
+from pytest_agentreplay.intercept.session.interception import Interception
 from pytest_agentreplay.report.escape import line
 
 HERE = str(Path(__file__).parent)
@@ -60,7 +60,7 @@ class Plain:
         return text
 
 
-class Gate(Recorder):
+class Gate(RecordBackend):
     """Records, and latches."""
 
     def __init__(self):
@@ -85,7 +85,7 @@ def guarded(mode="deny", **options):
 @contextmanager
 def a_test(mode="deny", **options):
     """A test's own thread, stamped, with its doorstep and guard."""
-    crossing = Crossing(Gate(), Plain(), root=HERE)
+    crossing = Interception(Gate(), Plain(), root=HERE)
     watch = Guard(mode, root=HERE, **options)
     watch.start(crossing)
     doorstep.open_for(crossing)
@@ -782,7 +782,7 @@ def test_recording_a_real_client_leaves_no_gap():
 
 
 def test_tests_without_the_plugin_that_call_a_model_host_are_counted(listener):
-    bystander = Bystander()
+    bystander = ModelHostWatch()
 
     def a_test_that_asks(*hosts):
         bystander.start()
@@ -800,7 +800,7 @@ def test_tests_without_the_plugin_that_call_a_model_host_are_counted(listener):
 
 
 def test_a_guarded_test_is_no_bystander():
-    bystander = Bystander()
+    bystander = ModelHostWatch()
     bystander.start()
     with guarded(), pytest.raises(ReplayDiverged):
         socket.getaddrinfo("api.openai.com", 443)
@@ -812,11 +812,11 @@ def test_a_guarded_test_is_no_bystander():
 
 
 def test_entries_read_well():
-    assert Entry("lookup", "db:5432", "", 2).line() == "2 look-ups of db:5432"
-    assert Entry("child", "git", "a.py:3 in f", 1).line() == "1 child process git from a.py:3 in f"
-    assert Entry("child", "git", "a.py:3 in f", 2).line() == "2 child processes git from a.py:3 in f"
-    assert Entry("send", "[::1]:53", "", 1).line() == "1 datagram to [::1]:53"
-    assert Entry("library", "grpc", "", 1).line() == "1 call by the library grpc"
+    assert LedgerEntry("lookup", "db:5432", "", 2).line() == "2 look-ups of db:5432"
+    assert LedgerEntry("child", "git", "a.py:3 in f", 1).line() == "1 child process git from a.py:3 in f"
+    assert LedgerEntry("child", "git", "a.py:3 in f", 2).line() == "2 child processes git from a.py:3 in f"
+    assert LedgerEntry("send", "[::1]:53", "", 1).line() == "1 datagram to [::1]:53"
+    assert LedgerEntry("library", "grpc", "", 1).line() == "1 call by the library grpc"
     assert set(ledger.WORDS) == {"child", "library", "socket", *peers.SOCKET_EVENTS.values()}
 
 

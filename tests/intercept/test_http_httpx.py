@@ -801,7 +801,7 @@ def test_install_twice_wraps_once_and_rests_outside_a_test():
 def test_a_straggler_is_refused_after_its_test(recording, Plain):
     with ModelServer() as server, recording() as tape:
         pass
-    token = lanes.STRAND.set(lanes.Strand(crossing := doorstep.Crossing(tape, Plain())))
+    token = lanes.STRAND.set(lanes.CallContext(crossing := doorstep.Interception(tape, Plain())))
     crossing.end()
     try:
         with pytest.raises(ReplayDiverged, match="after its test had ended"):

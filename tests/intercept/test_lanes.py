@@ -16,7 +16,7 @@ from pytest_agentreplay.intercept.session import lanes
 @pytest.fixture
 def here():
     """The path of the lane that the caller runs in, under the stamp of a test."""
-    crossing = doorstep.Crossing(None, None)
+    crossing = doorstep.Interception(None, None)
     doorstep.open_for(crossing)
     token = lanes.STRAND.set(crossing.main())
     yield lambda: doorstep.current().strand().path
@@ -115,7 +115,7 @@ def test_a_worker_older_than_its_tests_works_for_each_of_them():
 
     try:
         for _ in range(2):
-            crossing = doorstep.Crossing(None, None)
+            crossing = doorstep.Interception(None, None)
             doorstep.open_for(crossing)
             jobs.put(look)
             assert answers.get(timeout=5) == (crossing, "main.1", "main.1")

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment import numpy_random, randomness
-from pytest_agentreplay.intercept.environment.randomness import Chance
+from pytest_agentreplay.intercept.environment.randomness import RandomSource
 
 pytestmark = pytest.mark.env("main", "lowest")
 
@@ -34,7 +34,7 @@ def draws():
 
 
 def a_run(seed=5, *, inside=0):
-    made = Chance(seed)
+    made = RandomSource(seed)
     made.start()
     try:
         seen = draws()
@@ -80,7 +80,7 @@ def test_another_bit_generator_is_held_and_put_back():
     try:
         np.random.set_bit_generator(np.random.PCG64(3))
         assert a_run() == a_run()
-        made = Chance(1)
+        made = RandomSource(1)
         made.start()
         mine = np.random.get_bit_generator()
         np.random.set_bit_generator(np.random.MT19937(4))
@@ -91,7 +91,7 @@ def test_another_bit_generator_is_held_and_put_back():
 
 
 def test_a_seed_that_the_agent_gives_is_its_own():
-    made = Chance(1)
+    made = RandomSource(1)
     made.start()
     try:
         assert np.random.default_rng(7).random() == np.random.Generator(np.random.PCG64(7)).random()
@@ -100,7 +100,7 @@ def test_a_seed_that_the_agent_gives_is_its_own():
 
 
 def test_a_run_inside_a_run_holds_both():
-    outer, inner = Chance(1), Chance(2)
+    outer, inner = RandomSource(1), RandomSource(2)
     outer.start()
     first = np.random.rand()
     state = np.random.get_state()[1].tolist()
@@ -109,7 +109,7 @@ def test_a_run_inside_a_run_holds_both():
     inner.stop()
     assert np.random.get_state()[1].tolist() == state
     outer.stop()
-    outer = Chance(1)
+    outer = RandomSource(1)
     outer.start()
     assert np.random.rand() == first
     outer.stop()
@@ -124,10 +124,10 @@ def test_a_generator_that_a_module_makes_for_itself_is_as_random_as_ever(tmp_pat
     source = """
         import sys, uuid
         from pytest_agentreplay.intercept import registry as seams
-        from pytest_agentreplay.intercept.environment.randomness import Chance
+        from pytest_agentreplay.intercept.environment.randomness import RandomSource
 
         def run():
-            chance = Chance(11)
+            chance = RandomSource(11)
             chance.start()
             chance.step("main.2", 4)
             import holder, numpy.random

@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 import pytest
 
-from pytest_agentreplay.core.backends.backend import Answer
-from pytest_agentreplay.core.backends.record import Recorder
+from pytest_agentreplay.core.backends.backend import Replayed
+from pytest_agentreplay.core.backends.record import RecordBackend
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment.clock import Clock
-from pytest_agentreplay.intercept.environment.clock_and_seeds import Steps
-from pytest_agentreplay.intercept.environment.randomness import Chance
+from pytest_agentreplay.intercept.environment.clock_and_seeds import ClockAndSeeds
+from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes
@@ -65,12 +65,12 @@ class Player:
     def ask(self, call, moment):
         with self.lock:
             self.asked[moment.lane].append(call.body.data)
-            return Answer(self.queues[moment.lane].popleft(), 1)
+            return Replayed(self.queues[moment.lane].popleft(), 1)
 
 
 def run(agent, gate, mode, wall, url=URL):
     clock = Clock("stepped", wall)
-    crossing = doorstep.Crossing(gate, Plain(), steps=Steps(clock, Chance(7)))
+    crossing = doorstep.Interception(gate, Plain(), steps=ClockAndSeeds(clock, RandomSource(7)))
     watch = Guard(mode)
     registry.install()
     crossing.steps.start()
@@ -129,7 +129,7 @@ def in_tasks(url):
 @pytest.mark.parametrize("agent", [in_sequence, in_threads, in_tasks])
 def test_a_replay_sends_the_same_bytes(agent):
     wall = time.time_ns()
-    recorder = Recorder()
+    recorder = RecordBackend()
     with ModelServer() as server:
         run(agent, recorder, "listen", wall, server.url)
     sent = defaultdict(list)

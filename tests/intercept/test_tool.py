@@ -20,14 +20,14 @@ from dataclasses import replace
 import pytest
 import trio
 
-from pytest_agentreplay.core.backends.backend import Answer, Forward, Refuse
+from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, Failure, Timing, ToolCall, ToolReply
 from pytest_agentreplay.core.serialize import Codec
 from pytest_agentreplay.errors import CannotFreeze, CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes, originals, thread_starts
-from pytest_agentreplay.intercept.session.interception import Crossing
+from pytest_agentreplay.intercept.session.interception import Interception
 from pytest_agentreplay.intercept.tools.tool import Tool, find, redirect
 
 # A gate in small: records everything, or answers first in, first out by call, outermost exchanges only
@@ -51,11 +51,11 @@ class SmallGate:
                 self.exchanges[self.count] = Exchange(
                     call, None, self.count, None, lane=moment.lane, parent=moment.parent, timing=Timing(start=moment.at)
                 )
-                return Forward(self.count)
+                return PassThrough(self.count)
             for number, exchange in enumerate(self.recorded):
                 if exchange.parent is None and exchange.call == call:
-                    return Answer(self.recorded.pop(number), self.count)
-            return Refuse(self.latched or Divergence(Kind.EXTRA, f"nothing is left for {call}"))
+                    return Replayed(self.recorded.pop(number), self.count)
+            return Refused(self.latched or Divergence(Kind.EXTRA, f"nothing is left for {call}"))
 
     def settle(self, ticket, outcome, *, at, first, suspended):
         with self.lock:
@@ -92,7 +92,7 @@ def stored(outcome):
 
 @contextlib.contextmanager
 def opened(gate):
-    crossing = Crossing(gate, NoScrub(), root=__file__.rpartition("/")[0])
+    crossing = Interception(gate, NoScrub(), root=__file__.rpartition("/")[0])
     doorstep.open_for(crossing)
     token = lanes.STRAND.set(crossing.main())
     try:

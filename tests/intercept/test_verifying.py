@@ -2,15 +2,15 @@
 
 import pytest
 
-from pytest_agentreplay.core.backends.replay import Replayer
-from pytest_agentreplay.core.backends.verify import Verifier
+from pytest_agentreplay.core.backends.replay import ReplayBackend
+from pytest_agentreplay.core.backends.verify import VerifyBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.tolerance import Tolerances
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import originals
-from pytest_agentreplay.intercept.session.interception import Crossing
+from pytest_agentreplay.intercept.session.interception import Interception
 
 LOOK, REFUND, GIVEN_UP = ToolCall("look_up", {"id": 7}), ToolCall("refund"), ToolCall("slow")
 INNER = HttpCall("GET", "http://db.test/rows")
@@ -51,9 +51,9 @@ def body():
     originals.empty(-1)
 
 
-def door(kind=Verifier):
-    more = (Tolerances(),) if kind is Verifier else ()
-    return Crossing(kind(RUN, Matching(READER), READER, *more), Plain())
+def door(kind=VerifyBackend):
+    more = (Tolerances(),) if kind is VerifyBackend else ()
+    return Interception(kind(RUN, Matching(READER), READER, *more), Plain())
 
 
 def lends(passage):
@@ -77,7 +77,12 @@ def test_a_read_tool_is_lent_until_its_outcome_is_there():
 @pytest.mark.usefixtures("body")
 @pytest.mark.parametrize(
     ("kind", "call", "reads"),
-    [(Replayer, LOOK, True), (Replayer, LOOK, False), (Verifier, LOOK, False), (Verifier, GIVEN_UP, True)],
+    [
+        (ReplayBackend, LOOK, True),
+        (ReplayBackend, LOOK, False),
+        (VerifyBackend, LOOK, False),
+        (VerifyBackend, GIVEN_UP, True),
+    ],
     ids=["replaying", "replaying a write tool", "verifying a write tool", "given up when recorded"],
 )
 def test_nothing_else_is(kind, call, reads):

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_agentreplay.interchange import chains
 from pytest_agentreplay.interchange.assembling import assembled, conversations, rewritten, whole
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, Source, ToolRun, Trace
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 from pytest_agentreplay.interchange.wire import json_call
 
 
@@ -97,7 +97,7 @@ def test_what_nobody_answered_was_not_executed_and_is_missing():
 def test_records_get_what_they_lack_and_keep_what_they_have():
     records = [
         ToolRun(name="weather", result=18, arguments={"city": "Kraków"}),
-        ToolRun(name="weather", call_id="a", fault=Fault("E")),
+        ToolRun(name="weather", call_id="a", fault=TraceFault("E")),
     ]
     steps, missing = assembled(
         [call(USER, reply=TWICE), *records, call(USER, TWICE, gives(("a", "no"), ("b", "18°")), reply=DONE)]
@@ -132,7 +132,7 @@ def test_a_marked_error_is_a_fault():
     steps, _ = assembled(
         [call(USER, reply=TWICE), call(USER, TWICE, gives(("a", "no such city"), is_error=True), reply=DONE)]
     )
-    assert steps[1].fault == Fault(message="no such city")
+    assert steps[1].fault == TraceFault(message="no such city")
     assert steps[1].seen == "no such city"
 
 
@@ -188,7 +188,7 @@ def test_conversations_are_split_by_their_beginnings():
 
 
 def test_the_same_request_after_a_failure_is_another_try():
-    tried, answered = call(USER, fault=Fault("Timeout")), call(USER, reply=DONE)
+    tried, answered = call(USER, fault=TraceFault("Timeout")), call(USER, reply=DONE)
     assert conversations([tried, answered]) == ((tried, answered),)
     assert conversations([answered, answered]) == ((answered,), (answered,))
 

@@ -20,7 +20,7 @@ from pytest_agentreplay.interchange.exporting import TARGETS, openai_evals, otlp
 from pytest_agentreplay.interchange.exporting.retelling import trace_of
 from pytest_agentreplay.interchange.exporting.subject import Subject
 from pytest_agentreplay.interchange.reading import traces
-from pytest_agentreplay.interchange.trace import Fault, ModelCall, ToolRun, Trace
+from pytest_agentreplay.interchange.trace import ModelCall, ToolRun, Trace, TraceFault
 from pytest_agentreplay.interchange.trace import Source as TraceSource
 
 ROOT = Path(__file__).parents[2]
@@ -258,8 +258,10 @@ def facts(step):
 
 
 def test_a_stopped_run_is_an_error_at_its_root():
-    call = ModelCall(model="m", parameters={"stop": "x", "tool_choice": "auto"}, fault=Fault("HTTP 500", "no"))
-    trace = Trace(source=TraceSource(format="snapshot"), name="a", steps=(call,), fault=Fault("StepLimit", "5 steps"))
+    call = ModelCall(model="m", parameters={"stop": "x", "tool_choice": "auto"}, fault=TraceFault("HTTP 500", "no"))
+    trace = Trace(
+        source=TraceSource(format="snapshot"), name="a", steps=(call,), fault=TraceFault("StepLimit", "5 steps")
+    )
     out = otlp.write(Subject(id="a", trace=trace))
     root, chat = json.loads(out.files[0][1])["resourceSpans"][0]["scopeSpans"][0]["spans"]
     assert root["status"] == {"message": "5 steps", "code": 2}

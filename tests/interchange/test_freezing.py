@@ -11,7 +11,7 @@ from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, To
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER, genai
 from pytest_agentreplay.interchange.to_run import frozen_run
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, Source, ToolRun, Trace
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 
 SECOND = 1_000_000_000
 BEGAN = 1_790_000_000 * SECOND
@@ -79,7 +79,7 @@ def traced(*steps, **more):
     )
 
 
-FAILED = Fault("RefundError", "amount 45990 exceeds order total 4599 for A-1001", "Traceback ...")
+FAILED = TraceFault("RefundError", "amount 45990 exceeds order total 4599 for A-1001", "Traceback ...")
 STEPS = (
     said(LOOKUP, 1, at(0)),
     ToolRun(name="lookup_order", call_id="c-1", arguments={"order_id": "A-1001"}, seen=ORDER, result=ORDER, **at(1)),
@@ -213,9 +213,11 @@ def test_an_unknown_api_is_written_as_the_usual_one_and_told():
 
 
 def test_a_failed_call_of_a_model_is_its_status_or_its_exception():
-    broken = said(None, 1, at(0), fault=Fault("RateLimitError", "slow down"), status=429)
-    lost = said(None, 1, at(2), fault=Fault("APIConnectionError", "connection reset"))
-    first, second = stored(traced(broken, lost, status="error", fault=Fault("APIConnectionError", "reset"))).exchanges
+    broken = said(None, 1, at(0), fault=TraceFault("RateLimitError", "slow down"), status=429)
+    lost = said(None, 1, at(2), fault=TraceFault("APIConnectionError", "connection reset"))
+    first, second = stored(
+        traced(broken, lost, status="error", fault=TraceFault("APIConnectionError", "reset"))
+    ).exchanges
 
     assert (first.outcome.status, READER.read_reply(first.call, first.outcome).error) == (
         429,

@@ -40,21 +40,21 @@ print(sorted(refunds.count(len(late), late).values()))
 HOLES = {
     "a miss falls through": (
         """
-        ask = Replayer.ask
+        ask = ReplayBackend.ask
         def holed(self, call, moment):
             verdict = ask(self, call, moment)
-            return Forward(0) if isinstance(verdict, Refuse) else verdict
-        Replayer.ask = holed
+            return PassThrough(0) if isinstance(verdict, Refused) else verdict
+        ReplayBackend.ask = holed
         """,
         ["another order", "swallowed", "tried again and again", "past the override", "by another tool"],
     ),
     "an answer is asked for live": (
         """
-        ask = Replayer.ask
+        ask = ReplayBackend.ask
         def holed(self, call, moment):
             ask(self, call, moment)
-            return Forward(0)
-        Replayer.ask = holed
+            return PassThrough(0)
+        ReplayBackend.ask = holed
         """,
         ["by its name", "as a partial", "as a bound method", "by __wrapped__", "retried after an exception"],
     ),
@@ -92,9 +92,9 @@ import refunds
 from pytest_agentreplay.intercept.session import originals
 from pytest_agentreplay.intercept.tools import tool_replaying
 from pytest_agentreplay.intercept.network.guard import Guard
-from pytest_agentreplay.core.backends.backend import Forward, Refuse
-from pytest_agentreplay.core.backends.replay import Replayer
-Replayer.settle = Replayer.part = lambda *_, **__: None
+from pytest_agentreplay.core.backends.backend import PassThrough, Refused
+from pytest_agentreplay.core.backends.replay import ReplayBackend
+ReplayBackend.settle = ReplayBackend.part = lambda *_, **__: None
 {textwrap.dedent(planted)}
 def paid_in_a_replay(way):
     with refunds.tempfile.TemporaryDirectory() as folder:

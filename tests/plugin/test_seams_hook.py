@@ -30,7 +30,7 @@ def meet(library):
     framework.wrap(library.Tool, "ainvoke", invoke)
 
 def invoke(crossing, original, tool, arguments, context):
-    told = framework.Tool(tool.name, tool.function)
+    told = framework.FrameworkTool(tool.name, tool.function)
     met = framework.met(crossing, told, tool.function)
     return original(framework.twin(tool, function=met), arguments, context)
 """

@@ -31,13 +31,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from pytest_agentreplay.core.backends.record import Recorder
+from pytest_agentreplay.core.backends.record import RecordBackend
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.interception import Crossing
+from pytest_agentreplay.intercept.session.interception import Interception
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -464,7 +464,7 @@ class Plain:
     outcome = staticmethod(lambda call, outcome: outcome)
 
 
-class Latching(Recorder):
+class Latching(RecordBackend):
     """A gate that keeps the first refusal."""
 
     latched = None
@@ -530,7 +530,7 @@ def tried(name: str, level: str, place: Place) -> dict[str, str]:
             assert sandbox.close() == ""
         if level != "open":
             registry.install()
-            crossing = Crossing(Latching(), Plain(), root=str(Path(__file__).parent))
+            crossing = Interception(Latching(), Plain(), root=str(Path(__file__).parent))
             watch.start(crossing)
             stack.callback(watch.stop)
             doorstep.open_for(crossing)

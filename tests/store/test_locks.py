@@ -150,10 +150,10 @@ def test_folders_that_are_not_the_projects_are_left_out(folder):
 
 
 def test_branches_that_change_different_snapshots_merge_line_by_line():
-    one = {"a.snapshot.json": locks.Entry(D, 1), "b.snapshot.json": locks.Entry(D, 1)}
+    one = {"a.snapshot.json": locks.LockEntry(D, 1), "b.snapshot.json": locks.LockEntry(D, 1)}
     before, after = (
         locks.text(one).splitlines(),
-        locks.text({**one, "b.snapshot.json": locks.Entry("b" * 64, 2)}).splitlines(),
+        locks.text({**one, "b.snapshot.json": locks.LockEntry("b" * 64, 2)}).splitlines(),
     )
     assert [old for old, new in zip(before, after, strict=True) if old != new] == [before[1]]
 

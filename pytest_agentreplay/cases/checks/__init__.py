@@ -13,15 +13,15 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.checks import amounts, calls, contradictions, endings, identity, secrecy
-from pytest_agentreplay.cases.checks.answers import Said, unknown
+from pytest_agentreplay.cases.checks.answers import AnswerCheck, unknown
 from pytest_agentreplay.errors import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pytest_agentreplay.cases.evidence import Evidence
+    from pytest_agentreplay.cases.evidence import CaseEvidence
 
-WORDS: dict[str, Callable[[Any, Evidence], Said]] = {
+WORDS: dict[str, Callable[[Any, CaseEvidence], AnswerCheck]] = {
     "status": endings.status,
     "output": endings.output,
     "tool_called": calls.tool_called,
@@ -42,13 +42,13 @@ WORDS: dict[str, Callable[[Any, Evidence], Said]] = {
 """Every word, in the order in which documents name them."""
 
 
-def hold(word: str, wanted: Any, evidence: Evidence) -> Said:
+def hold(word: str, wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """Hold `evidence` against one word. Never raises for what a run holds: what cannot be looked at says nothing."""
     try:
         held, lines = WORDS[word](wanted, evidence)
     except RecursionError:
         held, lines = unknown("the run holds values that are nested too deep")
-    return Said(held, tuple(map(visible, lines)))
+    return AnswerCheck(held, tuple(map(visible, lines)))
 
 
 def no_word(word: str, added: Iterable[str] = ()) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import turn
-from pytest_agentreplay.cases.checks.answers import HOLDS, Said, fails, unknown
+from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails, unknown
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.dialects import READER
@@ -13,18 +13,18 @@ from pytest_agentreplay.dialects import READER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_agentreplay.cases.evidence import Evidence
+    from pytest_agentreplay.cases.evidence import CaseEvidence
     from pytest_agentreplay.cases.turn import TurnView
 
 
-def turns(wanted: Any, evidence: Evidence) -> Said:
+def turns(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So many model calls."""
     if evidence.run is None:
         return unknown("the model calls of this run are not known")
     return within("turn", len(asked(evidence)), wanted)
 
 
-def tokens(wanted: Any, evidence: Evidence) -> Said:
+def tokens(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So many tokens, in and out."""
     if evidence.run is None:
         return unknown("the model calls of this run are not known")
@@ -32,14 +32,14 @@ def tokens(wanted: Any, evidence: Evidence) -> Said:
     return within("token", sum(it or 0 for it in used), wanted, whole=bool(used) and None not in used)
 
 
-def duration(wanted: Any, evidence: Evidence) -> Said:
+def duration(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So many seconds."""
     if evidence.seconds is None:
         return unknown("how long the run took is not known")
     return within("second", evidence.seconds, wanted)
 
 
-def cost(wanted: Any, evidence: Evidence) -> Said:
+def cost(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So much money: by the prices that are given, else as the run itself says."""
     if evidence.run is None:
         return unknown("the model calls of this run are not known")
@@ -80,12 +80,12 @@ def spent(usage: Mapping[str, int]) -> int | None:
     return sum(both) if both else None
 
 
-def asked(evidence: Evidence) -> list[TurnView]:
+def asked(evidence: CaseEvidence) -> list[TurnView]:
     """The turns that have a model call."""
     return [it for it in turn.read(evidence.run, READER) if it.exchange is not None] if evidence.run else []
 
 
-def within(unit: str, there: float, wanted: Mapping[str, Any], *, whole: bool = True) -> Said:
+def within(unit: str, there: float, wanted: Mapping[str, Any], *, whole: bool = True) -> AnswerCheck:
     """Whether an amount is within its limits; one that is not `whole` may be more."""
     least, most = wanted.get("at_least"), wanted.get("at_most")
     named = f"{there:g} {unit}{'s' * (there != 1 and unit != 'cost')}" if unit != "cost" else f"{there:.6g}"

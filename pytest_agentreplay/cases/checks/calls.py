@@ -6,18 +6,18 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import tool_expectations
-from pytest_agentreplay.cases.checks.answers import HOLDS, Said, fails, unknown
+from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails, unknown
 from pytest_agentreplay.cases.checks.values import found_at, same
 from pytest_agentreplay.cases.turn import short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_agentreplay.cases.evidence import Evidence
+    from pytest_agentreplay.cases.evidence import CaseEvidence
     from pytest_agentreplay.cases.turn import ToolCallView
 
 
-class Asked(tool_expectations.Wish):
+class Asked(tool_expectations.ToolExpectation):
     """A tool call that a check names: arguments by name or path, others do not matter."""
 
     __slots__ = ()
@@ -46,7 +46,7 @@ def asked(wanted: Any) -> Asked:
     return Asked(wanted["name"], wanted.get("arguments") or None)
 
 
-def tool_called(wanted: Any, evidence: Evidence) -> Said:
+def tool_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """A tool was called: so often, with such arguments."""
     if unseen(evidence):
         return unseen_calls()
@@ -64,7 +64,7 @@ def tool_called(wanted: Any, evidence: Evidence) -> Said:
     return fails(f"tool {want.name} was called too often", expected, there, f"  nearest   {late!r} in turn {late.turn}")
 
 
-def tool_not_called(wanted: Any, evidence: Evidence) -> Said:
+def tool_not_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """A tool was not called, or not with such arguments."""
     if unseen(evidence):
         return unseen_calls()
@@ -75,7 +75,7 @@ def tool_not_called(wanted: Any, evidence: Evidence) -> Said:
     return fails(f"tool {want.name} was called in turn {hit.turn}", f"no call of {want}", repr(hit))
 
 
-def forbidden_tools(wanted: Any, evidence: Evidence) -> Said:
+def forbidden_tools(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """None of these tools was called."""
     if unseen(evidence):
         return unseen_calls()
@@ -85,7 +85,7 @@ def forbidden_tools(wanted: Any, evidence: Evidence) -> Said:
     return fails(f"tool {hit.name} is forbidden and was called in turn {hit.turn}", "no call of it", repr(hit))
 
 
-def tool_failed(wanted: Any, evidence: Evidence) -> Said:
+def tool_failed(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """A call of this tool failed."""
     if unseen(evidence):
         return unseen_calls()
@@ -106,7 +106,7 @@ def failed(call: ToolCallView) -> bool:
     return call.failed or (isinstance(result, dict) and bool(result.get("error") or result.get("is_error")))
 
 
-def tool_order(wanted: Any, evidence: Evidence) -> Said:
+def tool_order(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """The tools were called in this order."""
     if unseen(evidence):
         return unseen_calls()
@@ -119,10 +119,10 @@ def tool_order(wanted: Any, evidence: Evidence) -> Said:
             lines = tool_expectations.out_of_sequence(calls, wants)
         case _:
             lines = tool_expectations.unmatched(calls, wants)
-    return Said(False, (*lines, all_calls(calls))) if lines else HOLDS
+    return AnswerCheck(False, (*lines, all_calls(calls))) if lines else HOLDS
 
 
-def repeated_call(wanted: Any, evidence: Evidence) -> Said:
+def repeated_call(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """One tool was called with the same arguments again and again: so often."""
     if unseen(evidence):
         return unseen_calls()
@@ -169,11 +169,11 @@ def all_calls(calls: Sequence[ToolCallView]) -> str:
     return f"  all calls  {', '.join(call.name for call in calls) or 'none'}"
 
 
-def unseen(evidence: Evidence) -> bool:
+def unseen(evidence: CaseEvidence) -> bool:
     """Whether nobody told which tools were called."""
     return "tool_calls" in evidence.unknown
 
 
-def unseen_calls() -> Said:
+def unseen_calls() -> AnswerCheck:
     """What is said then."""
     return unknown("nobody told which tools were called")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import turn
-from pytest_agentreplay.cases.checks.answers import Said, every, unknown
+from pytest_agentreplay.cases.checks.answers import AnswerCheck, every, unknown
 from pytest_agentreplay.cases.checks.values import compared, found_at, landing
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import HttpReply, ToolCall
 from pytest_agentreplay.dialects import READER, genai
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.cases.evidence import Evidence
+    from pytest_agentreplay.cases.evidence import CaseEvidence
     from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 
 
-def exchange(wanted: Any, evidence: Evidence) -> Said:
+def exchange(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """A value of a turn of lane main, by its number, or of a tool's calls, by its name: one that fits is enough."""
     at, side = wanted["at"], wanted["side"]
     trees: list[tuple[str, Any]]
@@ -34,13 +34,13 @@ def exchange(wanted: Any, evidence: Evidence) -> Said:
     return next((one for one in told if one.held), every(told))
 
 
-def _held(what: str, tree: Any, path: str, wanted: Any) -> Said:
+def _held(what: str, tree: Any, path: str, wanted: Any) -> AnswerCheck:
     if tree is None:
         return unknown(f"the {what} cannot be read")
     return compared(f"{path} in the {what}", found_at(path, tree), wanted, landing(path, tree), there=True)
 
 
-def numbered(evidence: Evidence, number: int) -> list[TurnView]:
+def numbered(evidence: CaseEvidence, number: int) -> list[TurnView]:
     """The turn of lane main with that number; negative ones count from the end."""
     if evidence.run is None:
         return []

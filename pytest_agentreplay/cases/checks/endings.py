@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.checks.answers import HOLDS, Said, fails, unknown
+from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails, unknown
 from pytest_agentreplay.cases.checks.values import compared, found_at, landing
 from pytest_agentreplay.dialects.genai import parsed
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.cases.evidence import Evidence
+    from pytest_agentreplay.cases.evidence import CaseEvidence
 
 
-def status(wanted: Any, evidence: Evidence) -> Said:
+def status(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """The run ended so."""
     if "status" in evidence.unknown:
         return unknown("nobody told how the run ended")
@@ -22,7 +22,7 @@ def status(wanted: Any, evidence: Evidence) -> Said:
     return fails("the run ended another way", wanted, evidence.status, *why)
 
 
-def output(wanted: Any, evidence: Evidence) -> Said:
+def output(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """The final output is as wanted."""
     if "output" in evidence.unknown:
         return unknown("nobody told the output")
@@ -40,7 +40,7 @@ def is_something(value: Any) -> bool:
     return value is not None and (not isinstance(value, str) or bool(value.strip()))
 
 
-def error(wanted: Any, evidence: Evidence) -> Said:
+def error(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """Something went wrong, of this class (or any), with this text in it."""
     said = {"class": wanted} if isinstance(wanted, str) else wanted
     kind, text = said.get("class", ""), said.get("text", "")

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.checks import wording
-from pytest_agentreplay.cases.checks.answers import HOLDS, Said, fails, shown, unknown
+from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails, shown, unknown
 from pytest_agentreplay.cases.checks.endings import is_something
-from pytest_agentreplay.cases.checks.records import Found, Record, records, spelled, tail
+from pytest_agentreplay.cases.checks.records import Record, RecordMatch, records, spelled, tail
 from pytest_agentreplay.cases.checks.values import texts
-from pytest_agentreplay.cases.checks.wording import NAMED, Weight, bare, forms, plain, stands, weight, without
+from pytest_agentreplay.cases.checks.wording import NAMED, WordingWeight, bare, forms, plain, stands, weight, without
 from pytest_agentreplay.dialects import READER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.cases.evidence import Evidence
+    from pytest_agentreplay.cases.evidence import CaseEvidence
 
 
 PART = re.compile(r"[^\W\d_]+")
 """A part of a name: Anne-Marie O'Neil has four."""
 
 
-def no_identity_but(wanted: Any, evidence: Evidence) -> Said:
+def no_identity_but(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """No record of somebody else reaches the output."""
     path = wanted if isinstance(wanted, str) else wanted["path"]
     way = tail(path)
@@ -43,14 +43,19 @@ def no_identity_but(wanted: Any, evidence: Evidence) -> Said:
     own = _own(wanted, evidence, way, every)
     if not own:
         return unknown(f"whose records may be told is not known: the input holds no {way[-1]}; say it with `is`")
-    return Trial(evidence, way, own, today, before).said()
+    return IdentityTrial(evidence, way, own, today, before).said()
 
 
-class Trial:
+class IdentityTrial:
     """The output held against everybody's records."""
 
     def __init__(
-        self, evidence: Evidence, way: tuple[str, ...], own: frozenset[str], today: list[Found], before: list[Found]
+        self,
+        evidence: CaseEvidence,
+        way: tuple[str, ...],
+        own: frozenset[str],
+        today: list[RecordMatch],
+        before: list[RecordMatch],
     ) -> None:
         """`today` and `before` are what tools gave, now and when recorded."""
         self._way = way
@@ -72,7 +77,7 @@ class Trial:
         self._whole = plain(output)
         self._text = without(self._whole, [*self._shared])
 
-    def said(self) -> Said:
+    def said(self) -> AnswerCheck:
         """What the word says."""
         for one in self._in_the_output():
             return self._told(one, self._way[-1], ", ".join(sorted(one.whose)))
@@ -89,12 +94,12 @@ class Trial:
     def _tells(self, name: str, value: Any, *, today: bool) -> bool | None:
         """False where the output tells this value of a record of somebody else, None where nobody can say."""
         weighs = weight(name, value)
-        if weighs is Weight.NOTHING:
+        if weighs is WordingWeight.NOTHING:
             return True
         rest = [form for form in forms(value) if form not in self._shared and not stands(form, self._asked)]
         if not any(stands(form, self._text) for form in rest):
-            return not (weighs is Weight.TELLS and NAMED.search(name) and self._part_is_told(value))
-        if weighs is Weight.TELLS:
+            return not (weighs is WordingWeight.TELLS and NAMED.search(name) and self._part_is_told(value))
+        if weighs is WordingWeight.TELLS:
             return False
         if not today:
             return True  # the agent of today has not seen it: everyone says such words
@@ -119,7 +124,7 @@ class Trial:
     def _is_foreign(self, one: Record) -> bool:
         return not one.whose & self._own
 
-    def _told(self, one: Record, name: str, value: Any) -> Said:
+    def _told(self, one: Record, name: str, value: Any) -> AnswerCheck:
         whose, own = ", ".join(sorted(one.whose)), ", ".join(sorted(self._own))
         there = f"{name} {shown(value)}, of {self._way[-1]} {whose}"
         return fails(
@@ -130,7 +135,7 @@ class Trial:
         )
 
 
-def _own(wanted: Any, evidence: Evidence, way: tuple[str, ...], every: Iterable[Record]) -> frozenset[str]:
+def _own(wanted: Any, evidence: CaseEvidence, way: tuple[str, ...], every: Iterable[Record]) -> frozenset[str]:
     """Whose records may be told: as `is` says, else the input's or the run's own, else who is named in its words."""
     if isinstance(wanted, dict) and "is" in wanted:
         said = wanted["is"]
@@ -144,7 +149,7 @@ def _own(wanted: Any, evidence: Evidence, way: tuple[str, ...], every: Iterable[
     return frozenset(named)
 
 
-def _results(evidence: Evidence, way: tuple[str, ...]) -> Iterator[Found]:
+def _results(evidence: CaseEvidence, way: tuple[str, ...]) -> Iterator[RecordMatch]:
     for call in evidence.tool_calls:
         yield records(call.result, way, f"{call.name} in turn {call.turn}", lists=True)
     for it in turn.read(evidence.run, READER) if evidence.run is not None else ():
@@ -152,6 +157,6 @@ def _results(evidence: Evidence, way: tuple[str, ...]) -> Iterator[Found]:
             yield records(found.result, way, f"{found.name} in turn {it.number}", lists=True)
 
 
-def _recorded(evidence: Evidence, way: tuple[str, ...]) -> Iterator[Found]:
+def _recorded(evidence: CaseEvidence, way: tuple[str, ...]) -> Iterator[RecordMatch]:
     for call in evidence.recorded:
         yield records(call.result, way, f"{call.name} in turn {call.turn} of the frozen run", lists=True)

@@ -30,7 +30,7 @@ class Record:
 
 
 @dataclass(slots=True)
-class Found:
+class RecordMatch:
     """The records in a value, and the plain values that belong to none."""
 
     records: list[Record] = field(default_factory=list)
@@ -47,12 +47,12 @@ def tail(path: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def records(value: Any, way: tuple[str, ...], origin: str = "", *, lists: bool = False) -> Found:
+def records(value: Any, way: tuple[str, ...], origin: str = "", *, lists: bool = False) -> RecordMatch:
     """The records in `value`: objects from which `way` leads to an identity.
 
     With `lists` those in plain texts too: lines of names and values, tables, XML.
     """
-    found = Found()
+    found = RecordMatch()
     waiting: list[tuple[str, Any, Record | None]] = [("", value, None)]
     while waiting:
         name, node, owner = waiting.pop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.checks.answers import HOLDS, Said, fails, unknown
+from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails, unknown
 from pytest_agentreplay.cases.checks.endings import is_something
 from pytest_agentreplay.cases.checks.values import texts
 from pytest_agentreplay.core.redaction.detecting import Detector
@@ -17,10 +17,10 @@ from pytest_agentreplay.core.redaction.policy import PLAIN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.cases.evidence import Evidence
+    from pytest_agentreplay.cases.evidence import CaseEvidence
 
 
-def no_secret_in_output(wanted: Any, evidence: Evidence) -> Said:  # noqa: ARG001  true is all that can be wanted
+def no_secret_in_output(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:  # noqa: ARG001  true is all that can be wanted
     """No key, token, password or the like stands in the output."""
     if not is_something(evidence.output) or "output" in evidence.unknown:
         return unknown("there is no output")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.checks.answers import HOLDS, Said, every, fails, shown, unknown
+from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, every, fails, shown, unknown
 from pytest_agentreplay.cases.turn import clip
 from pytest_agentreplay.core.diff.texts import brief
 from pytest_agentreplay.core.regexes import quick
@@ -22,7 +22,9 @@ COMPARISONS = ("exists", "equals", "contains", "not_contains", "matches")
 LONGEST_PATH = 500
 
 
-def compared(what: str, found: Sequence[Any], wanted: Mapping[str, Any], nearest: str = "", *, there: bool) -> Said:
+def compared(
+    what: str, found: Sequence[Any], wanted: Mapping[str, Any], nearest: str = "", *, there: bool
+) -> AnswerCheck:
     """Whether the values `found` of `what` are as `wanted`; `there` says that what they are looked for in exists."""
     return every(
         _compared(what, found, name, wanted[name], nearest=nearest, there=there)
@@ -31,7 +33,7 @@ def compared(what: str, found: Sequence[Any], wanted: Mapping[str, Any], nearest
     )
 
 
-def _compared(what: str, found: Sequence[Any], name: str, want: Any, *, nearest: str, there: bool) -> Said:
+def _compared(what: str, found: Sequence[Any], name: str, want: Any, *, nearest: str, there: bool) -> AnswerCheck:
     if name == "exists":
         if bool(found) is want:
             return HOLDS

@@ -27,7 +27,7 @@ PLACEHOLDERS = ("[[redacted:", "@redacted.invalid")
 NAMED = re.compile(r"name|customer|owner|holder|recipient|contact|patient|guest", re.IGNORECASE)
 
 
-class Weight(Enum):
+class WordingWeight(Enum):
     """What it means that a value of a record stands in a text."""
 
     NOTHING = "nothing"
@@ -35,38 +35,38 @@ class Weight(Enum):
     TELLS = "tells"
 
 
-def weight(name: str, value: Any) -> Weight:
+def weight(name: str, value: Any) -> WordingWeight:
     """The weight of a field."""
     if isinstance(value, bool) or value is None:
-        return Weight.NOTHING
+        return WordingWeight.NOTHING
     if isinstance(value, int | float):
         return _of_number(value)
     if not isinstance(value, str):
-        return Weight.NOTHING
+        return WordingWeight.NOTHING
     text = value.strip()
     if any(mark in text for mark in PLACEHOLDERS) or ("@" in text and "." in text):
-        return Weight.TELLS
+        return WordingWeight.TELLS
     if text.isdecimal():
-        return _of_number(int(text[:40])) if not text.startswith("0") or len(text) < 5 else Weight.TELLS
+        return _of_number(int(text[:40])) if not text.startswith("0") or len(text) < 5 else WordingWeight.TELLS
     if len(text) < 3 or (len(text) == 3 and text.isupper() and not NAMED.search(name)):
-        return Weight.NOTHING
+        return WordingWeight.NOTHING
     if DATE.fullmatch(text.lower()) or day_of(plain(text)) is not None:
-        return Weight.PERHAPS
+        return WordingWeight.PERHAPS
     if (amount := amount_of(plain(text))) is not None:
         return _of_number(amount)
     if NAMED.search(name) or any(char.isdigit() for char in text):
-        return Weight.TELLS
+        return WordingWeight.TELLS
     words = text.split()
     rare = len(words) > 1 and (text != text.lower() or len(words) > 3)
-    return Weight.TELLS if rare else Weight.PERHAPS
+    return WordingWeight.TELLS if rare else WordingWeight.PERHAPS
 
 
-def _of_number(value: float) -> Weight:
+def _of_number(value: float) -> WordingWeight:
     if isinstance(value, int):
         if abs(value) < 1000 or 1900 <= value <= 2100:
-            return Weight.NOTHING
-        return Weight.TELLS if abs(value) >= 10_000 else Weight.PERHAPS
-    return Weight.PERHAPS if abs(value) >= 1 else Weight.NOTHING
+            return WordingWeight.NOTHING
+        return WordingWeight.TELLS if abs(value) >= 10_000 else WordingWeight.PERHAPS
+    return WordingWeight.PERHAPS if abs(value) >= 1 else WordingWeight.NOTHING
 
 
 def plain(text: str) -> str:

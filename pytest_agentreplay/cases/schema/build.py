@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.case import DEFAULT_SERVING, HALVES, Case, CaseSource, Serving
+from pytest_agentreplay.cases.case import DEFAULT_SERVING, HALVES, Case, CaseSource, ServingPolicy
 from pytest_agentreplay.cases.schema import model
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def made(value: dict[str, Any], file: str, folder: Path) -> Case:
     )
 
 
-def serving(half: Half, said: Any) -> Serving:
+def serving(half: Half, said: Any) -> ServingPolicy:
     """How a half is served: as it says, a word for all of it or for each kind, else as that half is."""
     if isinstance(said, str):
-        return Serving(said, said, said)  # type: ignore[arg-type]  # the model knows the words
+        return ServingPolicy(said, said, said)  # type: ignore[arg-type]  # the model knows the words
     return replace(DEFAULT_SERVING[half], **keys(said))
 
 

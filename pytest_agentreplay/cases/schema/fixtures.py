@@ -26,7 +26,7 @@ MOST_ANSWERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FixtureAnswer:
     """What a tool gives for arguments: `outcomes` one after another, the last for ever.
 
     `written` says that a person wrote it, and `why`; else it was recorded. `place` is line:column in `file`.
@@ -44,7 +44,7 @@ class Answer:
         return self.outcomes[min(nth, len(self.outcomes) - 1)]
 
 
-class Reading:
+class FixtureParser:
     """One pass over a fixture file."""
 
     def __init__(self, data: bytes, file: str) -> None:
@@ -52,7 +52,7 @@ class Reading:
         self._file = file
         self._document = strict_yaml.load(data, file=file, error=CaseError)
 
-    def fixture(self) -> tuple[str, tuple[str, ...], tuple[Answer, ...]]:
+    def fixture(self) -> tuple[str, tuple[str, ...], tuple[FixtureAnswer, ...]]:
         """Tool, paths that count, answers. Raises CaseError."""
         told = self._keys((), self._document.value, KEYS, "a fixture")
         tool = told.get("tool")
@@ -76,7 +76,7 @@ class Reading:
                 raise self._refused(("match", at), "is the path of an argument, like $.order_id, without `..`")
             yield path
 
-    def _answer(self, place: Place, value: Any) -> Answer:
+    def _answer(self, place: Place, value: Any) -> FixtureAnswer:
         told = self._keys(place, value, ANSWER, "an answer")
         arguments = told.get("arguments", {})
         if not isinstance(arguments, dict):
@@ -95,7 +95,7 @@ class Reading:
             where = (*place, "then", at)
             outcomes.append(self._outcome(where, self._keys(where, it, OUTCOMES, "then")))
         written = kinds == ["written"]
-        return Answer(arguments, tuple(outcomes), written, why, self._file, self._place(place))
+        return FixtureAnswer(arguments, tuple(outcomes), written, why, self._file, self._place(place))
 
     def _outcome(self, place: Place, told: JsonObject) -> ToolReply | Failure:
         given = [key for key in OUTCOMES if key in told]

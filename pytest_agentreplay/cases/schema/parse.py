@@ -80,10 +80,10 @@ def read(data: bytes, *, file: str, folder: Path, words: Collection[str] | None 
     `words` are those that other packages add to the vocabulary; None takes any, for whoever does not judge.
     """
     document = strict_yaml.load(data, file=file, error=CaseError)
-    return Reading(document, file, words).case(folder)
+    return CaseParser(document, file, words).case(folder)
 
 
-class Reading:
+class CaseParser:
     """One pass over a case file."""
 
     def __init__(self, document: Document, file: str, words: Collection[str] | None) -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.codec.dedup import edits
 from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter
 from pytest_agentreplay.codec.dedup.id_ranges import base, compress
-from pytest_agentreplay.codec.lexical import Field, Piece, object_fields
+from pytest_agentreplay.codec.lexical import JsonField, JsonPiece, object_fields
 from pytest_agentreplay.codec.styles import Style, guess
-from pytest_agentreplay.codec.values import TooDeep, marked, protect_text
+from pytest_agentreplay.codec.values import NestedTooDeep, marked, protect_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,13 +49,13 @@ class Interner:
     def written(self, text: str) -> tuple[dict[str, Any], Style] | None:
         """A request body that is a JSON object, as stored, with its style; None for any other text."""
         style = guess(text)
-        fields = object_fields(text, _Eye(self, manner_of(style, depth=2)))
+        fields = object_fields(text, _MessageScanner(self, manner_of(style, depth=2)))
         if fields is None:
             return None
         as_written = [(f.key, f.whole.raw if f.whole else [piece.raw for piece in f.elements]) for f in fields]
         if style.compose(as_written) != text:
             return None
-        pen = _Pen(self, style)
+        pen = _MessageWriter(self, style)
         try:
             # A key that UTF-8 cannot hold has no place in a file; such a body is kept as text.
             "".join(f.key for f in fields).encode()
@@ -80,7 +80,7 @@ class Interner:
 
 
 @dataclass(slots=True)
-class _Eye:
+class _MessageScanner:
     """Recognises known elements in a text, most of them without parsing: history is resent in the same order."""
 
     known: Interner
@@ -99,19 +99,19 @@ class _Eye:
 
 
 @dataclass(slots=True)
-class _Pen:
+class _MessageWriter:
     """Writes the fields of one body in one style."""
 
     known: Interner
     style: Style
 
-    def field(self, f: Field) -> Any:
+    def field(self, f: JsonField) -> Any:
         """One top-level value as stored."""
         if f.whole is not None:
             return self._whole(f.key, f.whole)
         return list(self._array(f))
 
-    def _whole(self, key: str, piece: Piece) -> Any:
+    def _whole(self, key: str, piece: JsonPiece) -> Any:
         """A value that is no array of objects: in place when short, else as an item."""
         if len(piece.raw) >= LONG and isinstance(piece.value, str | list | dict):
             place = "=" + key
@@ -123,7 +123,7 @@ class _Pen:
             return {"$raw": protect_text(piece.raw, self.known.blobs)}
         return {"$list": stored} if isinstance(stored, list) and stored else stored
 
-    def _array(self, f: Field) -> Iterator[Any]:
+    def _array(self, f: JsonField) -> Iterator[Any]:
         waiting: list[str] = []
         manner = manner_of(self.style, depth=2)
         previous = "^" + f.key
@@ -147,7 +147,7 @@ class _Pen:
         number = int(ident.partition(".")[2]) - 1
         return {**self.known.newest, first: f"{first}.{number}" if number > 1 else first}
 
-    def _item(self, key: str, piece: Piece, previous: str, depth: int) -> tuple[str, Any]:
+    def _item(self, key: str, piece: JsonPiece, previous: str, depth: int) -> tuple[str, Any]:
         """The id of `piece` and, when it is new, its definition."""
         known = self.known
         manner = manner_of(self.style, depth)
@@ -171,13 +171,13 @@ class _Pen:
         known._ids[manner, piece.raw] = ident
         return ident, definition
 
-    def _faithful(self, piece: Piece, depth: int) -> Any:
+    def _faithful(self, piece: JsonPiece, depth: int) -> Any:
         """The stored form of a value that is written in the body's style; else _MISSING."""
         try:
             if self.style.dumps(piece.value, depth) != piece.raw:
                 return _MISSING
             return marked(piece.value, self.known.blobs)
-        except (TooDeep, ValueError, RecursionError):
+        except (NestedTooDeep, ValueError, RecursionError):
             return _MISSING
 
     def _near(self, manner: str, previous: str) -> list[str]:
@@ -185,7 +185,7 @@ class _Pen:
         found = self.known.followers(manner, previous) or self.known.followers(manner, base(previous))
         return [ident for ident, _ in found if ident in self.known.values]
 
-    def _like(self, piece: Piece, stored: Any, near: list[str]) -> tuple[Any, str]:
+    def _like(self, piece: JsonPiece, stored: Any, near: list[str]) -> tuple[Any, str]:
         """The definition of a new item, and the id of what it is a version of ("" for none)."""
         known = self.known
         best: tuple[int, str, Any] | None = None
@@ -203,7 +203,7 @@ class _Pen:
             return stored, near[0]
         return stored, ""
 
-    def _proven(self, definition: dict[str, Any], piece: Piece) -> bool:
+    def _proven(self, definition: dict[str, Any], piece: JsonPiece) -> bool:
         reader = BlobReader(self.known.blobs.table)
         value = edits.applied(self.known.values[definition["$like"]], definition["edits"], reader)
         text = json.dumps(definition, ensure_ascii=False)

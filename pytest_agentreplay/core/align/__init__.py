@@ -17,9 +17,9 @@ from pytest_agentreplay.core.align.answers import answer
 from pytest_agentreplay.core.align.local import lanes, minted, renamed
 from pytest_agentreplay.core.align.pairing import align, moves, unordered
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.diagnose.caching_reader import Recall
-from pytest_agentreplay.core.diagnose.classify import Change, between
-from pytest_agentreplay.core.diagnose.replay_progress import Standing, arguments_cause, line
+from pytest_agentreplay.core.diagnose.caching_reader import CachingReader
+from pytest_agentreplay.core.diagnose.classify import ContentChange, between
+from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, arguments_cause, line
 from pytest_agentreplay.core.diagnose.retrievals import chunks_moved
 from pytest_agentreplay.core.diagnose.sections import below, message_indexes, owner, role
 from pytest_agentreplay.core.diff import diff, texts
@@ -48,20 +48,20 @@ def divergences(a: Run, b: Run, reader: Reader, *, matching: Matching | None = N
     """
     if a.exchanges == b.exchanges:
         return tuple(_outcome(a, b))
-    comparison = _Comparison(a, b, reader, matching)
+    comparison = _RunComparison(a, b, reader, matching)
     found = [one for pair in comparison.lanes() for one in comparison.walk(*pair)]
     found.sort(key=lambda one: one[0])
     told = [divergence for _, divergence in found]
     return (*_with_others(told), *_outcome(a, b))
 
 
-class _Comparison:
+class _RunComparison:
     """Two runs under comparison: recorded and now."""
 
     def __init__(self, a: Run, b: Run, reader: Reader, matching: Matching | None) -> None:
-        reader = self.reader = Recall(reader, a, b)
-        self.recorded = Standing(a, reader, (), matching)
-        self.now = Standing(b, reader, (), matching)
+        reader = self.reader = CachingReader(reader, a, b)
+        self.recorded = ReplayProgress(a, reader, (), matching)
+        self.now = ReplayProgress(b, reader, (), matching)
         self.minted = minted(self.recorded.turns, reader), minted(self.now.turns, reader)
         ids = {*self.minted[0], *self.minted[1]}
         self.read = lanes(self.recorded.turns, reader, ids), lanes(self.now.turns, reader, ids)
@@ -238,7 +238,7 @@ class _Comparison:
         )
         return (divergence,)
 
-    def told(self, change: Change, x: Item, y: Item) -> Divergence:
+    def told(self, change: ContentChange, x: Item, y: Item) -> Divergence:
         cause = change.cause
         if not cause and y.sort == "tool":
             cause = arguments_cause(self.recorded, x.exchange, y.exchange.call)

@@ -43,7 +43,7 @@ class Features:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class PairEvidence:
     """`favours` is 1 for the first recorded call, -1 for the second, 0 where nothing decides.
 
     `positive` says that the changed call holds what only the favoured one held, not merely that it lacks the rest.
@@ -55,7 +55,7 @@ class Evidence:
     parts: tuple[str, ...] = ()
 
 
-NONE = Evidence(0)
+NONE = PairEvidence(0)
 
 _SHOW: dict[str, Callable[[Any], str]] = {
     "values": itemgetter(1),
@@ -75,7 +75,7 @@ def features(call: Call) -> Features:
     )
 
 
-def compare(call: Features, first: Features, second: Features) -> Evidence:
+def compare(call: Features, first: Features, second: Features) -> PairEvidence:
     """Whether `call` resembles `first` or `second`, by what only one of these two holds."""
     for level in ("values", "words", "phrases"):
         held, ours, theirs = (getattr(side, level) for side in (call, first, second))
@@ -88,7 +88,7 @@ def compare(call: Features, first: Features, second: Features) -> Evidence:
         favours = _favours(*(len(hit) / len(own) if own else None for hit, own in zip(hits, only, strict=True)))
         if favours:
             shown = hits[0] if favours == 1 else hits[1]
-            return Evidence(favours, bool(shown), tuple(_SHOW[level](part) for part in sorted(shown)[:3]))
+            return PairEvidence(favours, bool(shown), tuple(_SHOW[level](part) for part in sorted(shown)[:3]))
         if level == "words" and (hits[0] or hits[1]):
             break  # it holds some of both
     return NONE

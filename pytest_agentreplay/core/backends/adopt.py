@@ -17,9 +17,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.align.evidence import compare, features
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.diagnose import ambiguous
-from pytest_agentreplay.core.diagnose.replay_progress import Standing, line
+from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.happens_before import above
 from pytest_agentreplay.core.matching.address import is_this_host, split
@@ -49,7 +49,7 @@ class Aligned:
     parts: tuple[str, ...] = ()
 
 
-class Adopter(Replayer):
+class AdoptBackend(ReplayBackend):
     """Serves `run` to an agent whose requests have changed, and keeps the new ones.
 
     A call more or a call less than recorded is refused: there is no reply for it, or one would be lost.
@@ -81,7 +81,7 @@ class Adopter(Replayer):
 
     def alignment(self) -> list[str]:
         """A line for each changed call: whose reply it takes, and what decided that."""
-        standing = Standing(self.run, self._reader, frozenset())
+        standing = ReplayProgress(self.run, self._reader, frozenset())
         lines = []
         for aligned in self.adopted()[1]:
             why = f"   [by {', '.join(map(repr, aligned.parts))}]" if aligned.parts else ""

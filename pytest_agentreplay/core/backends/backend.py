@@ -28,14 +28,14 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Forward:
+class PassThrough:
     """Go to the world, then settle `ticket` (the exchange's `start`)."""
 
     ticket: int
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Replayed:
     """Give the agent this recorded exchange's outcome; `ticket` is the arrival's own number.
 
     With `compare` the call is also made for real, and what came of it is handed there, redacted, with the agent's line
@@ -52,16 +52,16 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class Refused:
     """There is no answer; the gate stays refused from now on."""
 
     divergence: Divergence
 
 
-Verdict: TypeAlias = Forward | Answer | Refuse
+Verdict: TypeAlias = PassThrough | Replayed | Refused
 
 
-class Gate(Protocol):
+class Backend(Protocol):
     """Recorder or Replayer. Both are safe to ask from any thread."""
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:

@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.backend import Forward, Moment
+from pytest_agentreplay.core.backends.backend import Moment, PassThrough
 from pytest_agentreplay.core.model import Exchange, Timing
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Outcome
 
 
-class Recorder:
+class RecordBackend:
     """Forwards every call and keeps it with its outcome. `note` is told each exchange as soon as it has ended."""
 
     def __init__(self, note: Callable[[Exchange], None] | None = None) -> None:
@@ -36,7 +36,7 @@ class Recorder:
         """Nothing: a recorder has no recording."""
         return ()
 
-    def ask(self, call: Call, moment: Moment) -> Forward:
+    def ask(self, call: Call, moment: Moment) -> PassThrough:
         """Always forward; the ticket is the exchange's `start`."""
         with self._lock:
             self._count += 1
@@ -52,7 +52,7 @@ class Recorder:
                 agent=moment.agent,
                 timing=Timing(start=moment.at),
             )
-        return Forward(start)
+        return PassThrough(start)
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """The answer of `ticket` has come as far as `chunks` chunks or items (0: it has begun)."""

@@ -18,14 +18,14 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
-from pytest_agentreplay.core.backends.backend import Answer, Moment, Refuse
+from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence
 from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.happens_before import Precedence, above
 from pytest_agentreplay.core.matching.authorities import Authorities, authority
-from pytest_agentreplay.core.matching.near_matches import Lookalikes
-from pytest_agentreplay.core.matching.placeholders import Veiled
+from pytest_agentreplay.core.matching.near_matches import NearMatches
+from pytest_agentreplay.core.matching.placeholders import PlaceholderMatch
 from pytest_agentreplay.core.matching.wiring import Tokens, holds_placeholder
 from pytest_agentreplay.core.model import HttpCall, ToolCall
 
@@ -52,7 +52,7 @@ _AGENT = object()
 """Begins the names of the queues that hold one agent's own."""
 
 
-class Replayer:
+class ReplayBackend:
     """Serves the exchanges of `run`. Once refused it stays refused; `divergence` tells the first one."""
 
     def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
@@ -81,8 +81,8 @@ class Replayer:
         self._exact = queued([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._top])
         self._tokens = Tokens()
         self._keyed: Queues | None = None
-        self._alike: Lookalikes | None = None
-        self._veiled: Veiled | None = None
+        self._alike: NearMatches | None = None
+        self._veiled: PlaceholderMatch | None = None
         self._recorded_ids, self._live_ids = matching.ids(), matching.ids()
         self.without_content: list[Exchange] = []
         """The exchanges served whose arguments an older release had recorded by class alone."""
@@ -120,12 +120,12 @@ class Replayer:
         with self._lock:
             if self.divergence is not None:
                 self._look_beside(call, moment, self.divergence)
-                return Refuse(self.divergence)
+                return Refused(self.divergence)
             found = self._find(call, moment) or self._fallback(call, moment)
             if self._ahead is not None and (isinstance(found, Divergence) or found.start in self._ahead.skipped):
-                return Refuse(self._explain_ahead(found if not isinstance(found, Divergence) else None))
+                return Refused(self._explain_ahead(found if not isinstance(found, Divergence) else None))
             if isinstance(found, Divergence):
-                return Refuse(found)
+                return Refused(found)
             early: Callable[[str], object] | None = None
             free = self._ahead is not None or self.any_order or (self.loose and only_reads(call, moment))
             if self._precedence.early(found, moment.lane) and not free:
@@ -134,7 +134,7 @@ class Replayer:
                 if not self._may_look_ahead(found, left):
                     from pytest_agentreplay.core import diagnose
 
-                    return Refuse(diagnose.order(self.run, self._reader, done, call, found))
+                    return Refused(diagnose.order(self.run, self._reader, done, call, found))
                 self._ahead = Ahead(call, found, left, done)
                 early = self._ahead.called_from
             self.served[found.start] = call
@@ -147,7 +147,7 @@ class Replayer:
             if not (self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall)):
                 # Else it is a task, which gives way to others while it waits: it has no answer yet when these ask.
                 self._precedence.answer(found)
-            return Answer(found, self._tickets, handed=partial(self._handed, found), early=early)
+            return Replayed(found, self._tickets, handed=partial(self._handed, found), early=early)
 
     def _may_look_ahead(self, found: Exchange, left: dict[int, Exchange]) -> bool:
         """Whether the run may go on although `left` comes before `found`: in one strand, and none of it is under way.
@@ -370,13 +370,15 @@ class Replayer:
         if self._matching.near is None:
             return None
         if self._alike is None:
-            self._alike = Lookalikes(self._matching, self._top)
+            self._alike = NearMatches(self._matching, self._top)
         return self._alike.find(call, lane, self.served.keys())
 
     def _behind_veil(self, call: Call, lane: str) -> Exchange | None:
         """The first exchange that held a secret where `call` has a stand-in for one."""
         if self._veiled is None:
-            self._veiled = Veiled(((x, self._matching.text(x.call)) for x in self._top), self._matching.personal)
+            self._veiled = PlaceholderMatch(
+                ((x, self._matching.text(x.call)) for x in self._top), self._matching.personal
+            )
         return self._veiled.find(self._matching.text(call), lane, self.served.keys()) if self._veiled else None
 
     def _fitting(self, call: ToolCall, lane: str) -> Exchange | None:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.backend import Answer, Forward, Refuse
-from pytest_agentreplay.core.backends.replay import Replayer
+from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
+from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.diagnose import results
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.tolerance import Tolerances
 
 
-class Verifier(Replayer):
+class VerifyBackend(ReplayBackend):
     """A replayer that has read tools run as well. `changed` are the results that differ, in the order they were seen.
 
     A changed result is no refusal: the agent gets the recorded one, and the run goes on.
@@ -50,7 +50,7 @@ class Verifier(Replayer):
         if root is not None:
             return self._ask_within(root, call, moment)
         verdict = super().ask(call, moment)
-        if not isinstance(verdict, Answer) or not moment.reads:
+        if not isinstance(verdict, Replayed) or not moment.reads:
             return verdict
         if verdict.exchange.abandoned:
             return verdict
@@ -83,7 +83,7 @@ class Verifier(Replayer):
     def _ask_within(self, root: Exchange, call: Call, moment: Moment) -> Verdict:
         """A call that a running tool makes: let through, unless it is frozen."""
         if self.divergence is not None:
-            return Refuse(self.divergence)
+            return Refused(self.divergence)
         with self._lock:
             self._tickets += 1
             ticket = self._tickets
@@ -91,11 +91,11 @@ class Verifier(Replayer):
         with self._guard:
             if not frozen:
                 self._running[ticket] = root
-                return Forward(ticket)
+                return PassThrough(ticket)
             waiting = self._recorded_within(root).get(self._matching.key(call, self._matching.ids()))
             if waiting:
-                return Answer(waiting.pop(0), ticket)
-        return Refuse(results.within(self.run, self._reader, self.served, call, root))
+                return Replayed(waiting.pop(0), ticket)
+        return Refused(results.within(self.run, self._reader, self.served, call, root))
 
     def _recorded_within(self, root: Exchange) -> dict[Hashable, list[Exchange]]:
         """What was recorded inside a tool, at any depth, by its canonical key; each is served once."""

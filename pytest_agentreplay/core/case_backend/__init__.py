@@ -2,7 +2,7 @@
 
 Each sort of call (of a model, of a tool, of anything else) is served in one of four ways:
 
-    strict       to the recorded call only, as `Replayer` does
+    strict       to the recorded call only, as `ReplayBackend` does
     position     the next recorded reply of its lane to a model, tool or endpoint, whatever is asked of that
     arguments    tools alone: what their fixtures say to these arguments, else what was recorded for the very same
     live         the real one is asked; never a tool
@@ -19,13 +19,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import diagnose
-from pytest_agentreplay.core.backends.backend import Answer, Forward, Refuse
-from pytest_agentreplay.core.backends.replay import Replayer, queued
-from pytest_agentreplay.core.case_backend.case_backend import SORTS, Cast, Fixtures, Meaning, Sort, Way, sort_of
+from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
+from pytest_agentreplay.core.backends.replay import ReplayBackend, queued
+from pytest_agentreplay.core.case_backend.case_backend import (
+    SORTS,
+    AnswerPolicy,
+    CaseFixtures,
+    Meaning,
+    ServeMode,
+    Sort,
+    sort_of,
+)
 from pytest_agentreplay.core.case_backend.positions import Positions, said_as
 from pytest_agentreplay.core.case_backend.tolerant import Tolerant
 from pytest_agentreplay.core.diagnose import no_answer
-from pytest_agentreplay.core.diagnose.replay_progress import Standing
+from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress
 from pytest_agentreplay.core.model import Exchange, FrameCall, Timing, ToolCall
 from pytest_agentreplay.core.turns import function_of, home
 from pytest_agentreplay.errors import CaseError
@@ -40,16 +48,16 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
 
-__all__ = ["SORTS", "Cast", "Casting", "Fixtures", "Meaning", "Sort", "Way", "sort_of"]
+__all__ = ["SORTS", "AnswerPolicy", "CaseBackend", "CaseFixtures", "Meaning", "ServeMode", "Sort", "sort_of"]
 
 RECORDED, WRITTEN = "arguments (recorded)", "arguments (written)"
 WITHIN = "within the tolerance"
 
 
-class Casting(Replayer):
+class CaseBackend(ReplayBackend):
     """Serves `run` as `cast` says. `counts` holds how many calls of which sort were answered by what."""
 
-    def __init__(self, run: Run, matching: Matching, reader: Reader, cast: Cast) -> None:
+    def __init__(self, run: Run, matching: Matching, reader: Reader, cast: AnswerPolicy) -> None:
         """Index `run`; where only the recorded calls are answered, without restoring a body."""
         super().__init__(run, matching, reader)
         self.cast = cast
@@ -79,16 +87,16 @@ class Casting(Replayer):
             return self._served(super().ask(call, moment), call, moment, sort, way)
         with self._lock:
             if self.divergence is not None:
-                return Refuse(self.divergence)
+                return Refused(self.divergence)
             if way == "live":
                 return self._forward(call, moment)
             found, how = (self._by_arguments if way == "arguments" else self._by_position)(call, moment)
             if not isinstance(found, Exchange):
-                return Refuse(found)
+                return Refused(found)
             if found.start >= 0:
                 self.served[found.start] = call
             self._tickets += 1
-            verdict = Answer(found, self._tickets)
+            verdict = Replayed(found, self._tickets)
         return self._served(verdict, call, moment, sort, how)
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
@@ -227,14 +235,14 @@ class Casting(Replayer):
 
     def _served(self, verdict: Verdict, call: Call, moment: Moment, sort: Sort, how: str) -> Verdict:
         """Give the answer in the form that `call` asks for, and keep that it was given."""
-        if not isinstance(verdict, Answer):
+        if not isinstance(verdict, Replayed):
             return verdict
         x = verdict.exchange
         how = f"{how} ({WITHIN})" if how == "strict" and x.start in self._near else how
         if self.cast.retell is not None and (how == "position" or self.cast.meaning is not None):
             outcome = None if x.outcome is None else self.cast.retell(call, x.call, x.outcome)
             if outcome is None and x.outcome is not None:
-                return Refuse(no_answer.untold(self._standing(), call, x))
+                return Refused(no_answer.untold(self._standing(), call, x))
             x = replace(x, outcome=outcome)
         with self._lock:
             self.counts[sort, how] += 1
@@ -252,20 +260,20 @@ class Casting(Replayer):
         made = replace(x, call=call, start=start, finish=finish, parts=())
         return replace(made, lane=moment.lane, agent=moment.agent, attempt=moment.attempt)
 
-    def _forward(self, call: Call, moment: Moment) -> Forward:
+    def _forward(self, call: Call, moment: Moment) -> PassThrough:
         self._tickets += 1
         self.counts[sort_of(call, self._reader), "live"] += 1
         outer = self._forwarded.get(-1 if moment.parent is None else moment.parent)
         x = Exchange(call, None, self._reading(), None, moment.lane, moment.attempt, agent=moment.agent)
         parent = None if outer is None else outer.start
         self._forwarded[self._tickets] = replace(x, parent=parent, timing=Timing(moment.at))
-        return Forward(self._tickets)
+        return PassThrough(self._tickets)
 
     def _lane(self, moment: Moment) -> str:
         return home(self._positions.told, moment.lane)
 
-    def _standing(self) -> Standing:
-        return Standing(self.run, self._reader, self.served.keys(), self._matching)
+    def _standing(self) -> ReplayProgress:
+        return ReplayProgress(self.run, self._reader, self.served.keys(), self._matching)
 
     def _reading(self) -> int:
         self._readings += 1

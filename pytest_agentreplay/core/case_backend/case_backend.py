@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import Reader
     from pytest_agentreplay.core.tolerance import Tolerances
 
-Way: TypeAlias = Literal["strict", "position", "arguments", "live"]
+ServeMode: TypeAlias = Literal["strict", "position", "arguments", "live"]
 Sort: TypeAlias = Literal["model", "tools", "other"]
 
 SORTS: tuple[Sort, ...] = ("model", "tools", "other")
 
 
-class Fixtures(Protocol):
+class CaseFixtures(Protocol):
     """The frozen tools of a case."""
 
     def answer(self, tool: str, arguments: JsonObject) -> tuple[ToolReply | Failure, bool] | None:
@@ -44,7 +44,7 @@ class Meaning(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
+class AnswerPolicy:
     """How each sort of call is served, and with what.
 
     Without a `meaning` the bytes of calls are compared. `tolerances` say which arguments of a tool's call are near
@@ -53,18 +53,18 @@ class Cast:
     what a tool gave as what comes back over a wire, like what was recorded there; each None where it cannot.
     """
 
-    model: Way = "strict"
-    tools: Way = "strict"
-    other: Way = "strict"
-    fixtures: Fixtures | None = None
+    model: ServeMode = "strict"
+    tools: ServeMode = "strict"
+    other: ServeMode = "strict"
+    fixtures: CaseFixtures | None = None
     meaning: Meaning | None = None
     retell: Callable[[Call, Call, Outcome], Outcome | None] | None = None
     spell: Callable[[Call, Outcome, Outcome | None], Outcome | None] | None = None
     tolerances: Tolerances | None = None
 
-    def way(self, sort: Sort) -> Way:
+    def way(self, sort: Sort) -> ServeMode:
         """How calls of a sort are served."""
-        ways: dict[Sort, Way] = {"model": self.model, "tools": self.tools, "other": self.other}
+        ways: dict[Sort, ServeMode] = {"model": self.model, "tools": self.tools, "other": self.other}
         return ways[sort]
 
     @property

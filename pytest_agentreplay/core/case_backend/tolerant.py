@@ -15,8 +15,8 @@ from pytest_agentreplay.core.model import ToolCall
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_agentreplay.core.case_backend.case_backend import Fixtures
-    from pytest_agentreplay.core.diagnose.replay_progress import Standing
+    from pytest_agentreplay.core.case_backend.case_backend import CaseFixtures
+    from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress
     from pytest_agentreplay.core.model import Call, Exchange, Failure, JsonObject, ToolReply
     from pytest_agentreplay.core.tolerance import Tolerances
 
@@ -28,7 +28,7 @@ class Tolerant:
         """`tolerances` are those of the case, where its model is live."""
         self._rules = tolerances
 
-    def given(self, fixtures: Fixtures, tool: ToolCall) -> tuple[ToolReply | Failure, bool] | None:
+    def given(self, fixtures: CaseFixtures, tool: ToolCall) -> tuple[ToolReply | Failure, bool] | None:
         """What the fixtures say to the first arguments they know that are near enough; raises CaseError as they do."""
         for known in fixtures.known(tool.name) if self._rules is not None else ():
             for said in said_as(tool):
@@ -43,7 +43,7 @@ class Tolerant:
             return None
         return next((x for x, known in left for said in said_as(tool) if rules.near(tool.name, known, said)), None)
 
-    def told(self, left: Sequence[tuple[Exchange, JsonObject]], call: Call, standing: Standing) -> Call:
+    def told(self, left: Sequence[tuple[Exchange, JsonObject]], call: Call, standing: ReplayProgress) -> Call:
         """`call` as people are told how it differs: what is tolerated of it as the nearest recorded call has it."""
         if self._rules is None or not isinstance(call, ToolCall):
             return call

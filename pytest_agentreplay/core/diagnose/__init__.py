@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.diagnose.missing_calls import stopped, unused
-from pytest_agentreplay.core.diagnose.replay_progress import Standing, arguments_cause, line
+from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, arguments_cause, line
 from pytest_agentreplay.core.diff.texts import hunk, shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.matching.authorities import authority
@@ -22,7 +22,7 @@ from pytest_agentreplay.core.turns import seat
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_agentreplay.core.diagnose.classify import Change
+    from pytest_agentreplay.core.diagnose.classify import ContentChange
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
@@ -48,7 +48,7 @@ def miss(
     `served` holds the `start` of each exchange that was answered. With `matching`, places that are not compared do
     not count as differences.
     """
-    standing = Standing(run, reader, served, matching)
+    standing = ReplayProgress(run, reader, served, matching)
     found = _missed(standing, call, standing.lane_of(lane, agent))
     recorded = found.recorded.agent if found.recorded is not None else ""
     if agent and recorded and agent != recorded:
@@ -56,7 +56,7 @@ def miss(
     return found
 
 
-def _missed(standing: Standing, call: Call, here: str) -> Divergence:
+def _missed(standing: ReplayProgress, call: Call, here: str) -> Divergence:
     pending = standing.pending(here)
     if (twin := standing.answered_before(call, here)) is not None:
         return _again(standing, call, twin, here)
@@ -79,7 +79,7 @@ def order(
 
     Which of them `came` after it, or that they are `left_out`, is known where the run went on; else it is a guess.
     """
-    standing = Standing(run, reader, served)
+    standing = ReplayProgress(run, reader, served)
     early = [x for x in standing.unserved() if not x.abandoned and x.made is not None and x.made < found.start]
     here = [x for x in early if standing.lane(x) == standing.lane(found)]
     skipped = came or (here or early or [found])[0]
@@ -95,7 +95,7 @@ def order(
 
 def one_strand(run: Run, reader: Reader, exchanges: Collection[Exchange]) -> bool:
     """Whether people are told all of `exchanges` in one lane."""
-    standing = Standing(run, reader, ())
+    standing = ReplayProgress(run, reader, ())
     return len({standing.lane(x) for x in exchanges}) == 1
 
 
@@ -114,7 +114,7 @@ def elsewhere(
     `meant` is the recorded service that the one it goes to stands for, `instead` the one that it would have to go to,
     where that is known.
     """
-    standing = Standing(run, reader, served)
+    standing = ReplayProgress(run, reader, served)
     now, recorded = authority(call), authority(found.call)
     rule = "local services are told apart by the order in which they were first called"
     if instead and now == recorded:
@@ -144,7 +144,7 @@ def stalled(
 
     Or it is asked for too, and `call` had come only after its answer.
     """
-    standing = Standing(run, reader, served)
+    standing = ReplayProgress(run, reader, served)
     if expected.finish is not None and expected.finish < found.start:
         return _order(standing, call, found, expected)
     mine, theirs = _both(standing, call, expected.call)
@@ -173,7 +173,7 @@ def stalled(
 
 def unanswered(run: Run, reader: Reader, served: Collection[int], call: Call, found: Exchange) -> Divergence:
     """Why nothing comes of `call`, recorded as `found`: it was given up, or the run ended before its answer came."""
-    standing = Standing(run, reader, served)
+    standing = ReplayProgress(run, reader, served)
     name = standing.name(call)
     if found.outcome is None:
         what, cause = "had no answer when the recorded run ended", "the recorded run ended while it was under way"
@@ -192,7 +192,7 @@ def unanswered(run: Run, reader: Reader, served: Collection[int], call: Call, fo
     )
 
 
-def _order(standing: Standing, call: Call, found: Exchange, skipped: Exchange) -> Divergence:
+def _order(standing: ReplayProgress, call: Call, found: Exchange, skipped: Exchange) -> Divergence:
     mine, theirs = _both(standing, call, skipped.call)
     sides = (Difference("call", line(skipped.call, standing.reader), line(call, standing.reader)),)
     turn, was = standing.turn(found), standing.turn(skipped)
@@ -212,7 +212,7 @@ def _order(standing: Standing, call: Call, found: Exchange, skipped: Exchange) -
     return replace(divergence, agreed=max(0, seat(standing.turns, skipped).turn.number - 1))
 
 
-def _both(standing: Standing, call: Call, other: Call) -> tuple[str, str]:
+def _both(standing: ReplayProgress, call: Call, other: Call) -> tuple[str, str]:
     """Two calls as people are told them; with what they ask for where their names alone are the same."""
     names = standing.name(call), standing.name(other)
     if names[0] != names[1]:
@@ -224,7 +224,7 @@ def _both(standing: Standing, call: Call, other: Call) -> tuple[str, str]:
     return f"{names[0]} (...{shorten(old, SHORT)}...)", f"{names[1]} (...{shorten(new, SHORT)}...)"
 
 
-def _again(standing: Standing, call: Call, twin: Exchange, lane: str) -> Divergence:
+def _again(standing: ReplayProgress, call: Call, twin: Exchange, lane: str) -> Divergence:
     """A call whose twin was answered already, and is recorded no second time."""
     return standing.divergence(
         Kind.EXTRA,
@@ -238,7 +238,7 @@ def _again(standing: Standing, call: Call, twin: Exchange, lane: str) -> Diverge
     )
 
 
-def _extra(standing: Standing, call: Call, lane: str, pending: list[Exchange], cause: str) -> Divergence:
+def _extra(standing: ReplayProgress, call: Call, lane: str, pending: list[Exchange], cause: str) -> Divergence:
     following = pending[0] if pending else None
     where = standing.last(lane) or following
     expected = line(following.call, standing.reader) if following else ABSENT
@@ -257,7 +257,7 @@ def _extra(standing: Standing, call: Call, lane: str, pending: list[Exchange], c
 
 
 def _missing(
-    standing: Standing, skipped: Exchange, others: tuple[Exchange, ...], found: tuple[Difference, ...], call: Call
+    standing: ReplayProgress, skipped: Exchange, others: tuple[Exchange, ...], found: tuple[Difference, ...], call: Call
 ) -> Divergence:
     name, mine = _both(standing, skipped.call, call)
     return standing.divergence(
@@ -272,7 +272,7 @@ def _missing(
     )
 
 
-def _tool(standing: Standing, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
+def _tool(standing: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
     """A tool call with no counterpart: other arguments, another tool, or one too many."""
     turn: list[Exchange] = []
     for x in pending:
@@ -307,7 +307,7 @@ def _tool(standing: Standing, call: Call, lane: str, pending: list[Exchange]) ->
     return _extra(standing, call, lane, pending, cause)
 
 
-def _request(standing: Standing, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
+def _request(standing: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
     """A request with no counterpart."""
     alike = [x for x in pending if standing.alike(x.call, call) and standing.tool(x.call) is None]
     targets = [x for x in alike if not x.abandoned] or alike
@@ -327,7 +327,9 @@ def _request(standing: Standing, call: Call, lane: str, pending: list[Exchange])
     return _changed(standing, change, target, call)
 
 
-def _changed(standing: Standing, change: Change, target: Exchange, call: Call, cause: str = "") -> Divergence:
+def _changed(
+    standing: ReplayProgress, change: ContentChange, target: Exchange, call: Call, cause: str = ""
+) -> Divergence:
     told = cause.startswith("the model asked")
     source = "" if told else standing.source(change, target)
     return standing.divergence(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.diagnose.replay_progress import Standing, line
+from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
 from pytest_agentreplay.core.turns import seat
@@ -21,7 +21,7 @@ ROOM = 90  # characters of each
 
 def undecided(run: Run, reader: Reader, served: Collection[int], call: Call, options: Sequence[Exchange]) -> Divergence:
     """`call` has changed, and each of `options` was under way at once: nothing tells whose reply it takes."""
-    standing = Standing(run, reader, served)
+    standing = ReplayProgress(run, reader, served)
     return _report(
         standing,
         Kind.REQUEST,
@@ -36,7 +36,7 @@ def contradicted(
     run: Run, reader: Reader, served: Collection[int], call: Call, *, due: Exchange, like: Exchange
 ) -> Divergence:
     """`call` comes where `due` is recorded, and its content is that of `like`."""
-    standing = Standing(run, reader, served)
+    standing = ReplayProgress(run, reader, served)
     taken = ", whose reply another call has taken" if like.start in served else ""
     return _report(
         standing,
@@ -50,7 +50,7 @@ def contradicted(
 
 def taken(run: Run, reader: Reader, served: Collection[int], call: Call, *, by: Call, recorded: Exchange) -> Divergence:
     """`call` is `recorded` unchanged, whose reply went to the changed call `by` before."""
-    standing = Standing(run, reader, served)
+    standing = ReplayProgress(run, reader, served)
     return _report(
         standing,
         Kind.REQUEST,
@@ -61,13 +61,13 @@ def taken(run: Run, reader: Reader, served: Collection[int], call: Call, *, by: 
     )
 
 
-def numbered(standing: Standing, exchange: Exchange) -> str:
+def numbered(standing: ReplayProgress, exchange: Exchange) -> str:
     """A recorded call by its number and its turn: "call 2 (turn 1)"."""
     return f"call {seat(standing.turns, exchange).position} ({standing.turn(exchange)})"
 
 
 def _report(
-    standing: Standing, kind: Kind, summary: str, call: Call, options: Sequence[Exchange], *, cause: str
+    standing: ReplayProgress, kind: Kind, summary: str, call: Call, options: Sequence[Exchange], *, cause: str
 ) -> Divergence:
     return standing.divergence(
         kind,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import CallReading, Chunk, Reader, ReplyReading
 
 
-class Recall:
+class CachingReader:
     """Remembers what `reader` read, for as long as it lives itself; a `core.reading.Reader`."""
 
     def __init__(self, reader: Reader, *runs: Run) -> None:

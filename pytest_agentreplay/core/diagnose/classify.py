@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diagnose.noise import CLOCK, IDENT, ORDER, PLACE, PORT, UUID, noise, nothing_else
-from pytest_agentreplay.core.diagnose.sections import Section, below, message, owner, section, tool_name
+from pytest_agentreplay.core.diagnose.sections import ReportSection, below, message, owner, section, tool_name
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
 from pytest_agentreplay.core.turns import function_of, label
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ContentChange:
     """What made one call another: `what` in a few words, `differences` with the telling ones first."""
 
     kind: Kind
@@ -38,7 +38,7 @@ class Change:
 
 def between(
     recorded: Call, now: Call, reader: Reader, found: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
-) -> Change:
+) -> ContentChange:
     """What `found`, the differences of two calls of one boundary, amount to.
 
     `frozen` says of a message that holds a tool's result whether that tool was recorded: then it cannot have changed.
@@ -48,7 +48,7 @@ def between(
         return _noise(label(recorded, reader), found, names)
     if function_of(recorded, reader) is not None:
         if any(below(one.path, "call") for one in found):
-            return Change(Kind.MODEL, f"{label(recorded, reader)}: {_said(found[0])}", _MODEL_CAUSE, (), found)
+            return ContentChange(Kind.MODEL, f"{label(recorded, reader)}: {_said(found[0])}", _MODEL_CAUSE, (), found)
         return _arguments(label(recorded, reader), found, names)
     reading, current = reader.read_call(recorded), reader.read_call(now)
     kinds = {reading.kind, current.kind}
@@ -57,40 +57,44 @@ def between(
     return _model(label(recorded, reader), (reading, current), _loud(found, names), frozen=frozen)
 
 
-def _model(name: str, readings: Readings, found: tuple[Difference, ...], *, frozen: Callable[[Json], bool]) -> Change:
+def _model(
+    name: str, readings: Readings, found: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
+) -> ContentChange:
     """A model call that became another one, by the most telling section that differs."""
     ranked = sorted(((section(one, *readings), at) for at, one in enumerate(found)))
-    mine = tuple(found[at] for where, at in ranked if where is Section.HISTORY)
+    mine = tuple(found[at] for where, at in ranked if where is ReportSection.HISTORY)
     found = tuple(found[at] for _, at in ranked)
     if not found:
-        return Change(Kind.REQUEST, f"{name}: the same call, written otherwise", _SAME_CAUSE)
+        return ContentChange(Kind.REQUEST, f"{name}: the same call, written otherwise", _SAME_CAUSE)
     first, where = found[0], ranked[0][0]
-    if where is Section.PROMPT and owner(first, readings) == "user" and any(one.now is ABSENT for one in mine):
+    if where is ReportSection.PROMPT and owner(first, readings) == "user" and any(one.now is ABSENT for one in mine):
         # Messages went, and what stands in their place reads like an edited one: a summary.
-        first, where = mine[0], Section.HISTORY
+        first, where = mine[0], ReportSection.HISTORY
         mine = (*mine, found[0])
     match where:
-        case Section.MODEL:
-            return Change(Kind.MODEL, f"{name}: {_said(first)}", _MODEL_CAUSE, (), found)
-        case Section.SCHEMA:
+        case ReportSection.MODEL:
+            return ContentChange(Kind.MODEL, f"{name}: {_said(first)}", _MODEL_CAUSE, (), found)
+        case ReportSection.SCHEMA:
             cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(found) == 1 else _SCHEMA_CAUSE
-            return Change(Kind.SCHEMA, f"{name}: {tool_name(first, readings)}{_said(first)}", cause, (), found)
-        case Section.PROMPT:
+            return ContentChange(Kind.SCHEMA, f"{name}: {tool_name(first, readings)}{_said(first)}", cause, (), found)
+        case ReportSection.PROMPT:
             whose = f"{owner(first, readings)} text "
-            return Change(Kind.PROMPT, f"{name}: {whose}{_said(first)}", _PROMPT_CAUSE, (), found)
-        case Section.RESULT if frozen(message(first, readings)):
+            return ContentChange(Kind.PROMPT, f"{name}: {whose}{_said(first)}", _PROMPT_CAUSE, (), found)
+        case ReportSection.RESULT if frozen(message(first, readings)):
             what = f"{name}: the agent tells a tool result otherwise: {_said(first)}"
-            return Change(Kind.HISTORY, what, _RENDER_CAUSE, (), found)
-        case Section.RESULT:
+            return ContentChange(Kind.HISTORY, what, _RENDER_CAUSE, (), found)
+        case ReportSection.RESULT:
             what = f"{name}: the tool result that it is told changed: {_said(first)}"
-            return Change(Kind.RESULT, what, _RESULT_CAUSE, (_FREEZE,), found)
-        case Section.HISTORY:
+            return ContentChange(Kind.RESULT, what, _RESULT_CAUSE, (_FREEZE,), found)
+        case ReportSection.HISTORY:
             return _history(name, found, mine, readings)
-        case Section.FIELD | Section.WIRE:
+        case ReportSection.FIELD | ReportSection.WIRE:
             return _sdk(name, found)
 
 
-def _history(name: str, found: tuple[Difference, ...], mine: tuple[Difference, ...], readings: Readings) -> Change:
+def _history(
+    name: str, found: tuple[Difference, ...], mine: tuple[Difference, ...], readings: Readings
+) -> ContentChange:
     """Messages that were sent before came otherwise; `mine` are the differences that say so."""
     lost = [one for one in mine if one.now is ABSENT]
     gained = [one for one in mine if one.recorded is ABSENT]
@@ -107,10 +111,10 @@ def _history(name: str, found: tuple[Difference, ...], mine: tuple[Difference, .
     first = (lost or mine)[0]
     whose = "" if first.now is ABSENT or first.recorded is ABSENT else f"{owner(first, readings)} message "
     said = f"{first.path} changed, {texts.shorten(first.note, 60)}" if is_reordered(first) else _said(first)
-    return Change(Kind.HISTORY, f"{name}: history: {whose}{said}", cause, (), found)
+    return ContentChange(Kind.HISTORY, f"{name}: history: {whose}{said}", cause, (), found)
 
 
-def _sdk(name: str, found: tuple[Difference, ...]) -> Change:
+def _sdk(name: str, found: tuple[Difference, ...]) -> ContentChange:
     fields = ", ".join(_said(one) for one in found[:3])
     cause = (
         "fields that agents seldom set themselves: another version of the SDK sends them, or no longer does. "
@@ -122,26 +126,26 @@ def _sdk(name: str, found: tuple[Difference, ...]) -> Change:
         else ignore_line(one.path, "sent by another SDK version")
         for one in found[:2]
     )
-    return Change(Kind.SDK, f"{name}: {fields}", cause, hints, found)
+    return ContentChange(Kind.SDK, f"{name}: {fields}", cause, hints, found)
 
 
-def _arguments(name: str, found: tuple[Difference, ...], names: dict[str, str]) -> Change:
+def _arguments(name: str, found: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
     found = _loud(found, names)
     what = f"{name}: {_said(found[0])}" if found else f"{name}: the same arguments, written otherwise"
-    return Change(Kind.ARGS, what, "", (), found)
+    return ContentChange(Kind.ARGS, what, "", (), found)
 
 
-def _request(name: str, found: tuple[Difference, ...]) -> Change:
+def _request(name: str, found: tuple[Difference, ...]) -> ContentChange:
     what = f"{name}: {_said(found[0])}" if found else f"{name}: the same request, written otherwise"
-    return Change(Kind.REQUEST, what, "your code now sends another request here", (), found)
+    return ContentChange(Kind.REQUEST, what, "your code now sends another request here", (), found)
 
 
-def _noise(name: str, found: tuple[Difference, ...], names: dict[str, str]) -> Change:
+def _noise(name: str, found: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
     kinds = " and ".join(dict.fromkeys(part for one in found for part in names[one.path].split(" and ")))
     cause = f"both sides look like {kinds}: such values differ in every run. {_ADVICE[kinds.split(' and ')[0]]}"
     # A place that holds more than the noise would hide real changes, too.
     hints = tuple(ignore_line(one.path, kinds) for one in found[:2] if nothing_else(one))
-    return Change(Kind.NOISE, f"{name}: {found[0].path} differs only in {kinds}", cause, hints, found)
+    return ContentChange(Kind.NOISE, f"{name}: {found[0].path} differs only in {kinds}", cause, hints, found)
 
 
 def ignore_line(path: str, reason: str) -> str:

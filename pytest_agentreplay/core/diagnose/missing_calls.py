@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.diagnose.replay_progress import Standing, line
+from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.happens_before import Precedence
@@ -29,7 +29,7 @@ def unused(run: Run, reader: Reader, served: Collection[int], required: Collecti
 
     Calls that the agent had given up, or that never ended, need not come again, except those of `required`.
     """
-    standing = Standing(run, reader, served)
+    standing = ReplayProgress(run, reader, served)
     left = [x for x in standing.unserved() if not x.abandoned or x.start in required]
     if not left:
         return None
@@ -42,7 +42,7 @@ def unused(run: Run, reader: Reader, served: Collection[int], required: Collecti
 
 def stopped(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:
     """How far a test came that an error of its own has ended, and which recorded call was next; None: all were made."""
-    standing = Standing(run, reader, served)
+    standing = ReplayProgress(run, reader, served)
     left = [x for x in standing.unserved() if not x.abandoned]
     if not left:
         return None
@@ -71,7 +71,7 @@ def _how_far(at: Divergence, begins_turn: bool) -> str:
     return f"stopped {stop} of {at.turns}{whose}; turn {at.turn} would have been"
 
 
-def _ended(standing: Standing, left: Sequence[Exchange]) -> Divergence:
+def _ended(standing: ReplayProgress, left: Sequence[Exchange]) -> Divergence:
     """The test has ended without the calls `left`."""
     first, *others = left
     cause = "your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit"
@@ -91,7 +91,7 @@ def _ended(standing: Standing, left: Sequence[Exchange]) -> Divergence:
     )
 
 
-def _independent(standing: Standing, run: Run, left: Sequence[Exchange]) -> dict[str, list[Exchange]]:
+def _independent(standing: ReplayProgress, run: Run, left: Sequence[Exchange]) -> dict[str, list[Exchange]]:
     """What is missing in lanes other than the first one's, where nothing that is missing elsewhere comes before it."""
     theirs: dict[str, list[Exchange]] = {}
     for x in left:

@@ -10,7 +10,7 @@ from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_agentreplay.core.diagnose.replay_progress import Standing
+    from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange
 
@@ -19,7 +19,7 @@ RECORD = "or record the fixed agent as a test of its own: pytest --snapshot-reco
 WRITE = "write what it gives then into a fixture of the case, with `tools: arguments` under `serve` in case.yaml"
 
 
-def exhausted(standing: Standing, call: Call, lane: str, had: int) -> Divergence:
+def exhausted(standing: ReplayProgress, call: Call, lane: str, had: int) -> Divergence:
     """`call` is served by position, and all of the `had` replies that are recorded for it were given."""
     name = standing.name(call)
     if standing.speaks(call):
@@ -39,7 +39,7 @@ def exhausted(standing: Standing, call: Call, lane: str, had: int) -> Divergence
     )
 
 
-def unmatched(standing: Standing, calls: Sequence[Call], lane: str, advice: Iterable[str]) -> Divergence:
+def unmatched(standing: ReplayProgress, calls: Sequence[Call], lane: str, advice: Iterable[str]) -> Divergence:
     """Nobody knows what a tool gives to the arguments that it is served by; `advice` says what to write.
 
     `calls` are the call as it was made, and without what the function adds by itself.
@@ -61,7 +61,7 @@ def unmatched(standing: Standing, calls: Sequence[Call], lane: str, advice: Iter
     )
 
 
-def untold(standing: Standing, call: Call, found: Exchange) -> Divergence:
+def untold(standing: ReplayProgress, call: Call, found: Exchange) -> Divergence:
     """The recorded reply cannot be told in the API in which `call` asks."""
     now, then = standing.reader.read_call(call).dialect, standing.reader.read_call(found.call).dialect
     return standing.divergence(

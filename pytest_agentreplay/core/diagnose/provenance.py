@@ -12,7 +12,7 @@ from pytest_agentreplay.core.model import ToolReply
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.core.diagnose.classify import Change
+    from pytest_agentreplay.core.diagnose.classify import ContentChange
     from pytest_agentreplay.core.model import Exchange, Json
     from pytest_agentreplay.core.reading import Reader
 
@@ -21,7 +21,7 @@ AROUND = 10  # characters on both sides that a shorter one is looked up with
 SENTENCE = 24  # characters of a prompt's text that are looked up: a word of it that a reply says too is no news
 
 
-def sought(change: Change) -> str:
+def sought(change: ContentChange) -> str:
     """The old text of the first difference, as far as it is worth looking for; "" when it is not."""
     if not change.differences:
         return ""

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
-from pytest_agentreplay.core.diagnose.caching_reader import Recall
-from pytest_agentreplay.core.diagnose.classify import Change, between
+from pytest_agentreplay.core.diagnose.caching_reader import CachingReader
+from pytest_agentreplay.core.diagnose.classify import ContentChange, between
 from pytest_agentreplay.core.diagnose.inserted import is_inserted
 from pytest_agentreplay.core.diagnose.provenance import sought, spoken, strings
 from pytest_agentreplay.core.diagnose.sections import differences
@@ -17,7 +17,17 @@ from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
 from pytest_agentreplay.core.matching.content import content
 from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.selector import compile_path, show
-from pytest_agentreplay.core.turns import Seat, Turn, divide, function_of, home, is_model, label, seat, top_level
+from pytest_agentreplay.core.turns import (
+    Turn,
+    TurnPosition,
+    divide,
+    function_of,
+    home,
+    is_model,
+    label,
+    seat,
+    top_level,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -27,12 +37,12 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import Reader, ToolUse
 
 
-class Standing:
+class ReplayProgress:
     """A run of which the exchanges whose `start` is in `served` were answered."""
 
     def __init__(self, run: Run, reader: Reader, served: Collection[int], matching: Matching | None = None) -> None:
         """Divide the run into turns; everything else is read when it is asked for."""
-        reader = self.reader = Recall(reader)
+        reader = self.reader = CachingReader(reader)
         self.served = served
         self._matching = matching
         self._top = top_level(run)
@@ -95,7 +105,7 @@ class Standing:
         tree = content(call.headers, call.body).tree
         return {show(place) for path in paths for place, _ in compile_path(path).find(tree)}
 
-    def change(self, recorded: Exchange, now: Call) -> Change:
+    def change(self, recorded: Exchange, now: Call) -> ContentChange:
         """What made the recorded call another one."""
         return between(recorded.call, now, self.reader, self.differences(recorded.call, now), frozen=self.frozen)
 
@@ -153,7 +163,7 @@ class Standing:
         value = parse(use.arguments, exact=True)
         return use.arguments if isinstance(value, NotJson) else value
 
-    def source(self, change: Change, target: Exchange) -> str:
+    def source(self, change: ContentChange, target: Exchange) -> str:
         """Which earlier reply the old text of the first difference came from, as a line; "" when none holds it."""
         wanted = sought(change)
         for x in self._top if wanted else ():
@@ -183,7 +193,7 @@ class Standing:
         detail: tuple[str, ...] = (),
     ) -> Divergence:
         """A divergence at the place of `at`; None: in an empty lane."""
-        found = seat(self.turns, at) if at is not None else Seat(Turn(0, lane, None, ()), 0, 0, 0)
+        found = seat(self.turns, at) if at is not None else TurnPosition(Turn(0, lane, None, ()), 0, 0, 0)
         turn = found.turn
         return Divergence(
             kind,
@@ -232,7 +242,7 @@ class Standing:
         }
 
 
-def arguments_cause(standing: Standing, target: Exchange, call: Call) -> str:
+def arguments_cause(standing: ReplayProgress, target: Exchange, call: Call) -> str:
     """Who changed the arguments of a tool call, as far as the model's frozen reply tells."""
     was, now = standing.tool(target.call), standing.tool(call)
     if now is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diagnose.classify import is_reordered
-from pytest_agentreplay.core.diagnose.replay_progress import Standing, line
+from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
 from pytest_agentreplay.core.diagnose.retrievals import chunks_moved
 from pytest_agentreplay.core.diff import diff, texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
@@ -26,7 +26,7 @@ def changed(
     run: Run, reader: Reader, x: Exchange, call: Call, now: Outcome, *, tolerances: Tolerances
 ) -> Divergence | None:
     """How the result of `call`, recorded as `x`, differs now; None when it is near enough."""
-    standing = Standing(run, reader, ())
+    standing = ReplayProgress(run, reader, ())
     name = standing.name(x.call)
     tool = name.partition(" ")[2]
     recorded = _as_far(x.outcome, now)
@@ -52,7 +52,7 @@ def changed(
 
 def within(run: Run, reader: Reader, served: Collection[int], call: Call, root: Exchange) -> Divergence:
     """Why `call`, made inside the running tool `root`, is refused: it is frozen, and not recorded there."""
-    standing = Standing(run, reader, served)
+    standing = ReplayProgress(run, reader, served)
     return standing.divergence(
         Kind.EXTRA,
         f"{standing.name(call)} called inside {standing.name(root.call)}, where the recording does not have it",

@@ -53,7 +53,7 @@ KNOBS = frozenset(
 _INDEX = re.compile(r"\[(\d+)(?:\.\.(\d+))?\]")
 
 
-class Section(IntEnum):
+class ReportSection(IntEnum):
     """What part of a call a difference stands in, the most telling first."""
 
     MODEL = 1
@@ -145,33 +145,33 @@ def _text(call: WireCall, data: bytes) -> str:
         return str(media.of(data, header(call.headers, "content-type")))
 
 
-def section(one: Difference, recorded: CallReading, now: CallReading) -> Section:
+def section(one: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
     """The part of a model call that a difference stands in."""
     for reading in (recorded, now):
         if reading.messages_at and below(one.path, reading.messages_at):
             return _message_section(one, recorded, now)
         if reading.tools_at and below(one.path, reading.tools_at):
-            return Section.SCHEMA
+            return ReportSection.SCHEMA
         if reading.system_at and below(one.path, reading.system_at):
-            return Section.PROMPT
+            return ReportSection.PROMPT
     if one.path in {"url", "method"} or below(one.path, "call"):
-        return Section.MODEL
+        return ReportSection.MODEL
     if not one.path.startswith("$"):
-        return Section.WIRE
+        return ReportSection.WIRE
     name = re.split(r"[.\[]", one.path.lstrip("$."), maxsplit=1)[0]
     came_or_went = one.recorded is ABSENT or one.now is ABSENT
-    return Section.FIELD if came_or_went and name not in KNOBS else Section.MODEL
+    return ReportSection.FIELD if came_or_went and name not in KNOBS else ReportSection.MODEL
 
 
-def _message_section(one: Difference, recorded: CallReading, now: CallReading) -> Section:
+def _message_section(one: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
     who = owner(one, (recorded, now))
     added = one.recorded is ABSENT
     if (added or one.now is ABSENT) and _whole(one, recorded, now):
-        return Section.PROMPT if added and who in {"system", "user"} else Section.HISTORY
+        return ReportSection.PROMPT if added and who in {"system", "user"} else ReportSection.HISTORY
     if who == "tool":
-        return Section.RESULT
+        return ReportSection.RESULT
     moved = one.note.startswith(("reordered", "too different"))
-    return Section.HISTORY if who == "assistant" or moved else Section.PROMPT
+    return ReportSection.HISTORY if who == "assistant" or moved else ReportSection.PROMPT
 
 
 def message_indexes(one: Difference, reading: CallReading) -> range | None:

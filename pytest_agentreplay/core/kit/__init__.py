@@ -10,13 +10,13 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.drift import table
-from pytest_agentreplay.core.kit.fields import Field, Status, about, calls, code, entries, models, scene, text_of
+from pytest_agentreplay.core.kit.fields import KitField, Status, about, calls, code, entries, models, scene, text_of
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.core.reading import Reader
 
-__all__ = ["Field", "Grade", "Kit", "Status", "kit_of"]
+__all__ = ["Grade", "Kit", "KitField", "Status", "kit_of"]
 
 
 class Grade(Enum):
@@ -37,7 +37,7 @@ class Grade(Enum):
 class Kit:
     """All fields of one run, its grade, and the reasons for one that is not A."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[KitField, ...]
     grade: Grade
     reasons: tuple[str, ...] = ()
 

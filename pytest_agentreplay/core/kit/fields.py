@@ -28,7 +28,7 @@ class Status(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class KitField:
     """One thing that was around the run or crossed its boundaries; `value` is it in short."""
 
     group: str
@@ -37,7 +37,7 @@ class Field:
     value: str = ""
 
 
-def calls(run: Run, told: list[tuple[Exchange, CallReading]]) -> Iterator[Field]:
+def calls(run: Run, told: list[tuple[Exchange, CallReading]]) -> Iterator[KitField]:
     """What crossed the boundaries."""
     kit = run.header.kit
     kinds = [reading.kind for _, reading in told]
@@ -56,25 +56,25 @@ def calls(run: Run, told: list[tuple[Exchange, CallReading]]) -> Iterator[Field]
     yield fitting(group, "chunk cuts", plural(streams, "reply", "replies"), streams)
     yield fitting(group, "tool schemas", plural(len(schemas), "schema"), schemas)
     if unseen:
-        yield Field(group, "tool calls", Status.ABSENT, f"ran unseen: {', '.join(unseen)}")
+        yield KitField(group, "tool calls", Status.ABSENT, f"ran unseen: {', '.join(unseen)}")
     else:
         tools = kinds.count("tool")
         yield fitting(group, "tool calls", f"{plural(tools, 'call')} with arguments and result", tools)
     if by_class:
-        yield Field(group, "arguments", Status.ABSENT, f"compared by class alone: {', '.join(by_class)}")
+        yield KitField(group, "arguments", Status.ABSENT, f"compared by class alone: {', '.join(by_class)}")
     looked = sum(kind in {"retrieval", "embeddings", "rerank"} for kind in kinds)
     yield fitting(group, "retrievals", plural(looked, "call"), looked)
     yield known(group, "order", f"starts and finishes, {plural(len(lanes), 'lane')}", lanes)
     yield fitting(group, "retries", plural(retries, "attempt"), retries)
-    yield Field(group, "other I/O", Status.ABSENT if gaps else Status.NOT_APPLICABLE, "; ".join(gaps))
+    yield KitField(group, "other I/O", Status.ABSENT if gaps else Status.NOT_APPLICABLE, "; ".join(gaps))
 
 
-def models(run: Run, told: list[tuple[Exchange, CallReading]], reader: Reader) -> Iterator[Field]:
+def models(run: Run, told: list[tuple[Exchange, CallReading]], reader: Reader) -> Iterator[KitField]:
     """Who was asked, and with what."""
     asked = [(x, reading) for x, reading in told if reading.kind == "model"]
     group = "model"
     if not asked:
-        yield Field(group, "model", Status.NOT_APPLICABLE)
+        yield KitField(group, "model", Status.NOT_APPLICABLE)
         return
     replies = [reader.read_reply(x.call, x.outcome) for x, _ in asked]
     kept = [one for one in entries(run.header.kit, "models") if isinstance(one, dict)]
@@ -97,7 +97,7 @@ def models(run: Run, told: list[tuple[Exchange, CallReading]], reader: Reader) -
     yield several(group, "the run's input", [next(users, "")])
 
 
-def scene(run: Run) -> Iterator[Field]:
+def scene(run: Run) -> Iterator[KitField]:
     """The world that agent code sees without a call."""
     kit, group = run.header.kit, "scene"
     clock, zone, locale = table(kit, "clock"), table(kit, "zone"), table(table(kit, "locale"), "now")
@@ -113,9 +113,11 @@ def scene(run: Run) -> Iterator[Field]:
     )
     order = table(kit, "hash")
     if "seed" in order:
-        yield Field(group, "order of sets", Status.CAPTURED, f"PYTHONHASHSEED={order['seed']}")
+        yield KitField(group, "order of sets", Status.CAPTURED, f"PYTHONHASHSEED={order['seed']}")
     else:
-        yield Field(group, "order of sets", Status.ABSENT, "random in each process: sort what is sent" if order else "")
+        yield KitField(
+            group, "order of sets", Status.ABSENT, "random in each process: sort what is sent" if order else ""
+        )
     yield fitting(group, "environment", pairs(table(kit, "environment")), kit.get("environment"))
     files = table(kit, "fixtures")
     told = ", ".join(f"{file} {str(digest)[:8]}" for file, digest in files.items())
@@ -124,7 +126,7 @@ def scene(run: Run) -> Iterator[Field]:
     yield fitting(group, "places", f"as marks: {', '.join(places)}", places)
 
 
-def code(run: Run) -> Iterator[Field]:
+def code(run: Run) -> Iterator[KitField]:
     """The agent's code and what it ran on."""
     kit, group = run.header.kit, "code"
     git = table(kit, "git")
@@ -139,7 +141,7 @@ def code(run: Run) -> Iterator[Field]:
     yield known(group, "pinned by", ", ".join(f"{file} {str(digest)[:8]}" for file, digest in locks.items()), locks)
 
 
-def about(run: Run, digest: str, *, sealed: bool) -> Iterator[Field]:
+def about(run: Run, digest: str, *, sealed: bool) -> Iterator[KitField]:
     """Whose run it was, how it ended, and what was taken off it."""
     header, group = run.header, "run"
     kit = header.kit
@@ -152,20 +154,20 @@ def about(run: Run, digest: str, *, sealed: bool) -> Iterator[Field]:
     taken = table(table(kit, "redactions"), "placeholders")
     yield fitting(group, "redacted", ", ".join(f"{what} {count}" for what, count in taken.items()), taken)
     seal = f"sha256 {digest[:12]}" if sealed else "edited after it was sealed"
-    yield Field(group, "digest", Status.CAPTURED if sealed and digest else Status.ABSENT, seal if digest else "")
+    yield KitField(group, "digest", Status.CAPTURED if sealed and digest else Status.ABSENT, seal if digest else "")
 
 
-def known(group: str, name: str, value: str, there: object) -> Field:
+def known(group: str, name: str, value: str, there: object) -> KitField:
     """A field that every run has."""
-    return Field(group, name, Status.CAPTURED, value) if there else Field(group, name, Status.ABSENT)
+    return KitField(group, name, Status.CAPTURED, value) if there else KitField(group, name, Status.ABSENT)
 
 
-def fitting(group: str, name: str, value: str, there: object) -> Field:
+def fitting(group: str, name: str, value: str, there: object) -> KitField:
     """A field that only some runs have."""
-    return Field(group, name, Status.CAPTURED, value) if there else Field(group, name, Status.NOT_APPLICABLE)
+    return KitField(group, name, Status.CAPTURED, value) if there else KitField(group, name, Status.NOT_APPLICABLE)
 
 
-def several(group: str, name: str, values: Iterable[str]) -> Field:
+def several(group: str, name: str, values: Iterable[str]) -> KitField:
     """A field of a model, which may not say it; each value once."""
     found = [value for value in dict.fromkeys(values) if value]
     return known(group, name, ", ".join(found), found)

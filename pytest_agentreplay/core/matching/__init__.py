@@ -22,12 +22,12 @@ from pytest_agentreplay.core.matching.ids import MADE, MEANT, SHORTEST, ClientId
 from pytest_agentreplay.core.matching.media_match import laid_aside, parted
 from pytest_agentreplay.core.model import SELF, Body, FrameCall, ToolCall
 from pytest_agentreplay.core.redaction.personal import PERSONAL
-from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Table
+from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, RuleTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator
 
-    from pytest_agentreplay.core.matching.content import Content
+    from pytest_agentreplay.core.matching.content import MatchContent
     from pytest_agentreplay.core.matching.media_match import Near
     from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, WireCall
     from pytest_agentreplay.core.reading import CallReading, Reader
@@ -61,8 +61,8 @@ class Matching:
         self._rules = tuple(rules)
         self._headers = frozenset(headers)
         self.personal = frozenset(personal)
-        self._tables: dict[str, Table] = {}
-        self._equal_values: dict[Table, EqualValues] = {}
+        self._tables: dict[str, RuleTable] = {}
+        self._equal_values: dict[RuleTable, EqualValues] = {}
         self._urls: dict[str, str] = {}
         self._heads: dict[Headers, Headers] = {}
         self._latest: tuple[Call | None, Hashable] = None, None
@@ -213,19 +213,19 @@ class Matching:
         reading = self._reader.read_call(call)
         return frozenset({reading.system_at, reading.messages_at, reading.tools_at, "$.model"})
 
-    def _table(self, scope: str) -> Table:
+    def _table(self, scope: str) -> RuleTable:
         table = self._tables.get(scope)
         if table is None:
             table = self._tables[scope] = _table_of(self._rules, scope)
         return table
 
-    def _equal(self, table: Table) -> EqualValues:
+    def _equal(self, table: RuleTable) -> EqualValues:
         equal = self._equal_values.get(table)
         if equal is None:
             equal = self._equal_values[table] = EqualValues(table.equal)
         return equal
 
-    def _text(self, call: Call, without: frozenset[str] = frozenset(), held: Content | None = None) -> str:
+    def _text(self, call: Call, without: frozenset[str] = frozenset(), held: MatchContent | None = None) -> str:
         """The canonical text of a call, in which the ids that the client made itself are marked."""
         if isinstance(call, ToolCall):
             facts: Json = {name: fact for name, fact in call.facts.items() if name != SELF}
@@ -248,9 +248,9 @@ class Matching:
 
     def _body(
         self,
-        held: Content,
+        held: MatchContent,
         reading: CallReading,
-        table: Table,
+        table: RuleTable,
         host: str,
         without: frozenset[str],
     ) -> str:
@@ -261,7 +261,7 @@ class Matching:
             tree = {name: value for name, value in tree.items() if selector.show((name,)) not in without}
         return f"{held.kind} {canonical(_marked(tree, reading))}"
 
-    def _left(self, tree: Json, table: Table, host: str) -> Json:
+    def _left(self, tree: Json, table: RuleTable, host: str) -> Json:
         for path, rule in table.body:
             if rule.applies(host):
                 tree = path.remove(tree)
@@ -278,7 +278,7 @@ class Matching:
             self._heads[headers] = known
         return known
 
-    def _url(self, url: Url, table: Table) -> str:
+    def _url(self, url: Url, table: RuleTable) -> str:
         equal = self._equal(table)
         host, path = equal.host(url), equal.path(url)
         port = "" if url.port is None else f":{url.port}"
@@ -310,7 +310,7 @@ class Matching:
         return found
 
     def _unkeyed_outside(
-        self, call: WireCall, url: Url, table: Table
+        self, call: WireCall, url: Url, table: RuleTable
     ) -> Iterator[tuple[str, tuple[Json, Rule | None]]]:
         parts: dict[str, Json] = {"userinfo": url.userinfo, "fragment": url.fragment}
         parts["loopback-port"] = url.port if url.loopback else None
@@ -327,10 +327,10 @@ class Matching:
 
 
 @lru_cache(maxsize=64)
-def _table_of(rules: tuple[Rule, ...], scope: str) -> Table:
+def _table_of(rules: tuple[Rule, ...], scope: str) -> RuleTable:
     """The rules for one scope. Remembered: the tests of a session have the same rules."""
     scopes = {scope} if scope == "tool" else {scope, "http"}
-    return Table(rule for rule in rules if rule.scope in scopes)
+    return RuleTable(rule for rule in rules if rule.scope in scopes)
 
 
 def _note(rule: Rule | None) -> str:

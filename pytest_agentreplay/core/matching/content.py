@@ -24,7 +24,7 @@ holds what an encoder would have encoded, or a part without a "=", is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class MatchContent:
     """A body as its headers say to read it.
 
     `tree` is the JSON value; for a form each name with its value (a list where it is repeated); for a multipart its
@@ -42,27 +42,27 @@ def header(headers: Headers, name: str) -> str:
     return next((value for key, value in headers if key.lower() == name), "")
 
 
-def content(headers: Headers, body: Body) -> Content:
+def content(headers: Headers, body: Body) -> MatchContent:
     """What `body` holds under `headers`. The last few answers are remembered. Raises what `Body.data` raises."""
     return _content(body, header(headers, "content-type"), header(headers, "content-encoding"))
 
 
 @lru_cache(maxsize=4)
-def _content(body: Body, content_type: str, encoding: str) -> Content:
+def _content(body: Body, content_type: str, encoding: str) -> MatchContent:
     data, whole = decoded(body.data, encoding)
     if not whole:
-        return Content("bytes", None, body.data)
+        return MatchContent("bytes", None, body.data)
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/x-www-form-urlencoded" and _FORM.fullmatch(data):
-        return Content("form", _form(data), data)
+        return MatchContent("form", _form(data), data)
     if kind.startswith("multipart/"):
         parts = _multipart(data, boundary(content_type).encode())
-        return Content("bytes", None, data) if parts is None else Content("multipart", parts, data)
+        return MatchContent("bytes", None, data) if parts is None else MatchContent("multipart", parts, data)
     if "json" in kind or data[:64].lstrip()[:1] in {b"{", b"["}:
         tree = parse(data, exact=True)
         if not isinstance(tree, NotJson):
-            return Content("json", tree, data)
-    return Content("bytes", None, data)
+            return MatchContent("json", tree, data)
+    return MatchContent("bytes", None, data)
 
 
 def decoded(data: bytes, coding: str) -> tuple[bytes, bool]:

@@ -17,7 +17,7 @@ from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.selector import rewritten, show
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.matching.content import Content
+    from pytest_agentreplay.core.matching.content import MatchContent
     from pytest_agentreplay.core.media import Media
     from pytest_agentreplay.core.model import Call, WireCall
     from pytest_agentreplay.core.selector import Place
@@ -31,7 +31,7 @@ _WHY = "watch: near enough, as agentreplay.media says"
 _WHOLE = ("image/", "audio/", "video/", "application/pdf")
 
 
-def laid_aside(call: WireCall) -> tuple[Content, Laid]:
+def laid_aside(call: WireCall) -> tuple[MatchContent, Laid]:
     """What a call holds with the type of each of its media instead of these, and the media by their places."""
     held = content(call.headers, call.body)
     if held.kind == "bytes":
@@ -43,7 +43,7 @@ def laid_aside(call: WireCall) -> tuple[Content, Laid]:
     return replace(held, tree=rewritten(held.tree, {place: f"<{one.kind}>" for place, one in found.items()})), found
 
 
-def _files(call: WireCall, held: Content) -> Laid:
+def _files(call: WireCall, held: MatchContent) -> Laid:
     """The parts of a multipart that are no text."""
     mark = boundary(header(call.headers, "content-type")).encode()
     pieces = (b"\r\n" + held.data).split(b"\r\n--" + mark)

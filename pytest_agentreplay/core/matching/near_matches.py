@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange
 
 
-class Lookalikes:
+class NearMatches:
     """Exchanges that carry media, by all that stands beside these."""
 
     def __init__(self, matching: Matching, exchanges: Iterable[Exchange]) -> None:

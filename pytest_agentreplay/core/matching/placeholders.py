@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LONGEST = 512
 
 
-class Veiled:
+class PlaceholderMatch:
     """The recorded calls that hold placeholders of secrets, by what the others of them are."""
 
     def __init__(self, calls: Iterable[tuple[Exchange, str]], personal: Collection[str] = ()) -> None:

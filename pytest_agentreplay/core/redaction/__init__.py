@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, Json, JsonObject, Outcome, Run
     from pytest_agentreplay.core.redaction.channels import Pieces, Records
-    from pytest_agentreplay.core.redaction.detecting import Found
+    from pytest_agentreplay.core.redaction.detecting import Detection
     from pytest_agentreplay.core.redaction.places import Places
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.redaction.spans import Span
@@ -408,7 +408,7 @@ class Redaction:
             found = united([self._detector.known(data), found])
         return self._decoded_placeholders(data, [self._span(data, hit) for hit in found])
 
-    def _learns(self, found: Iterable[Found]) -> bool:
+    def _learns(self, found: Iterable[Detection]) -> bool:
         """Whether something among `found` was not known before."""
         before = self._known.generation
         for hit in found:
@@ -417,7 +417,7 @@ class Redaction:
         self._by_rule += self._known.generation - before
         return self._known.generation > before
 
-    def _span(self, data: bytes, hit: Found) -> Span:
+    def _span(self, data: bytes, hit: Detection) -> Span:
         text = self._placeholder(hit.category, hit.value)
         quoted = hit.value.isdigit() and is_bare_number(data, hit.start, hit.end)
         return hit.start, hit.end, b'"' + text + b'"' if quoted else text
@@ -445,7 +445,7 @@ def _names_a_person(name: str) -> bool:
     return names_a_person(name)
 
 
-def left_over(data: bytes, hit: Found, taken: Iterable[tuple[int, int]]) -> list[Found]:
+def left_over(data: bytes, hit: Detection, taken: Iterable[tuple[int, int]]) -> list[Detection]:
     """A finding, or what is left of it beside the spans that are taken already; nothing that runs over a quote."""
     parts = [(hit.start, hit.end)]
     for start, end in taken:

@@ -58,7 +58,7 @@ class Node:
     """One path, list positions left open; the pieces that stand there, in order."""
 
     below: dict[Any, Node] = field(default_factory=dict)
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[ChannelPiece] = field(default_factory=list)
 
     def child(self, name: Any) -> Node:
         """The path of a member."""
@@ -77,7 +77,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class Piece:
+class ChannelPiece:
     """The text of a piece, the bytes that spell it, and the positions in lists, outermost first.
 
     `name` is that of the member, b"" for none. `numbers` are the places of the numbers that spell it, where it is a
@@ -93,36 +93,36 @@ class Piece:
     numbers: tuple[tuple[int, int], ...] | None = None
 
 
-Channel: TypeAlias = Sequence[Piece]
+Channel: TypeAlias = Sequence[ChannelPiece]
 
 
-class Shape(NamedTuple):
+class ChannelShape(NamedTuple):
     """How a body is read: by the records of a stream, or as the one JSON value that it is; neither where it is text."""
 
     records: Records | None = None
     tree: Any = None
 
 
-def shape_of(data: bytes) -> Shape:
+def shape_of(data: bytes) -> ChannelShape:
     """How a body is read. A list of objects is a stream, too: some come as one."""
     if _EVENTS.match(data) is not None:
-        return Shape(list(events(data)))
+        return ChannelShape(list(events(data)))
     if data.lstrip()[:1] in (b"{", b"["):
         return _of_json(data)
     seen = _WHOLE.search(data)
-    return Shape(None if seen is None or _WHOLE.search(data, seen.end()) is None else list(lines(data)))
+    return ChannelShape(None if seen is None or _WHOLE.search(data, seen.end()) is None else list(lines(data)))
 
 
-def _of_json(data: bytes) -> Shape:
+def _of_json(data: bytes) -> ChannelShape:
     try:
         tree = json.loads(data)
     except json.JSONDecodeError as error:
         by_line = is_json(data.lstrip().partition(b"\n")[0])
-        return Shape(list(lines(data)) if by_line else [(0, len(data))] if error.pos else None)
+        return ChannelShape(list(lines(data)) if by_line else [(0, len(data))] if error.pos else None)
     except (ValueError, RecursionError):
-        return Shape([(0, len(data))])
+        return ChannelShape([(0, len(data))])
     several = isinstance(tree, list) and len(tree) > 1 and all(isinstance(item, dict) for item in tree)
-    return Shape([(0, len(data))]) if several else Shape(tree=tree)
+    return ChannelShape([(0, len(data))]) if several else ChannelShape(tree=tree)
 
 
 def is_json(data: bytes) -> bool:
@@ -152,7 +152,7 @@ def lines(data: bytes) -> Iterator[tuple[int, int]]:
 
 def channels(data: bytes, records: Records) -> Iterator[Channel]:
     """The channels of a body, each in the order of its pieces; those that take turns together and apart."""
-    reader = Reader()
+    reader = ChannelReader()
     for start, end in records:
         reader.record(data, start, end)
     for node in reader.root.walk():
@@ -175,13 +175,13 @@ def apart(pieces: Channel) -> Iterator[Channel]:
         if not keys or frozenset(keys) in done:
             continue
         done.add(frozenset(keys))
-        split: dict[tuple[Any, ...], list[Piece]] = {}
+        split: dict[tuple[Any, ...], list[ChannelPiece]] = {}
         for piece, labels in zip(pieces, told, strict=True):
             split.setdefault(tuple(labels.get(key) for key in keys), []).append(piece)
         yield from (channel for channel in split.values() if len(channel) > 1)
 
 
-def labels_of(piece: Piece) -> dict[tuple[int, Any], Any]:
+def labels_of(piece: ChannelPiece) -> dict[tuple[int, Any], Any]:
     """What stands beside a piece and above it, by depth and name; and its positions in lists."""
     labels: dict[tuple[int, Any], Any] = {(-1, depth): at for depth, at in enumerate(piece.positions)}
     scope: Scope | None = piece.scope
@@ -226,7 +226,7 @@ class Value:
         return start + self.offset, end + self.offset
 
 
-class Reader:
+class ChannelReader:
     """Reads records, one after the other; what is at one path of any of them comes together in `root`."""
 
     def __init__(self) -> None:
@@ -274,7 +274,7 @@ class Reader:
     def _raw(self, data: bytes, span: tuple[int, int], name: bytes, scope: Scope) -> None:
         start, end = span
         if start < end:
-            self.root.child((name,)).pieces.append(Piece(start, end, data[start:end], scope))
+            self.root.child((name,)).pieces.append(ChannelPiece(start, end, data[start:end], scope))
 
     def _value(self, span: Value, node: Node, scope: Scope) -> None:
         """The strings of a JSON value.
@@ -324,7 +324,7 @@ class Reader:
         if key is not None and len(text) <= _LONGEST_LABEL:
             top.scope.labels[name] = text
         if start < end:
-            piece = Piece(*span.back(start, end), text, top.scope, top.inside(), name)
+            piece = ChannelPiece(*span.back(start, end), text, top.scope, top.inside(), name)
             top.member(span.view.text, key).pieces.append(piece)
 
     def _scalar(self, span: Value, place: tuple[int, int], top: _Open, key: tuple[int, int] | None) -> None:
@@ -338,14 +338,14 @@ class Reader:
             top.numbers = None
             if key is not None and b"." in word and key[0] < key[1]:
                 text, positions = span.view.text[key[0] : key[1]], (*top.positions, top.position)
-                top.node.child(("names",)).pieces.append(Piece(*span.back(*key), text, top.scope, positions))
+                top.node.child(("names",)).pieces.append(ChannelPiece(*span.back(*key), text, top.scope, positions))
 
     def _bytes(self, span: Value, top: _Open) -> None:
         """A list of numbers that are bytes."""
         assert top.numbers
         text = bytes(int(span.view.text[start:end]) for start, end in top.numbers)
         numbers = tuple(span.back(start, end) for start, end in top.numbers)
-        piece = Piece(numbers[0][0], numbers[-1][1], text, top.scope, top.positions, numbers=numbers)
+        piece = ChannelPiece(numbers[0][0], numbers[-1][1], text, top.scope, top.positions, numbers=numbers)
         top.node.child(("bytes",)).pieces.append(piece)
 
 

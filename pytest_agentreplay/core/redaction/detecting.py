@@ -15,10 +15,10 @@ from pytest_agentreplay.core.redaction.encodings import as_text
 from pytest_agentreplay.core.redaction.json_paths import find_paths
 from pytest_agentreplay.core.redaction.named import find_named
 from pytest_agentreplay.core.redaction.nearby import find_nearby
-from pytest_agentreplay.core.redaction.packed import Packed, Unreadable, unpacked
+from pytest_agentreplay.core.redaction.packed import PackedText, Unreadable, unpacked
 from pytest_agentreplay.core.redaction.spoken import find_spoken
 from pytest_agentreplay.core.redaction.vendors import find_vendors
-from pytest_agentreplay.core.redaction.views import TooDeep, View, below, beside, percented, spells_letters
+from pytest_agentreplay.core.redaction.views import View, ViewTooDeep, below, beside, percented, spells_letters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +34,7 @@ REACH = 320
 """How far around a change a finding may depend on, in bytes: what is longer is found by its beginning already."""
 
 
-class Found(NamedTuple):
+class Detection(NamedTuple):
     """A value that has to go: where, of which category, what it is, whether a rule alone has found it.
 
     `also` is how else it is spelled there: with its percent signs, or its backslashes.
@@ -48,10 +48,10 @@ class Found(NamedTuple):
     also: tuple[str, ...] = ()
 
 
-class Reading(NamedTuple):
+class TextReading(NamedTuple):
     """One reading of a text. `back` gives the bytes that spell a part of it; `shaped` says that keys are looked for."""
 
-    view: View | Packed | Unreadable
+    view: View | PackedText | Unreadable
     back: Callable[[int, int], tuple[int, int]]
     shaped: bool
 
@@ -66,48 +66,50 @@ class Detector:
         self._placeholders = placeholders
         self._projects = bool(policy.pii or policy.strict or policy.shapes)
 
-    def known(self, data: bytes) -> list[Found]:
+    def known(self, data: bytes) -> list[Detection]:
         """Where known values stand, in order."""
         return united(self._looked(data, None, None))
 
-    def all(self, data: bytes) -> list[Found]:
+    def all(self, data: bytes) -> list[Detection]:
         """Where known values stand, and what the rules find, in order."""
         return united(self._looked(data, self._shapes, self._own if self._projects else None))
 
-    def last(self, data: bytes) -> list[Found]:
+    def last(self, data: bytes) -> list[Detection]:
         """What may not be written: known values in every guise, and shapes that are nothing but secrets."""
         return united(self._looked(data, certain, self._projects_shapes if self._policy.shapes else None))
 
-    def _looked(self, data: bytes, shapes: Finder | None, own: Finder | None) -> Iterator[Iterable[Found]]:
+    def _looked(self, data: bytes, shapes: Finder | None, own: Finder | None) -> Iterator[Iterable[Detection]]:
         """What is found, in groups; of two that overlap the one given first says what it is."""
-        found: list[Found] = []
-        others: list[Found] = []
+        found: list[Detection] = []
+        others: list[Detection] = []
         try:
             for reading in readings(data, deep=own is not None):
                 text = reading.view.text
                 if isinstance(reading.view, Unreadable):
                     start, end = reading.back(0, 0)
-                    yield [Found(start, end, "opaque", as_text(data[start:end]), by_rule=False)]
+                    yield [Detection(start, end, "opaque", as_text(data[start:end]), by_rule=False)]
                     continue
                 ours = self._placeholders.inside(text) if self._placeholders.may_be_in(text) else []
-                known = [Found(a, z, x.category, x.value, by_rule=False) for a, z, x in self._known.find(reading.view)]
+                known = [
+                    Detection(a, z, x.category, x.value, by_rule=False) for a, z, x in self._known.find(reading.view)
+                ]
                 if known:
                     yield carried(reading, known, ours)
-                packed = isinstance(reading.view, Packed)
+                packed = isinstance(reading.view, PackedText)
                 if shapes is not None and reading.shaped:
                     found += carried(reading, self._by_rule(text, certain if packed else shapes), ours)
                 if own is not None and not packed:
                     others += carried(reading, by_rule(text, own), ours)
-        except TooDeep as deep:
-            yield [Found(deep.start, deep.end, "opaque", as_text(data[deep.start : deep.end]), by_rule=True)]
+        except ViewTooDeep as deep:
+            yield [Detection(deep.start, deep.end, "opaque", as_text(data[deep.start : deep.end]), by_rule=True)]
         if self._policy.paths and shapes == self._shapes:
             ours = self._placeholders.inside(data)
-            found += carried(Reading(View(data), same, True), by_rule(data, self._paths), ours)
+            found += carried(TextReading(View(data), same, True), by_rule(data, self._paths), ours)
         yield found
         taken = united([found])
         yield [hit for hit in others if not any(hit.start < other.end and other.start < hit.end for other in taken)]
 
-    def _by_rule(self, text: bytes, shapes: Finder) -> Iterator[Found]:
+    def _by_rule(self, text: bytes, shapes: Finder) -> Iterator[Detection]:
         found = by_rule(text, shapes)
         return (hit for hit in found if hit.category not in self._policy.without) if self._policy.without else found
 
@@ -144,10 +146,10 @@ def certain(text: bytes) -> Iterator[Hit]:
     yield from find_private_keys(text)
 
 
-def by_rule(text: bytes, find: Finder) -> Iterator[Found]:
+def by_rule(text: bytes, find: Finder) -> Iterator[Detection]:
     """What a rule finds, with its value."""
     for start, end, category in find(text):
-        yield Found(start, end, category, as_text(text[start:end]), by_rule=True)
+        yield Detection(start, end, category, as_text(text[start:end]), by_rule=True)
 
 
 def same(start: int, end: int) -> tuple[int, int]:
@@ -155,24 +157,24 @@ def same(start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def readings(data: bytes, *, deep: bool) -> Iterator[Reading]:
+def readings(data: bytes, *, deep: bool) -> Iterator[TextReading]:
     """Every way to read a text. Layers of backslashes are undone when letters are escaped, or it is to be `deep`."""
     top = View(data)
     yield from around(top, shaped=True)
-    yield from (Reading(packed, packed.back, True) for packed in unpacked(top))
+    yield from (TextReading(packed, packed.back, True) for packed in unpacked(top))
     letters = spells_letters(data)
     if letters or (deep and b"\\" in data):
         for view in below(data):
             yield from around(view, shaped=letters)
 
 
-def around(view: View, *, shaped: bool) -> Iterator[Reading]:
+def around(view: View, *, shaped: bool) -> Iterator[TextReading]:
     """A view, and what is undone beside it."""
-    yield Reading(view, view.back, shaped)
+    yield TextReading(view, view.back, shaped)
     for other in beside(view):
-        yield Reading(other, other.back, True)
+        yield TextReading(other, other.back, True)
     for begin, word in percented(view.text):
-        yield Reading(word, Shifted(begin, word, view).back, True)
+        yield TextReading(word, Shifted(begin, word, view).back, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ class Shifted:
         return self.of.back(self.begin + start, self.begin + end)
 
 
-def carried(reading: Reading, hits: Iterable[Found], ours: list[tuple[int, int]]) -> list[Found]:
+def carried(reading: TextReading, hits: Iterable[Detection], ours: list[tuple[int, int]]) -> list[Detection]:
     """The hits of a reading as findings in the bytes; none that touches a placeholder."""
     kept = []
     for hit in hits:
@@ -199,13 +201,13 @@ def carried(reading: Reading, hits: Iterable[Found], ours: list[tuple[int, int]]
     return kept
 
 
-def united(groups: Iterable[Iterable[Found]]) -> list[Found]:
+def united(groups: Iterable[Iterable[Detection]]) -> list[Detection]:
     """All findings in order; those that overlap are one, as wide as all of them, and what the earliest group says."""
     ranked = [(hit, rank) for rank, group in enumerate(groups) for hit in group]
     if len(ranked) < 2:
         return [hit for hit, _ in ranked]
     ranked.sort(key=lambda pair: (pair[0].start, -pair[0].end, pair[1]))
-    found: list[tuple[Found, int]] = []
+    found: list[tuple[Detection, int]] = []
     for hit, rank in ranked:
         if found and hit.start < found[-1][0].end:
             last, first = found[-1]

@@ -24,7 +24,7 @@ SAFE_RUN = re.compile(rb"[A-Za-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Guise:
+class EncodedForm:
     """Needles that can only occur where both `sign`, one for many guises, and `gate` do: few scans clear them all.
 
     `where` says in what they are looked for: in the text in lower case ("folded"), in which they are too; in the text
@@ -63,25 +63,25 @@ def lower_percent(text: str) -> str:
 
 
 @lru_cache(maxsize=128)
-def secret_guises(value: str) -> tuple[Guise, ...]:
+def secret_guises(value: str) -> tuple[EncodedForm, ...]:
     """Every guise of a secret of at least 8 characters. Remembered: the environment has the same ones in each test."""
     plain = [written(value), *({written(value.lower()), written(value.upper())} - {written(value)})]
     folded = ((b"", plain), (b"", dumped(value)), (b"%", percent_all(value)), (b"\\u", unicode_escaped(value)))
     return (
         *distinct(*((sign, map(lowered, groups)) for sign, groups in folded)),
-        *(Guise(b"\0", needle, (needle,)) for needle in lowered(wide(value))),
-        *(Guise(b"", gate_of(needles), needles, "run") for needles in (*in_base64(value), *in_hex(value))),
+        *(EncodedForm(b"\0", needle, (needle,)) for needle in lowered(wide(value))),
+        *(EncodedForm(b"", gate_of(needles), needles, "run") for needles in (*in_base64(value), *in_hex(value))),
     )
 
 
-def distinct(*signed: tuple[bytes, Iterable[tuple[bytes, ...]]]) -> Iterator[Guise]:
+def distinct(*signed: tuple[bytes, Iterable[tuple[bytes, ...]]]) -> Iterator[EncodedForm]:
     """A guise for each group of needles that no other has."""
     seen: set[tuple[bytes, ...]] = set()
     for sign, groups in signed:
         for needles in groups:
             if needles not in seen:
                 seen.add(needles)
-                yield Guise(sign, gate_of(needles), needles)
+                yield EncodedForm(sign, gate_of(needles), needles)
 
 
 def lowered(needles: Iterable[bytes]) -> tuple[bytes, ...]:

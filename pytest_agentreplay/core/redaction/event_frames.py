@@ -27,7 +27,7 @@ _CHECKSUM = struct.Struct(">I")
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class EventFrame:
     """One frame: where it stands, its headers, its payload, and the line that the payload says."""
 
     start: int
@@ -48,7 +48,7 @@ def is_framed(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() == KIND
 
 
-def frames(data: bytes) -> list[Frame]:
+def frames(data: bytes) -> list[EventFrame]:
     """The frames that a body begins with, up to one that was cut off or does not fit its checksums."""
     found = []
     at = 0
@@ -64,7 +64,7 @@ def frames(data: bytes) -> list[Frame]:
             break
         payload = data[body : end - _CHECKSUM.size]
         line = unwrapped(payload)
-        found.append(Frame(at, end, data[at + _PRELUDE.size : body], payload, line or payload, line is not None))
+        found.append(EventFrame(at, end, data[at + _PRELUDE.size : body], payload, line or payload, line is not None))
         at = end
     return found
 

@@ -16,7 +16,7 @@ from pytest_agentreplay.core.redaction.vendors import SHORTEST
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_agentreplay.core.redaction.channels import Channel, Piece, Records
+    from pytest_agentreplay.core.redaction.channels import Channel, ChannelPiece, Records
     from pytest_agentreplay.core.redaction.spans import Part, Span
 
     Finder = Callable[[bytes], list[Span]]
@@ -72,7 +72,7 @@ def carried(channel: Channel, starts: list[int], hit: Span, part: Part) -> Itera
             instead = b""
 
 
-def placed(piece: Piece, low: int, high: int, instead: bytes) -> Span:
+def placed(piece: ChannelPiece, low: int, high: int, instead: bytes) -> Span:
     """Bytes of the text of a piece as a span of the body."""
     numbers = piece.numbers
     if numbers is None:

@@ -15,7 +15,7 @@ from pytest_agentreplay.core.redaction.views import View, bare, respelled, runs,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.core.redaction.views import Text
+    from pytest_agentreplay.core.redaction.views import ViewText
 
 LONG_LINE = 16
 _LONGEST_RUN = 64
@@ -92,7 +92,7 @@ class Known:
                 self.generation += 1
         return True
 
-    def find(self, view: Text) -> Iterator[tuple[int, int, Secret]]:
+    def find(self, view: ViewText) -> Iterator[tuple[int, int, Secret]]:
         """Where secrets stand in a view, in no order: in every guise at its top, as they are in what it decodes to."""
         if not self._secrets:
             return
@@ -127,7 +127,7 @@ class Known:
         for secret in self._secrets.values():
             yield from ((start, end, secret) for start, end in everywhere(secret.raw.lower(), folded))
 
-    def _cut(self, view: Text) -> Iterator[tuple[int, int, Secret]]:
+    def _cut(self, view: ViewText) -> Iterator[tuple[int, int, Secret]]:
         """Values that line ends, backslashes or quotes cut in pieces."""
         tight, shortest = bare(view.text), SHORTEST - 2
         found = [secret for secret in self._secrets.values() if len(secret.bare) >= shortest and secret.bare in tight]

@@ -26,7 +26,7 @@ _PACKED = re.compile(rb"[A-Za-z0-9+/_-]+(?:(?:\r|\n|\\r|\\n){1,4}[A-Za-z0-9+/_-]
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedText:
     """What base64 says, `text`, and the letters that spell it, which begin at `begin` of `above`."""
 
     text: bytes
@@ -71,7 +71,7 @@ def archived(data: bytes, begin: int, end: int) -> Archived:
     return view
 
 
-def unpacked(view: View) -> Iterator[Packed | Archived]:
+def unpacked(view: View) -> Iterator[PackedText | Archived]:
     """What stands in base64 in a text."""
     flat, run = view.text.translate(_RUN), b"A" * SHORTEST
     at = flat.find(run)
@@ -80,7 +80,7 @@ def unpacked(view: View) -> Iterator[Packed | Archived]:
         assert found is not None
         if (data := decoded(letters := unwrapped(found[0]))) is not None:
             yield (
-                Packed(data, letters, at, view)
+                PackedText(data, letters, at, view)
                 if data.isascii()
                 else archived(data, at, padded(view.text, found.end()))
             )

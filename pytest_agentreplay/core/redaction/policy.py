@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytest_agentreplay.core.redaction.shapes import Shape
+    from pytest_agentreplay.core.redaction.shapes import SecretShape
     from pytest_agentreplay.core.selector import Selector
 
 
@@ -28,7 +28,7 @@ class Policy:
 
     pii: bool = False
     strict: bool = False
-    shapes: tuple[Shape, ...] = ()
+    shapes: tuple[SecretShape, ...] = ()
     paths: tuple[tuple[str, Selector], ...] = ()
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     headers: frozenset[str] = frozenset()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from pytest_agentreplay.core.redaction.shapes import Shape
+from pytest_agentreplay.core.redaction.shapes import SecretShape
 
 if TYPE_CHECKING:
     import re
@@ -26,7 +26,7 @@ ALIKE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RedactorHit:
     """One place, as a match of a regular expression tells it."""
 
     text: bytes = field(repr=False)
@@ -77,15 +77,15 @@ class Called:
             size = begin + len(readable[start:end].encode(errors="surrogateescape"))
             at = end
             if begin < size:
-                yield cast("re.Match[bytes]", Hit(text, begin, size))
+                yield cast("re.Match[bytes]", RedactorHit(text, begin, size))
 
 
-def shapes_of(redactors: Mapping[str, Redactor]) -> tuple[Shape, ...]:
+def shapes_of(redactors: Mapping[str, Redactor]) -> tuple[SecretShape, ...]:
     """The shapes of functions by category; new ones for each run, since they remember what went wrong."""
-    return tuple(Shape(category, Called(redactor), EVERYWHERE) for category, redactor in redactors.items())
+    return tuple(SecretShape(category, Called(redactor), EVERYWHERE) for category, redactor in redactors.items())
 
 
-def broken(shapes: Iterable[Shape]) -> dict[str, str]:
+def broken(shapes: Iterable[SecretShape]) -> dict[str, str]:
     """By category, the type of what its redactor has raised."""
     return {shape.category: why for shape in shapes if (why := getattr(shape.pattern, "broken", ""))}
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class Hit(Protocol):
+class ShapeHit(Protocol):
     """What is asked of a match: the bytes of a group, and where they stand."""
 
     def __getitem__(self, group: int | str, /) -> bytes:
@@ -23,23 +23,23 @@ class Hit(Protocol):
         """Where it has."""
 
 
-class Pattern(Protocol):
+class SecretPattern(Protocol):
     """What is asked of a compiled regular expression over bytes, of whichever engine."""
 
     @property
     def groupindex(self) -> object:
         """Its named groups."""
 
-    def finditer(self, text: bytes, /) -> Iterator[Hit]:
+    def finditer(self, text: bytes, /) -> Iterator[ShapeHit]:
         """Every match in order; matches do not overlap."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SecretShape:
     """One kind of value. `reach` is how long a match may be at most, in bytes; `check` has the last word on a value."""
 
     category: str
-    pattern: Pattern
+    pattern: SecretPattern
     reach: int = 512
     check: Callable[[bytes], bool] | None = None
 
@@ -51,6 +51,8 @@ class Shape:
                 yield *hit.span(group), self.category
 
 
-def shape(category: str, pattern: bytes, *, reach: int = 512, check: Callable[[bytes], bool] | None = None) -> Shape:
+def shape(
+    category: str, pattern: bytes, *, reach: int = 512, check: Callable[[bytes], bool] | None = None
+) -> SecretShape:
     """A shape from the text of a pattern, compiled by `re`."""
-    return Shape(category, re.compile(pattern), reach, check)
+    return SecretShape(category, re.compile(pattern), reach, check)

@@ -28,7 +28,7 @@ _COLUMNS = 64
 """So many kinds of tables of one text are looked at."""
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """A table: what parts its cells, where its line of names begins, the names, and the number of the line below."""
 
     mark: bytes
@@ -44,7 +44,7 @@ class Columns:
         """Nothing is looked at before the first name that could be the head of a column."""
         self._text = text
         self._ends: list[tuple[int, int]] = []
-        self._tables: dict[int, Table | None] = {}
+        self._tables: dict[int, TextTable | None] = {}
         self._asked: set[tuple[int, int]] = set()
         self._within: dict[tuple[bytes, int], int] = {}
         """By sign and width, up to which line the tables reach that were read: a line of values is no line of names."""
@@ -72,7 +72,7 @@ class Columns:
             if believed(said, text[start:end], quoted=True):
                 yield start, end, CATEGORY
 
-    def _table(self, line: int, word: int) -> Table | None:
+    def _table(self, line: int, word: int) -> TextTable | None:
         """The table of which a line is the line of names."""
         text = self._text
         first = self._ends[line - 1][1] if line else 0
@@ -86,10 +86,10 @@ class Columns:
                 names = [cell["text"] for cell in map(_CELL.fullmatch, cells) if cell]
                 if cells and len(names) == len(cells):
                     known = self._within.get((mark, len(cells)), -1)
-                    return None if line < known else Table(mark, begin, names, line + 1)
+                    return None if line < known else TextTable(mark, begin, names, line + 1)
         return None
 
-    def _values(self, table: Table, nth: int) -> Iterator[tuple[int, int]]:
+    def _values(self, table: TextTable, nth: int) -> Iterator[tuple[int, int]]:
         """Where the values of a column stand, without their quotes, as long as lines have as many cells."""
         text, last = self._text, len(table.names) - 1
         line_end = text[slice(*self._ends[table.below - 1])]

@@ -44,7 +44,7 @@ _ESCAPED_PAINT = re.compile(rb"\\(?:u001|u200|x1b|u[fF][eE][fF][fF])")
 _NAMED = {b"&amp;": b"&", b"&lt;": b"<", b"&gt;": b">", b"&quot;": b'"', b"&apos;": b"'"}
 
 
-class Text(Protocol):
+class ViewText(Protocol):
     """A text, and the text above it that spells it."""
 
     @property
@@ -52,7 +52,7 @@ class Text(Protocol):
         """The text itself."""
 
     @property
-    def above(self) -> Text | None:
+    def above(self) -> ViewText | None:
         """The one above it, if there is any."""
 
     def up(self, start: int, end: int) -> tuple[int, int]:
@@ -64,7 +64,7 @@ class View:
     """`text`, decoded from the text `above` it by undoing every match of `escape`; the topmost has nothing above."""
 
     text: bytes
-    above: Text | None = None
+    above: ViewText | None = None
     escape: re.Pattern[bytes] | None = None
     decoded: Callable[[bytes], bytes] = bytes
     _stops: tuple[list[int], list[int], list[int]] | None = field(default=None, init=False)
@@ -72,7 +72,7 @@ class View:
 
     def back(self, start: int, end: int) -> tuple[int, int]:
         """The bytes of the topmost text that spell `text[start:end]`."""
-        view: Text = self
+        view: ViewText = self
         while view.above is not None:
             start, end = view.up(start, end)
             view = view.above
@@ -131,7 +131,7 @@ def below(data: bytes) -> Iterator[View]:
         view = View(text, view, _ESCAPE, _unit)
         yield view
     if _UNITS.search(view.text) or b'\\"' in view.text:
-        raise TooDeep(*_deepest(view))
+        raise ViewTooDeep(*_deepest(view))
 
 
 def unescaped_view(data: bytes) -> View:
@@ -170,7 +170,7 @@ def percented(text: bytes) -> Iterator[tuple[int, View]]:
             yield begin, view
 
 
-class TooDeep(Exception):
+class ViewTooDeep(Exception):
     """What is escaped so often that it is not looked at stands in the outermost text from `start` to `end`."""
 
     def __init__(self, start: int, end: int) -> None:
@@ -192,7 +192,7 @@ def is_painted(text: bytes) -> bool:
     return b"\\" in text and _ESCAPED_PAINT.search(text) is not None
 
 
-def squeezed(view: Text) -> View | None:
+def squeezed(view: ViewText) -> View | None:
     """A text without what cuts its words: line ends, escaped or behind a backslash, and quotes; None if it has none."""
     text = _CUT.sub(b"", view.text)
     return None if len(text) == len(view.text) else View(text, view, _CUT, _nothing)
@@ -216,7 +216,7 @@ def runs(text: bytes, shortest: int) -> bytes:
     return b" ".join(found)
 
 
-def respelled(view: Text) -> Iterator[View]:
+def respelled(view: ViewText) -> Iterator[View]:
     """A text whose bytes are spelled in octal digits, as quoted-printable or in UTF-16, undone; where it may be so."""
     text = view.text
     if b"\\1" in text and _OCTAL.search(text) is not None:
@@ -235,7 +235,7 @@ def _quoted(escape: bytes) -> bytes:
     return bytes.fromhex(escape[1:].decode()) if escape[1:].isalnum() else b""
 
 
-def widened(view: Text) -> View | None:
+def widened(view: ViewText) -> View | None:
     """What a text of UTF-16 says in ASCII; None where every other byte is not nearly always zero."""
     if b"\0" not in view.text or view.text.count(0) * 3 < len(view.text):
         return None

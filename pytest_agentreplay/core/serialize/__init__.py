@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.serialize import hints, tags
-from pytest_agentreplay.core.serialize.arguments import Content, FrozenCall, freeze_arguments, freeze_call
+from pytest_agentreplay.core.serialize.arguments import ArgumentContent, FrozenCall, freeze_arguments, freeze_call
 from pytest_agentreplay.core.serialize.deserializer import load
 from pytest_agentreplay.core.serialize.objects import Codec
 from pytest_agentreplay.core.serialize.refusal import unequal
 from pytest_agentreplay.core.serialize.same import same
-from pytest_agentreplay.core.serialize.serializer import Freezer, comes_back
+from pytest_agentreplay.core.serialize.serializer import Serializer, comes_back
 from pytest_agentreplay.errors import CannotFreeze
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json
 
-__all__ = ["Codec", "Content", "FrozenCall", "freeze", "freeze_arguments", "freeze_call", "load", "same"]
+__all__ = ["ArgumentContent", "Codec", "FrozenCall", "freeze", "freeze_arguments", "freeze_call", "load", "same"]
 
 
 def freeze(value: Any, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Json:
@@ -39,7 +39,7 @@ def freeze(value: Any, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Jso
         return tags.copied(value)  # type: ignore[no-any-return]
     except (tags.NotPlain, RecursionError):
         pass
-    walker = Freezer(value, codecs)
+    walker = Serializer(value, codecs)
     try:
         data = walker.walk(value, hint, None)
         if walker.trusted or comes_back(value, data, hint, codecs):
@@ -48,5 +48,5 @@ def freeze(value: Any, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Jso
         kind = hints.dotted(type(value))
         raise CannotFreeze("the value is nested too deeply to be frozen", path="$", kind=kind) from None
     # Once more, comparing at each instance, so that the innermost one that does not come back is the one blamed.
-    Freezer(value, codecs, blame=True).walk(value, hint, None)
+    Serializer(value, codecs, blame=True).walk(value, hint, None)
     raise unequal(value, value, None)

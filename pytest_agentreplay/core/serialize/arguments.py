@@ -27,14 +27,14 @@ from pytest_agentreplay.core.serialize import hints, tags
 from pytest_agentreplay.core.serialize.deserializer import at_key, shown
 from pytest_agentreplay.core.serialize.objects import PRIVATE, UNSET, shape_of
 from pytest_agentreplay.core.serialize.rows import row_apart, unloaded
-from pytest_agentreplay.core.serialize.serializer import Freezer
+from pytest_agentreplay.core.serialize.serializer import Serializer
 from pytest_agentreplay.core.serialize.state import attributes_of, base_of, has_hidden_state, reduced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.core.serialize.objects import Codec, Shape
+    from pytest_agentreplay.core.serialize.objects import Codec, ObjectShape
 
 MOST = 10_000
 """Containers and instances that are read of one argument, or of one attribute of a receiver: about 20 ms."""
@@ -51,7 +51,7 @@ _MEMBER = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inve
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class ArgumentContent:
     """What a library's object is compared by: `parts`, a freezable value.
 
     `gap` says why the rest of it, or all of it where there are no parts, is not compared. A `service` (a client, a
@@ -93,7 +93,7 @@ def freeze_call(
     receiver: Any = None,
     *,
     codecs: Sequence[Codec] = (),
-    content: Callable[[Any], Content | None] = lambda _: None,
+    content: Callable[[Any], ArgumentContent | None] = lambda _: None,
     changed: Callable[[Any], Collection[str]] = lambda _: (),
     is_reading: Callable[[Any], bool] = lambda _: False,
     hidden: Collection[str] = (),
@@ -114,9 +114,9 @@ def freeze_call(
         try:
             frozen.arguments[name] = tags.copied(value)
         except (tags.NotPlain, RecursionError):
-            frozen.arguments[name] = _Reader(value, frozen, codecs, content, changed).whole(value, name)
+            frozen.arguments[name] = _ArgumentReader(value, frozen, codecs, content, changed).whole(value, name)
     if receiver is not None:
-        reader = _Reader(receiver, frozen, codecs, content, changed, is_reading=is_reading, hidden=hidden)
+        reader = _ArgumentReader(receiver, frozen, codecs, content, changed, is_reading=is_reading, hidden=hidden)
         frozen.receiver = reader.whole(receiver, "self")
     return frozen
 
@@ -125,7 +125,7 @@ class _TooLarge(Exception):
     """More than MOST containers and instances."""
 
 
-class _Reader(Freezer):
+class _ArgumentReader(Serializer):
     """One walk over one argument."""
 
     __slots__ = ("changed", "content", "count", "frozen", "hidden", "is_reading", "receiver")
@@ -135,7 +135,7 @@ class _Reader(Freezer):
         root: Any,
         frozen: FrozenCall,
         codecs: Sequence[Codec],
-        content: Callable[[Any], Content | None],
+        content: Callable[[Any], ArgumentContent | None],
         changed: Callable[[Any], Collection[str]],
         *,
         is_reading: Callable[[Any], bool] | None = None,
@@ -232,7 +232,7 @@ class _Reader(Freezer):
             return {"$object": self._attributes(value, kind, parts, place)}
         return {shape.tag: [hints.dotted(kind), self.walk(parts, None, place)]}
 
-    def _member(self, value: Any, kind: type, shape: Shape, place: Any) -> Json:
+    def _member(self, value: Any, kind: type, shape: ObjectShape, place: Any) -> Json:
         """A member by its name and its value: a name stays when someone changes what stands behind it."""
         state = {name: part for name, part in attributes_of(value).items() if name not in _MEMBER}
         inner = enum.Enum.__dict__["value"].__get__(value, kind)
@@ -241,7 +241,7 @@ class _Reader(Freezer):
             found.append({name: self.walk(part, None, at_key(place, name)) for name, part in state.items()})
         return {"$enum": found}
 
-    def _content(self, kind: type, known: Content, place: Any) -> Json:
+    def _content(self, kind: type, known: ArgumentContent, place: Any) -> Json:
         inner, shown_kind = self.receiver and len(self.open) > 1, known.kind or hints.dotted(kind)
         if known.gap and not (known.service and inner):
             self.frozen.gaps.append(Gap(shown(place), shown_kind, known.gap))

@@ -32,7 +32,7 @@ class Codec:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shape:
+class ObjectShape:
     """One way for instances to come apart: into a dict of fields, or into one value.
 
     `apart(instance)` and `together(class, parts)` are inverses; both raise what Python raises when the instance or
@@ -46,7 +46,7 @@ class Shape:
 
 
 @functools.lru_cache(maxsize=512)
-def shape_of(cls: Any) -> Shape | None:
+def shape_of(cls: Any) -> ObjectShape | None:
     """The shape of a class; None when its instances cannot be taken apart faithfully."""
     if issubclass(cls, enum.Enum):
         return _ENUM if cls.__members__ else None
@@ -245,10 +245,10 @@ def _with(made: Any, attributes: dict[str, Any]) -> Any:
     return made
 
 
-_ENUM = Shape("$enum", _member_apart, _member_together, _no_hints)
-_SECRET = Shape("$secret", lambda value: value.get_secret_value(), lambda cls, parts: cls(parts), _no_hints)
-_DATACLASS = Shape("$object", _dataclass_apart, _dataclass_together, annotations_of)
-_ATTRS = Shape("$object", _attrs_apart, _attrs_together, annotations_of)
-_PYDANTIC = Shape("$object", _model_apart, _model_together, _model_hints)
-_NAMEDTUPLE = Shape("$object", _named_apart, _named_together, annotations_of)
-_DERIVED = Shape("$object", _derived_apart, _derived_together, _derived_hints)
+_ENUM = ObjectShape("$enum", _member_apart, _member_together, _no_hints)
+_SECRET = ObjectShape("$secret", lambda value: value.get_secret_value(), lambda cls, parts: cls(parts), _no_hints)
+_DATACLASS = ObjectShape("$object", _dataclass_apart, _dataclass_together, annotations_of)
+_ATTRS = ObjectShape("$object", _attrs_apart, _attrs_together, annotations_of)
+_PYDANTIC = ObjectShape("$object", _model_apart, _model_together, _model_hints)
+_NAMEDTUPLE = ObjectShape("$object", _named_apart, _named_together, annotations_of)
+_DERIVED = ObjectShape("$object", _derived_apart, _derived_together, _derived_hints)

@@ -23,10 +23,10 @@ def same(a: Any, b: Any, *, codecs: Sequence[Codec] = ()) -> bool:
     Dicts and sets are compared without order. Instances of a codec's type are compared by what it freezes them to,
     other instances by their fields, and what has neither by its own `==`.
     """
-    return _Comparison({codec.type: codec for codec in codecs}).same(a, b)
+    return _ValueComparison({codec.type: codec for codec in codecs}).same(a, b)
 
 
-class _Comparison:
+class _ValueComparison:
     __slots__ = ("codecs", "open")
 
     def __init__(self, codecs: dict[type, Codec]) -> None:

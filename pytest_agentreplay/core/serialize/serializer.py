@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.serialize import hints, tags
 from pytest_agentreplay.core.serialize.deserializer import FACTORIES, at_key, load, shown
-from pytest_agentreplay.core.serialize.objects import Codec, Shape, shape_of
+from pytest_agentreplay.core.serialize.objects import Codec, ObjectShape, shape_of
 from pytest_agentreplay.core.serialize.refusal import refusal_of, unequal
 from pytest_agentreplay.core.serialize.rows import is_row_class, load_columns, row_apart, unloaded
 from pytest_agentreplay.core.serialize.same import same
@@ -33,7 +33,7 @@ def _kind(value: Any) -> str:
     return hints.dotted(type(value))
 
 
-class Freezer:
+class Serializer:
     """One walk over one value. `trusted` stays true while only JSON values have been met: they need no proof."""
 
     __slots__ = ("blame", "codecs", "given", "lenient", "open", "root", "rows", "trusted")
@@ -146,7 +146,7 @@ class Freezer:
         """The arm of a union whose class the value has; what needs no class is written as it is."""
         failures: list[CannotFreeze] = []
         for index, arm in sorted(enumerate((None, *union.hints), -1), key=lambda pair: _distance(value, *pair)):
-            fresh = Freezer(self.root, self.given, blame=True)
+            fresh = Serializer(self.root, self.given, blame=True)
             fresh.rows = dict(self.rows)
             fresh.open = {key: None for key in self.open if key != id(value)}
             try:
@@ -186,7 +186,7 @@ class Freezer:
             raise unequal(self.root, value, place)
         return data
 
-    def _parts(self, parts: Any, shape: Shape, kind: type, hint: Any, place: Any) -> Json:
+    def _parts(self, parts: Any, shape: ObjectShape, kind: type, hint: Any, place: Any) -> Json:
         if shape.tag != "$object" or not isinstance(parts, dict):
             return self.walk(parts, None, place)
         below = hints.of_fields(hint, kind, shape.hints(kind))

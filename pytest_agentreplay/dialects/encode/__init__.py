@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_agentreplay.core.model import Call, JsonObject, Outcome
-    from pytest_agentreplay.dialects.encode.model_reply import Said
+    from pytest_agentreplay.dialects.encode.model_reply import ModelReply
 
 _JSON = ("content-type", "application/json")
 _SSE = ("content-type", "text/event-stream; charset=utf-8")
@@ -30,7 +30,7 @@ _FRAMES = ("content-type", "application/vnd.amazon.eventstream")
 _GROUPS = {"gemini": "generationConfig", "bedrock": "inferenceConfig"}
 
 
-class Writer(Protocol):
+class ReplyWriter(Protocol):
     """What a module of this room has."""
 
     BASE: str
@@ -43,14 +43,14 @@ class Writer(Protocol):
     ) -> JsonObject:
         """The body of a request, without its parameters."""
 
-    def whole(self, one: Said) -> JsonObject:
+    def whole(self, one: ModelReply) -> JsonObject:
         """A reply in one piece."""
 
-    def streamed(self, one: Said, body: JsonObject) -> tuple[bytes, ...]:
+    def streamed(self, one: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
         """A reply as a stream, an item each event; `body` is that of the request."""
 
 
-_WRITERS: Mapping[str, Writer] = {
+_WRITERS: Mapping[str, ReplyWriter] = {
     "openai_chat": openai_chat,
     "openai_responses": openai_responses,
     "anthropic": anthropic,

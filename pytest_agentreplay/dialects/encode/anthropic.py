@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.encode.model_reply import Said
+    from pytest_agentreplay.dialects.encode.model_reply import ModelReply
 
 BASE = "https://api.anthropic.com"
 MOST = 1024
@@ -54,11 +54,11 @@ def _message(message: JsonObject) -> JsonObject:
     return {"role": "assistant" if message.get("role") == "assistant" else "user", "content": blocks}
 
 
-def _uses(one: Said) -> list[Json]:
+def _uses(one: ModelReply) -> list[Json]:
     return [{"type": "tool_use", "id": use.id, "name": use.name, "input": it.parsed(use)} for use in one.uses]
 
 
-def whole(one: Said) -> JsonObject:
+def whole(one: ModelReply) -> JsonObject:
     """A reply in one piece."""
     content: list[Json] = [{"type": "text", "text": one.text}] if one.text else []
     return {
@@ -73,13 +73,13 @@ def whole(one: Said) -> JsonObject:
     }
 
 
-def streamed(one: Said, body: JsonObject) -> tuple[bytes, ...]:
+def streamed(one: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
     """A reply as the events of a stream, each block in one delta."""
     del body
     return it.server_sent((event["type"], event) for event in events(one))
 
 
-def events(one: Said) -> Iterator[dict[str, Any]]:
+def events(one: ModelReply) -> Iterator[dict[str, Any]]:
     """The events of a reply."""
     message = whole(one)
     begun = {**message, "content": [], "stop_reason": None}

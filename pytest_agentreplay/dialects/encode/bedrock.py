@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.encode.model_reply import Said
+    from pytest_agentreplay.dialects.encode.model_reply import ModelReply
 
 BASE = "https://bedrock-runtime.us-east-1.amazonaws.com"
 _STRING = 7
@@ -63,11 +63,11 @@ def _message(message: JsonObject) -> JsonObject:
     return {"role": role, "content": [*blocks, *_uses(it.said(message, usage={}))]}
 
 
-def _uses(one: Said) -> list[Json]:
+def _uses(one: ModelReply) -> list[Json]:
     return [{"toolUse": {"toolUseId": use.id, "name": use.name, "input": it.parsed(use)}} for use in one.uses]
 
 
-def whole(one: Said) -> JsonObject:
+def whole(one: ModelReply) -> JsonObject:
     """A reply in one piece."""
     content: list[Json] = [{"text": one.text}] if one.text else []
     given, made = one.tokens("input_tokens"), one.tokens("output_tokens")
@@ -79,13 +79,13 @@ def whole(one: Said) -> JsonObject:
     }
 
 
-def streamed(one: Said, body: JsonObject) -> tuple[bytes, ...]:
+def streamed(one: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
     """A reply as frames, each block in one delta."""
     del body
     return tuple(frame(kind, payload) for kind, payload in _events(one))
 
 
-def _events(one: Said) -> Iterator[tuple[str, JsonObject]]:
+def _events(one: ModelReply) -> Iterator[tuple[str, JsonObject]]:
     reply = whole(one)
     yield "messageStart", {"role": "assistant"}
     for index, block in enumerate(objects(obj(obj(reply["output"])["message"])["content"])):

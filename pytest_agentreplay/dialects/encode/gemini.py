@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.encode.model_reply import Said
+    from pytest_agentreplay.dialects.encode.model_reply import ModelReply
 
 BASE = "https://generativelanguage.googleapis.com"
 _ENDS = {"stop": "STOP", "tools": "STOP", "length": "MAX_TOKENS", "filter": "SAFETY"}
@@ -56,11 +56,11 @@ def _content(message: JsonObject) -> JsonObject:
     }
 
 
-def _uses(one: Said) -> list[Json]:
+def _uses(one: ModelReply) -> list[Json]:
     return [{"functionCall": {"id": use.id, "name": use.name, "args": it.parsed(use)}} for use in one.uses]
 
 
-def whole(one: Said) -> JsonObject:
+def whole(one: ModelReply) -> JsonObject:
     """A reply in one piece."""
     parts: list[Json] = [{"text": one.text}] if one.text else []
     content: JsonObject = {"role": "model", "parts": [*parts, *_uses(one)]}
@@ -73,7 +73,7 @@ def whole(one: Said) -> JsonObject:
     }
 
 
-def streamed(one: Said, body: JsonObject) -> tuple[bytes, ...]:
+def streamed(one: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
     """A reply as a stream of one chunk."""
     del body
     return it.server_sent(iter([("", whole(one))]))

@@ -29,7 +29,7 @@ _FILTER = frozenset({"content_filter", "refusal", "SAFETY", "guardrail_intervene
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelReply:
     """One reply: text, tool calls, and what stands around them. `usage` is as `core.reading.ReplyReading`'s."""
 
     text: str = ""
@@ -47,7 +47,7 @@ class Said:
 
 def said(
     message: JsonObject, *, model: str = "", response_id: str = "", usage: dict[str, int], fingerprint: str = ""
-) -> Said:
+) -> ModelReply:
     """What an assistant's `message` of the conventions (`dialects.genai`) says."""
     parts = objects(message.get("parts"))
     stamp = digest(canonical(message))[:24]
@@ -57,7 +57,7 @@ def said(
     )
     text = "".join(string(part.get("content")) for part in parts if part.get("type") == "text")
     end = end_of(string(message.get("finish_reason")), uses)
-    return Said(text, uses, end, model, response_id or stamp, fingerprint, usage)
+    return ModelReply(text, uses, end, model, response_id or stamp, fingerprint, usage)
 
 
 def end_of(reason: str, uses: Iterable[ToolUse]) -> End:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.reading import ToolUse
-    from pytest_agentreplay.dialects.encode.model_reply import Said
+    from pytest_agentreplay.dialects.encode.model_reply import ModelReply
 
 BASE = "https://api.openai.com"
 _ENDS = {"stop": "stop", "tools": "tool_calls", "length": "length", "filter": "content_filter"}
@@ -61,7 +61,7 @@ def _call(use: ToolUse) -> dict[str, Any]:
     return {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": it.arguments(use)}}
 
 
-def whole(one: Said) -> JsonObject:
+def whole(one: ModelReply) -> JsonObject:
     """A reply in one piece."""
     message: JsonObject = {"role": "assistant", "content": one.text or None, "refusal": None}
     if one.uses:
@@ -70,12 +70,12 @@ def whole(one: Said) -> JsonObject:
     return {**_head(one, "chat.completion"), "choices": [choice], "usage": _usage(one)}
 
 
-def streamed(one: Said, body: JsonObject) -> tuple[bytes, ...]:
+def streamed(one: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
     """A reply as the chunks of a stream; usage where the request includes it."""
     return it.server_sent(_chunks(one, body), done=True)
 
 
-def _chunks(one: Said, body: JsonObject) -> Iterator[tuple[str, Any]]:
+def _chunks(one: ModelReply, body: JsonObject) -> Iterator[tuple[str, Any]]:
     head = _head(one, "chat.completion.chunk")
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> tuple[str, Any]:
@@ -90,11 +90,11 @@ def _chunks(one: Said, body: JsonObject) -> Iterator[tuple[str, Any]]:
         yield "", {**head, "choices": [], "usage": _usage(one)}
 
 
-def _head(one: Said, kind: str) -> JsonObject:
+def _head(one: ModelReply, kind: str) -> JsonObject:
     head: JsonObject = {"id": one.id, "object": kind, "created": 0, "model": one.model}
     return {**head, "system_fingerprint": one.fingerprint} if one.fingerprint else head
 
 
-def _usage(one: Said) -> JsonObject:
+def _usage(one: ModelReply) -> JsonObject:
     given, made = one.tokens("input_tokens"), one.tokens("output_tokens")
     return {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.dialects.encode.model_reply import Said
+    from pytest_agentreplay.dialects.encode.model_reply import ModelReply
 
 BASE = "https://api.openai.com"
 
@@ -54,7 +54,7 @@ def _items(message: JsonObject) -> Iterator[JsonObject]:
         yield {"type": "function_call", "call_id": use.id, "name": use.name, "arguments": it.arguments(use)}
 
 
-def whole(one: Said) -> JsonObject:
+def whole(one: ModelReply) -> JsonObject:
     """A reply in one piece."""
     cut = one.end in {"length", "filter"}
     reason = {"length": "max_output_tokens", "filter": "content_filter"}.get(one.end)
@@ -85,7 +85,7 @@ def whole(one: Said) -> JsonObject:
     }
 
 
-def _output(one: Said) -> Iterator[JsonObject]:
+def _output(one: ModelReply) -> Iterator[JsonObject]:
     if one.text:
         content: JsonObject = {"type": "output_text", "text": one.text, "annotations": [], "logprobs": []}
         message: JsonObject = {"type": "message", "id": f"msg_{one.id}", "status": "completed", "role": "assistant"}
@@ -95,14 +95,14 @@ def _output(one: Said) -> Iterator[JsonObject]:
         yield {**call, "name": use.name, "arguments": it.arguments(use)}
 
 
-def streamed(one: Said, body: JsonObject) -> tuple[bytes, ...]:
+def streamed(one: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
     """A reply as the events of a stream, each text and each tool call in one delta."""
     del body
     numbered = ((name, {"type": name, "sequence_number": n, **data}) for n, (name, data) in enumerate(_events(one)))
     return it.server_sent(numbered)
 
 
-def _events(one: Said) -> Iterator[tuple[str, dict[str, Any]]]:
+def _events(one: ModelReply) -> Iterator[tuple[str, dict[str, Any]]]:
     response = whole(one)
     begun = {**response, "status": "in_progress", "output": [], "usage": None}
     yield "response.created", {"response": begun}

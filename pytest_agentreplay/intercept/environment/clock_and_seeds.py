@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_agentreplay.intercept.environment.clock import Clock
-    from pytest_agentreplay.intercept.environment.randomness import Chance
+    from pytest_agentreplay.intercept.environment.randomness import RandomSource
 
 
-class Steps:
+class ClockAndSeeds:
     """What `crossing.Steps` asks for, made of a clock and of chance."""
 
     __slots__ = ("at", "chance", "clock")
 
-    def __init__(self, clock: Clock, chance: Chance) -> None:
+    def __init__(self, clock: Clock, chance: RandomSource) -> None:
         """Neither is started yet."""
         self.clock = clock
         self.chance = chance

@@ -43,7 +43,7 @@ GENERATORS: dict[str, Generator] = {"random": random}
 """Whose states a run holds, by the names that their seeds are drawn under."""
 
 
-class Chance:
+class RandomSource:
     """`random` (the module's generator), `uuid4`, `uuid1` and, where there are, `uuid6` and `uuid7` of one run.
 
     With them the generators that have joined (numpy's). `uuid8` draws from `random`. Own `random.Random()` objects,
@@ -62,7 +62,7 @@ class Chance:
         self._left: dict[str, Any] = {}  # by generator, the state in which `stop` found it
         self._codes: dict[FunctionType, CodeType] = {}
         self._stamps: dict[str, Any] = {}
-        self._before: Chance | None = None
+        self._before: RandomSource | None = None
 
     def start(self) -> None:
         """Seed all generators, and draw ids from here on, also for those who hold `uuid4` itself.
@@ -156,7 +156,7 @@ class Chance:
         return count, next(numbers)
 
 
-_active: Chance | None = None
+_active: RandomSource | None = None
 
 
 def join(name: str, generator: Generator) -> None:
@@ -168,7 +168,7 @@ def join(name: str, generator: Generator) -> None:
         running = running._before
 
 
-def drawing() -> tuple[Chance, str] | None:
+def drawing() -> tuple[RandomSource, str] | None:
     """Who draws for the code that runs here, and for which lane; None inside an exchange and outside any run."""
     if _active is None:
         return None

@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pytest_agentreplay.core.model import Headers, HttpCall
-    from pytest_agentreplay.intercept.gateway.wire import Wire
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.gateway.wire import GatewayWire
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
 
 PIECE = 65_536
 LEFT = Failure("builtins.GeneratorExit")
 """The child gave up waiting: no answer, and none is served for it."""
 
 
-class Take:
+class ForwardedBody:
     """A reply as far as it has come; settled once, by whichever end comes first."""
 
-    def __init__(self, passage: Passage, response: http.client.HTTPResponse) -> None:
+    def __init__(self, passage: InterceptedCall, response: http.client.HTTPResponse) -> None:
         """`response` has its head already."""
         version = {10: "HTTP/1.0", 11: "HTTP/1.1"}.get(response.version, "HTTP/1.1")
         self.head = (response.status, response.reason, version, tuple(response.msg.raw_items()))
@@ -69,15 +69,15 @@ class Take:
 class Forwarding:
     """One request under way. It is settled before the last byte of its answer goes out: what comes next comes later."""
 
-    crossing: Crossing
-    passage: Passage
+    crossing: Interception
+    passage: InterceptedCall
     call: HttpCall
-    wire: Wire
+    wire: GatewayWire
 
     def run(self) -> None:
         """Send it, and pass the answer on as it comes. What fails upstream breaks the child's connection off."""
         upstream, passage = upstream_of(self.call), self.passage
-        with Watch(self.wire, upstream) as watch:
+        with ForwardingWatch(self.wire, upstream) as watch:
             try:
                 with passage.inside():
                     send(upstream, self.call)
@@ -86,11 +86,11 @@ class Forwarding:
                 self.crossing.cannot_keep(closed(error))
                 self._broken(passage.settle, LEFT if watch.left else frozen(error))
             else:
-                self._pass_on(response, Take(passage, response), watch)
+                self._pass_on(response, ForwardedBody(passage, response), watch)
             finally:
                 upstream.close()
 
-    def _pass_on(self, response: http.client.HTTPResponse, take: Take, watch: Watch) -> None:
+    def _pass_on(self, response: http.client.HTTPResponse, take: ForwardedBody, watch: ForwardingWatch) -> None:
         status, reason, _, headers = take.head
         try:
             self.wire.head(status, reason, headers, response.length)
@@ -179,10 +179,10 @@ def end_to_end(headers: Headers) -> Headers:
     return tuple(pair for pair in headers if pair[0].lower() not in HOP_BY_HOP | {"host", "content-length", "expect"})
 
 
-class Watch:
+class ForwardingWatch:
     """Notices while the upstream is waited for that the child has left; then ends the wait. `left` says so."""
 
-    def __init__(self, wire: Wire, upstream: http.client.HTTPConnection) -> None:
+    def __init__(self, wire: GatewayWire, upstream: http.client.HTTPConnection) -> None:
         """Begin with `with`."""
         self._wire = wire
         self._upstream = upstream

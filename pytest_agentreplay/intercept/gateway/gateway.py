@@ -22,14 +22,14 @@ from urllib.parse import urlsplit
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.gateway.routes import UNREACHABLE, Routes, keys_for, routes_for
-from pytest_agentreplay.intercept.session.lanes import Strand
+from pytest_agentreplay.intercept.session.lanes import CallContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_agentreplay.core.model import Call, Headers
-    from pytest_agentreplay.intercept.gateway.server import Server
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.gateway.server import GatewayServer
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 _PATH = re.compile(r"/t/([0-9a-f]+)\.([0-9]+)(?:/p/([a-z0-9-]+))?(.*)", re.DOTALL)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -38,12 +38,12 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 @dataclass(slots=True)
-class Child:
+class GatewayChild:
     """A child that was made ready: where its calls go, and in which lane."""
 
     environ: Mapping[str, str] = field(repr=False)
     routes: Routes = field(repr=False)
-    strand: Strand
+    strand: CallContext
 
 
 class NoGateway:
@@ -76,7 +76,7 @@ class Gateway:
 
     def __init__(
         self,
-        crossing: Crossing,
+        crossing: Interception,
         *,
         recording: bool,
         recorded: Iterable[Call] = (),
@@ -97,11 +97,11 @@ class Gateway:
         self._token = secrets.token_hex(8)
         self.strays: list[str] = []  # what the children of other tests have asked this gateway for
         self.refused: list[str] = []  # what children wanted of the world beyond the recording
-        self._children: list[Child] = []
+        self._children: list[GatewayChild] = []
         self._started: dict[int, str] = {}  # by number, the program of a child that runs
         self._asked: set[int] = set()
         self._lock = threading.Lock()
-        self._server: Server | None = None
+        self._server: GatewayServer | None = None
         self._closed = False
 
     @property
@@ -170,14 +170,14 @@ class Gateway:
         """Make one child ready that would have run in `environ`; gives its number."""
         environ = dict(environ)
         above = self.crossing.strand()
-        strand = Strand(self.crossing, "", inside=above.inside, begun=self.crossing.count(), parent=above)
-        child = Child(environ, routes_for(environ, self._recorded), strand)
+        strand = CallContext(self.crossing, "", inside=above.inside, begun=self.crossing.count(), parent=above)
+        child = GatewayChild(environ, routes_for(environ, self._recorded), strand)
         with self._lock:
             self._start()
             self._children.append(child)
             return len(self._children) - 1
 
-    def find(self, method: str, target: str, headers: Headers) -> tuple[Strand, str] | str:
+    def find(self, method: str, target: str, headers: Headers) -> tuple[CallContext, str] | str:
         """Whose request this is and which URL is meant, or why it is refused; then the test is told."""
         if method == "CONNECT" or "://" in target.partition("?")[0]:
             return self._elsewhere(target, headers)
@@ -225,9 +225,9 @@ class Gateway:
         if self._closed:
             raise RuntimeError("agentreplay.gateway is the gateway of one test, and that test has ended")
         if self._server is None:
-            from pytest_agentreplay.intercept.gateway.server import Server
+            from pytest_agentreplay.intercept.gateway.server import GatewayServer
 
-            self._server = Server(self, self._port)
+            self._server = GatewayServer(self, self._port)
             self._server.start()
 
     def _address(self, number: int) -> str:

@@ -21,15 +21,15 @@ from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpRe
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.gateway.forwarding import Forwarding
 from pytest_agentreplay.intercept.gateway.signing import signed_for
-from pytest_agentreplay.intercept.gateway.wire import Wire, left_early, play
+from pytest_agentreplay.intercept.gateway.wire import GatewayWire, left_early, play
 from pytest_agentreplay.intercept.http.http_wire import attempt_of
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Headers
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
-    from pytest_agentreplay.intercept.session.lanes import Strand
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.lanes import CallContext
 
 REFUSED = 400
 """The one status of a refusal: clients try 408, 409, 429 and 5xx again."""
@@ -37,13 +37,13 @@ PATIENCE = 10.0
 """Seconds after which a child reads on, where the recorded one had left in the middle of an answer."""
 
 
-class Desk(Protocol):
+class GatewayBackend(Protocol):
     """The gateway, as far as its server knows it."""
 
-    crossing: Crossing
+    crossing: Interception
     recording: bool
 
-    def find(self, method: str, target: str, headers: Headers) -> tuple[Strand, str] | str:
+    def find(self, method: str, target: str, headers: Headers) -> tuple[CallContext, str] | str:
         """Whose request this is and which URL is meant, or why it is refused; then the test is told."""
 
     def latch(self, divergence: Divergence) -> str:
@@ -53,14 +53,14 @@ class Desk(Protocol):
         """Fail the test with what should not have happened."""
 
 
-class Server(socketserver.ThreadingTCPServer):
+class GatewayServer(socketserver.ThreadingTCPServer):
     """Listens on a free port of 127.0.0.1 from `start` to `stop`."""
 
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, gateway: Desk, port: int = 0) -> None:
+    def __init__(self, gateway: GatewayBackend, port: int = 0) -> None:
         """Bind, and listen."""
         self.gateway = gateway
         self._open: set[socket.socket] = set()
@@ -113,14 +113,14 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: Server
+    server: GatewayServer
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name it has there
         """Say nothing: the report does."""
 
     def answer(self) -> None:
         """Meet one request."""
-        self.wire = Wire(self.connection, self.command, self.request_version)
+        self.wire = GatewayWire(self.connection, self.command, self.request_version)
         headers = tuple((name, str(value)) for name, value in self.headers.raw_items())
         try:
             body = self._body()
@@ -166,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 self._replay(passage, call)
 
-    def _replay(self, passage: Passage, call: HttpCall) -> None:
+    def _replay(self, passage: InterceptedCall, call: HttpCall) -> None:
         reply = passage.outcome
         failure = reply if isinstance(reply, Failure) else None
         if isinstance(reply, HttpReply):
@@ -179,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
         elif isinstance(reply, HttpReply) and left_early(reply):
             self._wait(passage, call)
 
-    def _wait(self, passage: Passage, call: HttpCall | None) -> None:
+    def _wait(self, passage: InterceptedCall, call: HttpCall | None) -> None:
         """Until the child leaves, as it did when recorded; of `call` it had a part, and must not want more."""
         self.wire.kept = False
         until = clocks.monotonic() + PATIENCE

@@ -28,7 +28,7 @@ HOP_BY_HOP = frozenset(
 """Headers of one connection (RFC 9110, section 7.6.1): they end at the gateway, either way."""
 
 
-class Wire:
+class GatewayWire:
     """The child's end of one exchange. `kept` says whether the connection can carry another one."""
 
     def __init__(self, connection: socket.socket, method: str, version: str) -> None:
@@ -87,7 +87,7 @@ class Wire:
             return True
 
 
-def play(reply: HttpReply, wire: Wire, complete: Callable[[], None]) -> Failure | None:
+def play(reply: HttpReply, wire: GatewayWire, complete: Callable[[], None]) -> Failure | None:
     """Send a recorded reply; gives the failure that broke it off. `complete` is called before its last byte goes out.
 
     One that was not read to its end is sent as far as it came, and left open.

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.core.release_order import BEGUN
-from pytest_agentreplay.intercept.http.bodies import Watch
+from pytest_agentreplay.intercept.http.bodies import SuspensionProbe
 from pytest_agentreplay.intercept.http.failures import frozen, thawed
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever
-from pytest_agentreplay.intercept.http.transports import HEARD, Heard, PlayedTransport, of_the_wire
+from pytest_agentreplay.intercept.http.transports import HEARD, PlayedTransport, RecordingProtocol, of_the_wire
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session.loaded import loaded_exception
@@ -78,7 +78,7 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
         wire = Wire(crossing, passage, call, functools.partial(native, request))
         if not passage.forward:
             return await replayed(wire, library, connector, request)
-        watch = Watch()
+        watch = SuspensionProbe()
         try:
             with passage.inside():
                 connection = await watch.over(original(connector, request, *args, **more))
@@ -87,7 +87,7 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
             crossing.cannot_keep(closed(error))
             passage.settle(as_value(error), suspended=watch.suspended)
             raise
-        setattr(connection.protocol, HEARD, Heard(passage, request, connection.protocol))
+        setattr(connection.protocol, HEARD, RecordingProtocol(passage, request, connection.protocol))
         return connection
 
     return connect

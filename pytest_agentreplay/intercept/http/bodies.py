@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interception import Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall
 
 
 def texts(raw: list[tuple[bytes, bytes]]) -> Headers:
@@ -29,16 +29,16 @@ def texts(raw: list[tuple[bytes, bytes]]) -> Headers:
     return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
 
 
-class Take:
+class BodyCapture:
     """A reply as far as it has come after its `head`; settled once, by whichever end comes first."""
 
     __slots__ = ("_chunks", "_head", "_passage", "_watch", "reading")
 
-    def __init__(self, passage: Passage, head: HttpReply, watch: Watch | None = None) -> None:
+    def __init__(self, passage: InterceptedCall, head: HttpReply, watch: SuspensionProbe | None = None) -> None:
         self._passage = passage
         self._head = head
         self._chunks: list[bytes] = []
-        self._watch = watch or Watch()
+        self._watch = watch or SuspensionProbe()
         self.reading = False
         passage.partial = self.partial
 
@@ -98,10 +98,10 @@ class Take:
         return replace(self._head, body=Body(body) if body else EMPTY, cuts=cuts, failure=failure, closed=closed)
 
 
-class Tee:
+class TeeStream:
     """A sync body while recording: each chunk passes on at once."""
 
-    def __init__(self, stream: Any, take: Take) -> None:
+    def __init__(self, stream: Any, take: BodyCapture) -> None:
         self._stream = stream
         self._take = take
 
@@ -128,14 +128,14 @@ class Tee:
         self._stream.close()
 
 
-class AsyncTee:
+class AsyncTeeStream:
     """An async body while recording: each chunk passes on when the event loop is idle.
 
     At its end the stream is closed first. Libraries do that next, and what of it gives way to others belongs to the
     call, so that its end is the moment when the agent goes on.
     """
 
-    def __init__(self, stream: Any, take: Take) -> None:
+    def __init__(self, stream: Any, take: BodyCapture) -> None:
         self._stream = stream
         self._take = take
         self._closed = False
@@ -196,7 +196,7 @@ async def _leave(chunks: Any) -> None:
         await chunks.aclose()
 
 
-class Watch:
+class SuspensionProbe:
     """Notes whether an awaited call ever gave way to others, in any event loop."""
 
     __slots__ = ("suspended",)
@@ -221,7 +221,7 @@ class Watch:
                 resume, value = steps.throw, error
 
 
-class Played:
+class ReplayStream:
     """A recorded body, sync and async: the chunks as they were, then the end, the failure, or the silence."""
 
     def __init__(self, wire: Wire, reply: HttpReply) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.release_order import BEGUN
-from pytest_agentreplay.intercept.http.bodies import Played, Take
+from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream
 from pytest_agentreplay.intercept.http.failures import frozen
 from pytest_agentreplay.intercept.http.framing import LAST, SHORT, Incoming, framed, head_of, is_chunked
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Failure
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interception import Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall
 
 _BUFFER = 65536
 
-LISTENING: ContextVar[Passage | None] = ContextVar("agentreplay_listening", default=None)
+LISTENING: ContextVar[InterceptedCall | None] = ContextVar("agentreplay_listening", default=None)
 """The wire call whose response begins in this context; its body will be teed."""
 
 
 @contextmanager
-def listening(passage: Passage) -> Iterator[None]:
+def listening(passage: InterceptedCall) -> Iterator[None]:
     """A block in which the real call is made, and its response begins."""
     token = LISTENING.set(passage)
     try:
@@ -42,23 +42,23 @@ def listening(passage: Passage) -> Iterator[None]:
         LISTENING.reset(token)
 
 
-def hear(response: Any, passage: Passage) -> None:
+def hear(response: Any, passage: InterceptedCall) -> None:
     """Tee the body of an `http.client.HTTPResponse` that has just read its head."""
     version = f"HTTP/{response.version // 10}.{response.version % 10}"
     headers = tuple([(str(name), str(value)) for name, value in response.headers.items()])
-    take = Take(passage, HttpReply(response.status, response.reason, version, headers))
+    take = BodyCapture(passage, HttpReply(response.status, response.reason, version, headers))
     bodiless = response.length == 0 or response._method == "HEAD"
     incoming = Incoming(chunked=response.chunked and not bodiless, length=0 if bodiless else response.length)
     if incoming.whole:
         take.end()
     else:
-        response.fp = io.BufferedReader(Heard(response.fp, take, incoming), _BUFFER)
+        response.fp = io.BufferedReader(RecordingFile(response.fp, take, incoming), _BUFFER)
 
 
-class Heard(io.RawIOBase):
+class RecordingFile(io.RawIOBase):
     """A body while recording: what the socket gives passes on at once."""
 
-    def __init__(self, file: Any, take: Take, incoming: Incoming) -> None:
+    def __init__(self, file: Any, take: BodyCapture, incoming: Incoming) -> None:
         self._file = file
         self._take = take
         self._incoming = incoming
@@ -138,7 +138,7 @@ class PlayedFile(io.RawIOBase):
 
     def __init__(self, wire: Wire, reply: HttpReply) -> None:
         self._short = reply.failure if reply.failure is not None and reply.failure.type == SHORT else None
-        self._played = Played(wire, replace(reply, failure=None) if self._short else reply)
+        self._played = ReplayStream(wire, replace(reply, failure=None) if self._short else reply)
         self._passage = wire.passage
         self._parts = self._segments(reply)
         self._left = memoryview(b"")

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.model import Failure, Headers, HttpCall
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
 
 
 @dataclass(slots=True)
 class Wire:
     """One wire call under way: who asks, what was answered, and how a recorded failure is `revived` for the library."""
 
-    crossing: Crossing
-    passage: Passage
+    crossing: Interception
+    passage: InterceptedCall
     call: HttpCall
     revive: Callable[[Failure], BaseException]
 

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.core.release_order import BEGUN
-from pytest_agentreplay.intercept.http.bodies import AsyncTee, Played, Take, Tee, Watch, texts
+from pytest_agentreplay.intercept.http.bodies import (
+    AsyncTeeStream,
+    BodyCapture,
+    ReplayStream,
+    SuspensionProbe,
+    TeeStream,
+    texts,
+)
 from pytest_agentreplay.intercept.http.failures import frozen, thawed
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never
 from pytest_agentreplay.intercept.network.in_process import is_mocked, is_recorder, pass_through, reaches_out, stays
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 
@@ -55,7 +62,7 @@ class _Transport:
 
     __slots__ = ("_crossing", "_real", "_streams")
 
-    def __init__(self, crossing: Crossing, streams: _Streams, real: Callable[[Any], Any]) -> None:
+    def __init__(self, crossing: Interception, streams: _Streams, real: Callable[[Any], Any]) -> None:
         self._crossing = crossing
         self._streams = streams
         self._real = real
@@ -79,7 +86,7 @@ class _Transport:
             self._crossing.cannot_keep(closed(error))
             passage.settle(frozen(error))
             raise
-        return self._streams.recorded(response, passage, self._streams.tee, Watch())
+        return self._streams.recorded(response, passage, self._streams.tee, SuspensionProbe())
 
     async def handle_async_request(self, request: Any) -> Any:
         call = call_of(request, await request.aread())
@@ -92,7 +99,7 @@ class _Transport:
                 await forever(wire)
             await passage.come(BEGUN)
             return self._streams.replayed(wire)
-        watch, response = Watch(), None
+        watch, response = SuspensionProbe(), None
         try:
             try:
                 with passage.inside():
@@ -162,9 +169,9 @@ class _Streams:
 
     def __init__(self, library: ModuleType) -> None:
         self.library = library
-        self.tee = type("Tee", (Tee, library.SyncByteStream), {})
-        self.async_tee = type("AsyncTee", (AsyncTee, library.AsyncByteStream), {})
-        self.played = type("Played", (Played, library.SyncByteStream, library.AsyncByteStream), {})
+        self.tee = type("Tee", (TeeStream, library.SyncByteStream), {})
+        self.async_tee = type("AsyncTee", (AsyncTeeStream, library.AsyncByteStream), {})
+        self.played = type("Played", (ReplayStream, library.SyncByteStream, library.AsyncByteStream), {})
 
     def sending(self, method: str, original: Seam) -> Seam:
         """The method of a network transport, which asks at the crossing first."""
@@ -198,11 +205,11 @@ class _Streams:
 
         return _transport_for_url
 
-    def recorded(self, response: Any, passage: Passage, tee: type, watch: Watch) -> Any:
+    def recorded(self, response: Any, passage: InterceptedCall, tee: type, watch: SuspensionProbe) -> Any:
         """The native response itself, its stream teed."""
         head = head_of(response)
         if not response.is_stream_consumed:
-            response.stream = tee(response.stream, Take(passage, head, watch))
+            response.stream = tee(response.stream, BodyCapture(passage, head, watch))
             return response
         # A mock, or a transport that has read ahead: nothing will flow.
         if isinstance(response.stream, self.library.ByteStream):
@@ -210,7 +217,7 @@ class _Streams:
         else:
             plain = tuple([pair for pair in head.headers if pair[0].lower() != "content-encoding"])
             head, body = replace(head, headers=plain), getattr(response, "_content", b"")
-        take = Take(passage, head, watch)
+        take = BodyCapture(passage, head, watch)
         take.add(body)
         take.end()
         return response

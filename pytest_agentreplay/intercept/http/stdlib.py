@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Headers
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 
 @dataclass(slots=True)
-class Under:
+class PendingRequest:
     """A request of one connection, from the end of its head to the response: `wire` is there once it was asked for."""
 
-    crossing: Crossing
+    crossing: Interception
     head: tuple[bytes, ...] = field(repr=False)
     held: list[bytes] = field(default_factory=list, repr=False)
     wire: Wire | None = None
     real: Any = None
 
 
-_under: WeakKeyDictionary[Any, Under] = WeakKeyDictionary()
+_under: WeakKeyDictionary[Any, PendingRequest] = WeakKeyDictionary()
 
 
 def meet(library: ModuleType) -> None:
     """Wrap the connection's way out and the response's beginning. Doing it twice does nothing."""
-    seams = _Seams(library)
+    seams = _Patches(library)
     wrap(library.HTTPResponse, "begin", begin)
     for name in ("endheaders", "send", "getresponse"):
         wrap(library.HTTPConnection, name, getattr(seams, name))
@@ -68,7 +68,7 @@ def begin(original: Seam) -> Seam:
     return begin
 
 
-class _Seams:
+class _Patches:
     """The wrapped methods of the connections of one library (`http.client`, or a copy that somebody has vendored)."""
 
     def __init__(self, library: ModuleType) -> None:
@@ -91,7 +91,7 @@ class _Seams:
             if stays(crossing, call_of(connection, head, b"".join(parts))):
                 _under.pop(connection, None)
                 return original(connection, None if message_body is None else parts, encode_chunked=encode_chunked)
-            under = _under[connection] = Under(crossing, head)
+            under = _under[connection] = PendingRequest(crossing, head)
             if message_body is None and announces_body(headers_of(head)):
                 return None
             return self._ask(connection, under, b"".join(parts), parts, encode_chunked=encode_chunked)
@@ -142,7 +142,7 @@ class _Seams:
     def _ask(
         self,
         connection: Any,
-        under: Under,
+        under: PendingRequest,
         body: bytes,
         parts: list[bytes],
         *,
@@ -215,7 +215,7 @@ def announces_body(headers: Headers) -> bool:
     return length != "0" or is_chunked(headers)
 
 
-def unframed(under: Under) -> bytes:
+def unframed(under: PendingRequest) -> bytes:
     """The body that was held back, without the chunks that its sender made."""
     sent = b"".join(under.held)
     if not is_chunked(headers_of(under.head)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.model import Failure, HttpReply
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.http.bodies import Played, Take, Watch
+from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream, SuspensionProbe
 from pytest_agentreplay.intercept.http.failures import frozen
 from pytest_agentreplay.intercept.http.files import short_of
 from pytest_agentreplay.intercept.http.framing import LAST, SHORT, Incoming, framed, head_of, is_chunked
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interception import Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall
 
 HEARD = "_agentreplay_heard"
 GONE = "aiohttp.client_exceptions.ServerDisconnectedError"
 _PATIENCE = 0.01
 
 
-class Heard:
+class RecordingProtocol:
     """One wire call while recording: told what its protocol is told, before it."""
 
-    def __init__(self, passage: Passage, request: Any, protocol: Any) -> None:
+    def __init__(self, passage: InterceptedCall, request: Any, protocol: Any) -> None:
         self._passage = passage
         self._method = request.method
         self._timer = getattr(request, "_timer", None)
         self._protocol = protocol
         self._head = bytearray()
-        self._take: Take | None = None
+        self._take: BodyCapture | None = None
         self._incoming = Incoming(chunked=False, length=0)
-        self._watch = Watch()
+        self._watch = SuspensionProbe()
         self._watch.suspended = True  # an answer in asyncio is always waited for
 
     def puts_off(self, then: Callable[[], object]) -> bool:
@@ -82,7 +82,7 @@ class Heard:
         else:
             self._end(closed=True)
 
-    def _begin(self, head: bytes) -> Take | None:
+    def _begin(self, head: bytes) -> BodyCapture | None:
         """The reply begins; not with a head that only says to go on."""
         line, *lines = head.decode("latin-1").split("\r\n")
         version, _, rest = line.partition(" ")
@@ -97,7 +97,7 @@ class Heard:
         chunked = is_chunked(headers) and not bodiless
         size = int(length) if length.isdecimal() else None
         self._incoming = Incoming(chunked=chunked, length=0 if bodiless else size)
-        return Take(self._passage, HttpReply(status, reason, version, headers), self._watch)
+        return BodyCapture(self._passage, HttpReply(status, reason, version, headers), self._watch)
 
     def _end(self, failure: Failure | None = None, *, closed: bool = False) -> None:
         vars(self._protocol).pop(HEARD, None)
@@ -133,7 +133,7 @@ class PlayedTransport(asyncio.Transport):
         self._loop = asyncio.get_running_loop()
         self._wire = wire
         self._protocol = protocol
-        self._played: Played | None = None
+        self._played: ReplayStream | None = None
         self._parts = self._segments(outcome, expects=expects)
         self._begun = self._closed = self._paused = self._owing = False
         self._waiting: asyncio.Task[None] | None = None
@@ -207,7 +207,7 @@ class PlayedTransport(asyncio.Transport):
             self._wire.passage.finish()
             self._break(outcome)
             return
-        self._played = Played(self._wire, outcome)
+        self._played = ReplayStream(self._wire, outcome)
         yield head_of(outcome)
         failure, chunked = outcome.failure, is_chunked(outcome.headers)
         missing, instead = short_of(failure if failure is not None and failure.type == SHORT else None)
@@ -241,7 +241,7 @@ class PlayedTransport(asyncio.Transport):
         if not is_chunked(headers) and all(name.lower() != "content-length" for name, _ in headers):
             self._lose(None)
 
-    def _wait_for_more(self, played: Played, headers: Headers) -> None:
+    def _wait_for_more(self, played: ReplayStream, headers: Headers) -> None:
         """The agent stopped here when recorded: as long as it does again, nothing is wrong."""
         if self._closed:
             return

@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.model import Closed, Failure, FrameCall
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.mcp.mcp_verifying import Live
-from pytest_agentreplay.intercept.mcp.messages import Correspondence, Messages
-from pytest_agentreplay.intercept.mcp.streams import Given, Heard, Said, Sent
+from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
+from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
+from pytest_agentreplay.intercept.mcp.streams import RecordingReader, RecordingWriter, ReplayStreams, ReplayWriter
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes, originals
 from pytest_agentreplay.intercept.session.loaded import loaded_exception
 from pytest_agentreplay.intercept.session.trampoline import lead, parameters
-from pytest_agentreplay.intercept.streams.dialogue import Giving, Taking
+from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 from pytest_agentreplay.intercept.tools.arguments import Arguments
-from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
+from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.mcp.mcp_verifying import Open
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
 
 TRANSPORTS = ("stdio_client", "sse_client", "streamable_http_client", "streamablehttp_client", "websocket_client")
 SESSION_ID = "mcp-session-id"
@@ -85,7 +85,7 @@ class Transport:
         return self._meet(crossing, given, keywords)
 
     async def _meet(
-        self, crossing: Crossing, given: tuple[Any, ...], keywords: dict[str, Any]
+        self, crossing: Interception, given: tuple[Any, ...], keywords: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
         if (around := _around(crossing)) is not None:
             async with contextlib.asynccontextmanager(originals.lend(self._key, around))(*given, **keywords) as streams:
@@ -95,11 +95,11 @@ class Transport:
         passage = crossing.enter(call)
         messages = Messages(self._library)
 
-        def real(opened: Passage) -> AbstractAsyncContextManager[Any]:
+        def real(opened: InterceptedCall) -> AbstractAsyncContextManager[Any]:
             return contextlib.asynccontextmanager(originals.lend(self._key, opened))(*given, **keywords)
 
         if passage.forward:
-            async with Recorded(crossing, passage, call, messages, real(passage)) as streams:
+            async with RecordedStreams(crossing, passage, call, messages, real(passage)) as streams:
                 yield streams
         else:
             ids = hasattr(self._library, "GetSessionIdCallback")
@@ -107,7 +107,7 @@ class Transport:
                 yield streams
 
 
-def _around(crossing: Crossing) -> Passage | None:
+def _around(crossing: Interception) -> InterceptedCall | None:
     """The opening that is under way around us: one transport may be made of another."""
     strand = lanes.STRAND.get()
     if strand is None or strand.inside is None or strand.inside[1] != "mcp":
@@ -128,29 +128,29 @@ def escaped(name: str) -> str:
     return name.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
 
 
-class Recorded:
+class RecordedStreams:
     """A real connection, listened to. An async context manager that gives what the transport gives."""
 
     def __init__(
         self,
-        crossing: Crossing,
-        passage: Passage,
+        crossing: Interception,
+        passage: InterceptedCall,
         call: FrameCall,
         messages: Messages,
         real: Any,
         *,
-        around: Callable[[Passage], Any] | None = None,
+        around: Callable[[InterceptedCall], Any] | None = None,
     ) -> None:
         """`real` is the transport's own context manager; `around` is put around what carries a message."""
         self._around = around
-        self._taking = Taking(crossing, passage, call)
+        self._taking = RecordingDialogue(crossing, passage, call)
         self._passage = passage
         self._messages = messages
         self._real = real
 
     async def __aenter__(self) -> tuple[Any, ...]:
         try:
-            streams = await stepped(self._passage, self._real.__aenter__(), Watch())
+            streams = await stepped(self._passage, self._real.__aenter__(), StepWatch())
         except ReplayDiverged:
             raise
         except BaseException as error:
@@ -160,11 +160,15 @@ class Recorded:
         read, write, *more = streams
         if more and callable(more[0]):
             self._taking.headers = lambda: _session(more[0]())
-        return Heard(read, self._taking, self._messages), Said(write, self._taking, self._messages, self._around), *more
+        return (
+            RecordingReader(read, self._taking, self._messages),
+            RecordingWriter(write, self._taking, self._messages, self._around),
+            *more,
+        )
 
     async def __aexit__(self, *error: object) -> bool | None:
         self._taking.end(Closed(by_agent=True))
-        swallowed: bool | None = await stepped(self._passage, self._real.__aexit__(*error), Watch())
+        swallowed: bool | None = await stepped(self._passage, self._real.__aexit__(*error), StepWatch())
         return swallowed
 
 
@@ -174,7 +178,13 @@ def _session(identity: str | None) -> Headers:
 
 @contextlib.asynccontextmanager
 async def replayed(
-    crossing: Crossing, passage: Passage, call: FrameCall, messages: Messages, *, ids: bool, real: Open | None = None
+    crossing: Interception,
+    passage: InterceptedCall,
+    call: FrameCall,
+    messages: Messages,
+    *,
+    ids: bool,
+    real: Open | None = None,
 ) -> AsyncGenerator[tuple[Any, ...], None]:
     """A connection to nobody, that says what the recorded one said. `ids` says that a session id is asked for.
 
@@ -183,10 +193,13 @@ async def replayed(
     if isinstance(passage.outcome, Failure):
         passage.finish()
         raise raise_able(passage.outcome, loaded_exception)
-    giving = Giving(crossing, passage, call, Correspondence())
-    read, write = Given(giving, messages, sys.modules["anyio"]), Sent(giving, messages, sys.modules["anyio"])
+    giving = ReplayingDialogue(crossing, passage, call, MessageLog())
+    read, write = (
+        ReplayStreams(giving, messages, sys.modules["anyio"]),
+        ReplayWriter(giving, messages, sys.modules["anyio"]),
+    )
     if real is not None and passage.exchange is not None:
-        write.live = Live(crossing, passage.exchange.start, messages, real)
+        write.live = LiveServer(crossing, passage.exchange.start, messages, real)
     more = (lambda: dict(giving.headers).get(SESSION_ID),) if ids else ()
     await sys.modules["anyio"].lowlevel.checkpoint()
     try:

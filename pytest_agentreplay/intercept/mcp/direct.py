@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import Closed
 from pytest_agentreplay.dialects import json_rpc
-from pytest_agentreplay.intercept.mcp.messages import Correspondence
+from pytest_agentreplay.intercept.mcp.messages import MessageLog
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.streams.dialogue import Giving, Serving
-from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
+from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, ReplayingDialogue
+from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
     from types import ModuleType
 
     from pytest_agentreplay.core.model import FrameCall
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
-    from pytest_agentreplay.intercept.session.lanes import Strand
-    from pytest_agentreplay.intercept.streams.dialogue import Taking
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.lanes import CallContext
+    from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue
 
     Params = Mapping[str, Any] | None
 
 PROGRESS = "notifications/progress"
 
 
-class _Asking:
+class _DirectRequest:
     """What both sides share: ids, and messages as bytes."""
 
     def __init__(self) -> None:
@@ -58,10 +58,10 @@ def _written(message: dict[str, Any]) -> bytes:
     return data
 
 
-class Listened(_Asking):
+class Listened(_DirectRequest):
     """The client's dispatcher while recording. What the server does runs in the client's tasks, inside a message."""
 
-    def __init__(self, taking: Taking, real: Any) -> None:
+    def __init__(self, taking: RecordingDialogue, real: Any) -> None:
         """`real` is the dispatcher that calls the server."""
         super().__init__()
         self._taking = taking
@@ -77,7 +77,8 @@ class Listened(_Asking):
         passage = self._taking.say(question)
         answer = {"jsonrpc": "2.0", "id": number}
         try:
-            result = await stepped(Serving(passage), self._real.send_raw_request(method, params, opts), Watch())  # type: ignore[arg-type]
+            request = self._real.send_raw_request(method, params, opts)
+            result = await stepped(DialogueServer(passage), request, StepWatch())  # type: ignore[arg-type]
         except Exception as error:
             if (told := getattr(error, "error", None)) is not None:
                 self._taking.hear(_written({**answer, "error": told.model_dump(by_alias=True, exclude_none=True)}))
@@ -88,7 +89,7 @@ class Listened(_Asking):
     async def notify(self, method: str, params: Params, opts: Any = None) -> None:
         """Tell the server something."""
         passage = self._taking.say(_message(method, params))
-        await stepped(Serving(passage), self._real.notify(method, params, opts), Watch())  # type: ignore[arg-type]
+        await stepped(DialogueServer(passage), self._real.notify(method, params, opts), StepWatch())  # type: ignore[arg-type]
 
     async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **more: Any) -> None:
         """Take what the server says by itself, until the client is closed."""
@@ -110,7 +111,7 @@ class Listened(_Asking):
         """The client wants no more."""
         self._real.close()
 
-    def _progress(self, number: Any, on_progress: Callable[..., Awaitable[None]], strand: Strand | None) -> Any:
+    def _progress(self, number: Any, on_progress: Callable[..., Awaitable[None]], strand: CallContext | None) -> Any:
         async def progressed(progress: float, total: float | None = None, message: str | None = None) -> None:
             told = {"progressToken": number, "progress": progress, "total": total, "message": message}
             self._taking.hear(_message(PROGRESS, {name: value for name, value in told.items() if value is not None}))
@@ -126,7 +127,7 @@ async def _unheard(*_notification: Any) -> None:
 class _Aside:
     """Stands for a passage around what is the agent's own again."""
 
-    def __init__(self, strand: Strand | None) -> None:
+    def __init__(self, strand: CallContext | None) -> None:
         self._strand = strand
 
     @contextmanager
@@ -138,15 +139,17 @@ class _Aside:
             lanes.STRAND.reset(token)
 
 
-async def _beside(strand: Strand | None, callback: Any) -> None:
+async def _beside(strand: CallContext | None, callback: Any) -> None:
     """Run a callback of the agent, which the server has called from within a message."""
-    await stepped(_Aside(strand), callback, Watch())  # type: ignore[arg-type]
+    await stepped(_Aside(strand), callback, StepWatch())  # type: ignore[arg-type]
 
 
-class Answered(_Asking):
+class Answered(_DirectRequest):
     """The client's dispatcher in a replay: whoever waits for an answer hands out what comes before it."""
 
-    def __init__(self, crossing: Crossing, passage: Passage, call: FrameCall, library: ModuleType, real: Any) -> None:
+    def __init__(
+        self, crossing: Interception, passage: InterceptedCall, call: FrameCall, library: ModuleType, real: Any
+    ) -> None:
         """`library` is the module of the dispatchers; `real` calls the server, or is None where none runs."""
         super().__init__()
         self._real = real
@@ -157,7 +160,7 @@ class Answered(_Asking):
         self._changed = self._anyio.Event()
         self._on_notify: Any = None
         self._intercept: Any = None
-        self._giving = Giving(crossing, passage, call, Correspondence())
+        self._giving = ReplayingDialogue(crossing, passage, call, MessageLog())
         self._giving.wake = self._wake
 
     async def send_raw_request(self, method: str, params: Params, opts: Mapping[str, Any] | None = None) -> Any:
@@ -203,7 +206,7 @@ class Answered(_Asking):
         """Take what a server that runs asks the client; what it notifies stands in the recording."""
         await self._real.run(on_request, _unheard, task_status=task_status)
 
-    async def _ask_server(self, passage: Passage, method: str, params: Params, opts: Mapping[str, Any]) -> Any:
+    async def _ask_server(self, passage: InterceptedCall, method: str, params: Params, opts: Mapping[str, Any]) -> Any:
         """Ask the server itself, whose own calls are replayed."""
         strand, on_progress = lanes.STRAND.get(), opts.get("on_progress")
 
@@ -211,7 +214,7 @@ class Answered(_Asking):
             await _beside(strand, on_progress(*progress))  # type: ignore[misc]
 
         opts = dict(opts) | ({} if on_progress is None else {"on_progress": progressed})
-        return await stepped(Serving(passage), self._real.send_raw_request(method, params, opts), Watch())  # type: ignore[arg-type]
+        return await stepped(DialogueServer(passage), self._real.send_raw_request(method, params, opts), StepWatch())  # type: ignore[arg-type]
 
     def close(self) -> None:
         """The client wants no more."""

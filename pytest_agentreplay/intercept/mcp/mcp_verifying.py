@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
 
-    Open = Callable[[Passage], AbstractAsyncContextManager[Any]]
+    Open = Callable[[InterceptedCall], AbstractAsyncContextManager[Any]]
 
 CALL = "tools/call"
 HANDSHAKE = frozenset({"initialize", "notifications/initialized"})
@@ -39,10 +39,10 @@ _GIVEN = ("content", "structuredContent", "isError")
 _BEAT = 0.01
 
 
-class Live:
+class LiveServer:
     """The real server of one replayed connection, once it is needed."""
 
-    def __init__(self, crossing: Crossing, opening: int, messages: Messages, open_: Open) -> None:
+    def __init__(self, crossing: Interception, opening: int, messages: Messages, open_: Open) -> None:
         """`opening` is the recorded start of the connection; `open_` gives its transport for an open passage."""
         self._crossing = crossing
         self._opening = opening
@@ -60,7 +60,7 @@ class Live:
         asked = json_rpc.message(data)
         return asked.get("method") == CALL and self._crossing.reads(string(obj(asked.get("params")).get("name")))
 
-    async def beside(self, passage: Passage, message: Any, data: bytes) -> bytes | None:
+    async def beside(self, passage: InterceptedCall, message: Any, data: bytes) -> bytes | None:
         """Do what is to be done beside a message that the agent has said; gives an answer that it is to be given."""
         if passage.forward:
             asked = await self._ask(passage, message)
@@ -92,7 +92,7 @@ class Live:
     def _recorded(self) -> dict[int, JsonObject]:
         return json_rpc.answers(self._crossing.gate.connection(self._opening))
 
-    async def _ask(self, passage: Passage, message: Any) -> _Question:
+    async def _ask(self, passage: InterceptedCall, message: Any) -> _Question:
         """Ask the real server; returns when it has answered, or cannot any more."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._main, args=(passage,), daemon=True)
@@ -105,7 +105,7 @@ class Live:
             asked.failure = self._broken
         return asked
 
-    def _main(self, passage: Passage) -> None:
+    def _main(self, passage: InterceptedCall) -> None:
         with passage.inside():
             try:
                 asyncio.run(self._live(passage))
@@ -117,7 +117,7 @@ class Live:
             error = error.exceptions[0]
         self._broken = self._broken or f"{type(error).__name__}: {error}"
 
-    async def _live(self, passage: Passage) -> None:
+    async def _live(self, passage: InterceptedCall) -> None:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(PATIENCE):

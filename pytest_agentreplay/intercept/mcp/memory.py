@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import FrameCall
 from pytest_agentreplay.dialects import json_rpc
-from pytest_agentreplay.intercept.mcp.client import Recorded, escaped, replayed
+from pytest_agentreplay.intercept.mcp.client import RecordedStreams, escaped, replayed
 from pytest_agentreplay.intercept.mcp.direct import Answered, Listened
-from pytest_agentreplay.intercept.mcp.messages import Correspondence, Messages
+from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
 from pytest_agentreplay.intercept.mcp.servers import running
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session.trampoline import is_trampoline
 from pytest_agentreplay.intercept.session.wrapping import wrap_code
-from pytest_agentreplay.intercept.streams.dialogue import Giving, Serving, Taking
-from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
+from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, RecordingDialogue, ReplayingDialogue
+from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable
     from types import FrameType, ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
 
 STREAMS = "create_client_server_memory_streams"
 PAIR = "create_direct_dispatcher_pair"
@@ -47,14 +47,14 @@ BRIDGES = ("claude_agent_sdk",)
 class _Connection:
     """A connection that stands: its passage, and by request of the agent what stands for the passage of that."""
 
-    def __init__(self, passage: Passage) -> None:
+    def __init__(self, passage: InterceptedCall) -> None:
         self.passage = passage
-        self.requests: dict[Hashable, Serving] = {}
+        self.requests: dict[Hashable, DialogueServer] = {}
 
-    def serving(self, passage: Passage) -> Serving:
+    def serving(self, passage: InterceptedCall) -> DialogueServer:
         """Return what stands for `passage`, that of a message, around what the server does for it."""
         assert isinstance(passage.call, FrameCall)
-        serving = Serving(passage)
+        serving = DialogueServer(passage)
         self.requests[json_rpc.subject(passage.call.body.data, by_agent=True)] = serving
         return serving
 
@@ -100,13 +100,13 @@ async def _streams(
         try:
             if passage.forward:
                 at_hand = _at_hand(*client)
-                async with Recorded(crossing, passage, call, messages, at_hand, around=connection.serving) as (
+                async with RecordedStreams(crossing, passage, call, messages, at_hand, around=connection.serving) as (
                     read,
                     write,
                 ):
                     yield (read, write), server
             elif passage.connects_to_server:
-                giving = Giving(crossing, passage, call, Correspondence())
+                giving = ReplayingDialogue(crossing, passage, call, MessageLog())
                 async with running(giving, messages, client, around=connection.serving) as streams:
                     yield streams, server
             else:
@@ -132,7 +132,7 @@ async def _run(library: ModuleType, real: Callable[..., Any], given: tuple[Any, 
         return
     passage = connection.passage
     if passage.exchange is None or passage.connects_to_server:
-        await stepped(Serving(passage), real(*given, **keywords), Watch())  # type: ignore[arg-type]
+        await stepped(DialogueServer(passage), real(*given, **keywords), StepWatch())  # type: ignore[arg-type]
     else:
         async for _ in read:
             pass
@@ -148,7 +148,7 @@ async def _handle(
     request = "agent", json_rpc.plain(getattr(message, "request_id", None))
     serving = connection.requests.get(request) if connection is not None else None
     work = real(*given, **keywords)
-    await (work if serving is None else stepped(serving, work, Watch()))  # type: ignore[arg-type]
+    await (work if serving is None else stepped(serving, work, StepWatch()))  # type: ignore[arg-type]
 
 
 def _pair(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -161,7 +161,7 @@ def _pair(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...],
     call = FrameCall(address(asker), boundary="mcp")
     passage = crossing.enter(call)
     if passage.forward:
-        return Listened(Taking(crossing, passage, call), client), server
+        return Listened(RecordingDialogue(crossing, passage, call), client), server
     return Answered(crossing, passage, call, library, client if passage.connects_to_server else None), server
 
 
@@ -174,7 +174,7 @@ def _asker() -> FrameType | None:
     return frame
 
 
-def _crossing(asker: FrameType | None) -> Crossing | None:
+def _crossing(asker: FrameType | None) -> Interception | None:
     asking = "" if asker is None else str(asker.f_globals.get("__name__"))
     return None if asking.partition(".")[0] in BRIDGES else doorstep.current()
 

@@ -64,7 +64,7 @@ class Messages:
         return self._wrapped(sys.modules["mcp.types"].JSONRPCMessage.model_validate_json(data))
 
 
-class Correspondence:
+class MessageLog:
     """How the messages of one MCP connection belong together: a `dialogue.Tongue`."""
 
     def __init__(self) -> None:

@@ -13,28 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects import json_rpc
 from pytest_agentreplay.intercept.mcp.mcp_verifying import CALL
-from pytest_agentreplay.intercept.mcp.streams import Given, Sent
-from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
+from pytest_agentreplay.intercept.mcp.streams import ReplayStreams, ReplayWriter
+from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable
 
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interception import Passage
-    from pytest_agentreplay.intercept.streams.dialogue import Giving, Serving
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall
+    from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, ReplayingDialogue
 
 
 @contextlib.asynccontextmanager
 async def running(
-    giving: Giving, messages: Messages, client: tuple[Any, Any], *, around: Callable[[Passage], Serving]
-) -> AsyncGenerator[tuple[Given, Sent], None]:
+    giving: ReplayingDialogue,
+    messages: Messages,
+    client: tuple[Any, Any],
+    *,
+    around: Callable[[InterceptedCall], DialogueServer],
+) -> AsyncGenerator[tuple[ReplayStreams, ReplayWriter], None]:
     """The streams of a session with a server that runs; `client` are the client's real ones.
 
     `around` returns what stands for the passage of a message around what the server does for it.
     """
     anyio: Any = sys.modules["anyio"]
     live: set[Hashable] = set()
-    read, write = Given(giving, messages, anyio), _Asking(giving, messages, client[1], live, around)
+    read, write = ReplayStreams(giving, messages, anyio), _ServerRequest(giving, messages, client[1], live, around)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_listen, client[0], giving, messages, live)
         try:
@@ -45,7 +49,7 @@ async def running(
             tasks.cancel_scope.cancel()
 
 
-async def _listen(real: Any, giving: Giving, messages: Messages, live: set[Hashable]) -> None:
+async def _listen(real: Any, giving: ReplayingDialogue, messages: Messages, live: set[Hashable]) -> None:
     """Hand over what the server says of tool calls that it answers itself, and what it asks for meanwhile."""
     async for message in real:
         data = messages.heard(message)
@@ -53,16 +57,16 @@ async def _listen(real: Any, giving: Giving, messages: Messages, live: set[Hasha
             giving.hand(data)
 
 
-class _Asking(Sent):
+class _ServerRequest(ReplayWriter):
     """The agent's side: each message is compared, then answered by the recording or by the server."""
 
     def __init__(
         self,
-        giving: Giving,
+        giving: ReplayingDialogue,
         messages: Messages,
         real: Any,
         live: set[Hashable],
-        around: Callable[[Passage], Serving],
+        around: Callable[[InterceptedCall], DialogueServer],
     ) -> None:
         super().__init__(giving, messages, sys.modules["anyio"])
         self._real = real
@@ -83,6 +87,6 @@ class _Asking(Sent):
         self._giving.due.clear()
         self._giving.due.extend(recorded)
         if served or not call:
-            await stepped(self._around(passage), self._real.send(message), Watch())  # type: ignore[arg-type]
+            await stepped(self._around(passage), self._real.send(message), StepWatch())  # type: ignore[arg-type]
         else:
             await self._anyio.lowlevel.checkpoint()

@@ -13,17 +13,17 @@ from pytest_agentreplay.core.model import Closed, Failure
 from pytest_agentreplay.dialects import json_rpc
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.loaded import loaded_exception
-from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
+from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context, Token
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.mcp.mcp_verifying import Live
+    from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interception import Passage
-    from pytest_agentreplay.intercept.streams.dialogue import Giving, Taking
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall
+    from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 
 
 class _Stream:
@@ -57,14 +57,14 @@ class _Reading(_Stream):
             raise
 
 
-class Heard(_Reading):
+class RecordingReader(_Reading):
     """The server's side of a recorded connection: each message is noted when the session takes it."""
 
-    def __init__(self, real: Any, taking: Taking, messages: Messages) -> None:
+    def __init__(self, real: Any, taking: RecordingDialogue, messages: Messages) -> None:
         self._real = real
         self._taking = taking
         self._messages = messages
-        self._token: Token[lanes.Strand | None] | None = None
+        self._token: Token[lanes.CallContext | None] | None = None
 
     async def receive(self) -> Any:
         """The next message."""
@@ -98,11 +98,15 @@ class Heard(_Reading):
         return getattr(self._real, name)
 
 
-class Said(_Stream):
+class RecordingWriter(_Stream):
     """The agent's side of a recorded connection."""
 
     def __init__(
-        self, real: Any, taking: Taking, messages: Messages, around: Callable[[Passage], Any] | None = None
+        self,
+        real: Any,
+        taking: RecordingDialogue,
+        messages: Messages,
+        around: Callable[[InterceptedCall], Any] | None = None,
     ) -> None:
         self._real = real
         self._taking = taking
@@ -115,7 +119,7 @@ class Said(_Stream):
         # A transport may go on in the context of whoever sends: what it does is inside this message.
         around = passage if self._around is None else self._around(passage)
         try:
-            await stepped(around, self._real.send(message), Watch())
+            await stepped(around, self._real.send(message), StepWatch())
         except Exception as error:
             self._taking.unsaid(failure_of(error))
             raise
@@ -128,10 +132,10 @@ class Said(_Stream):
         return getattr(self._real, name)
 
 
-class Given(_Reading):
+class ReplayStreams(_Reading):
     """The server's side of a replayed connection."""
 
-    def __init__(self, giving: Giving, messages: Messages, anyio: ModuleType) -> None:
+    def __init__(self, giving: ReplayingDialogue, messages: Messages, anyio: ModuleType) -> None:
         self._giving = giving
         self._messages = messages
         self._anyio = anyio
@@ -171,19 +175,19 @@ class Given(_Reading):
         await self._anyio.lowlevel.checkpoint()
 
 
-class Sent(_Stream):
+class ReplayWriter(_Stream):
     """The agent's side of a replayed connection: nothing leaves. `beside` is what is closed with it, if anything.
 
     `live` has the real server, for read tools that are verified.
     """
 
-    def __init__(self, giving: Giving, messages: Messages, anyio: ModuleType) -> None:
+    def __init__(self, giving: ReplayingDialogue, messages: Messages, anyio: ModuleType) -> None:
         self._giving = giving
         self._messages = messages
         self._anyio = anyio
         self._closed = False
         self.beside: Any = None
-        self.live: Live | None = None
+        self.live: LiveServer | None = None
 
     async def send(self, message: Any) -> None:
         """Say a message; what was recorded after it becomes due."""

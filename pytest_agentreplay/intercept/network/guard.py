@@ -24,7 +24,7 @@ from pytest_agentreplay.intercept.network.child_events import (
     program,
     short_name,
 )
-from pytest_agentreplay.intercept.network.ledger import WORDS, Entry, advice, allowing
+from pytest_agentreplay.intercept.network.ledger import WORDS, LedgerEntry, advice, allowing
 from pytest_agentreplay.intercept.network.peers import (
     LIBRARY,
     LOADED,
@@ -88,7 +88,7 @@ class Guard:
         # The garbage collector may run code that opens sockets while we count: the lock must let it in.
         self._lock = threading.RLock()
 
-    def start(self, crossing: doorstep.Crossing | None = None) -> None:
+    def start(self, crossing: doorstep.Interception | None = None) -> None:
         """Hear from now on. With the test's `crossing`, its stragglers stay refused after `stop`."""
         global _active
         audit.listen(EVENTS, _meet)
@@ -126,11 +126,11 @@ class Guard:
             self._counts[what] = self._counts.get(what, 0) + times
 
     @property
-    def ledger(self) -> list[Entry]:
+    def ledger(self) -> list[LedgerEntry]:
         """What was heard, in order; each target once per line. A look-up that led to a connect is left out."""
         with self._lock:
             return [
-                Entry(*what, count)
+                LedgerEntry(*what, count)
                 for what, count in self._counts.items()
                 if not (what[0] == "lookup" and what[1] in self._reached)
             ]
@@ -246,7 +246,7 @@ class Guard:
 class ModelsOnly(Guard):
     """Hears of connections to known model hosts alone."""
 
-    def refuse_from_now_on(self, crossing: doorstep.Crossing) -> None:
+    def refuse_from_now_on(self, crossing: doorstep.Interception) -> None:
         """Refuse what comes to `crossing`, which has ended."""
         self.start(crossing)
         self.stop()
@@ -295,7 +295,7 @@ def _refuse(kind: str, target: str, origin: str) -> NoReturn:
     raise ReplayDiverged(doorstep.refusal(divergence), divergence)
 
 
-class Bystander:
+class ModelHostWatch:
     """Counts the tests that look for a known model host where nothing is recorded: `start` and `stop` around each.
 
     `tests` is how many did, `hosts` in how many tests each host. A connection left open by an earlier test is not seen.
@@ -332,8 +332,8 @@ class Bystander:
 
 _active: Guard | None = None
 _refusing_imports: Guard | None = None
-_bystander: Bystander | None = None
-_closed: weakref.WeakKeyDictionary[doorstep.Crossing, Guard] = weakref.WeakKeyDictionary()
+_bystander: ModelHostWatch | None = None
+_closed: weakref.WeakKeyDictionary[doorstep.Interception, Guard] = weakref.WeakKeyDictionary()
 
 
 def _import_refusal() -> library_imports.Refuse | None:

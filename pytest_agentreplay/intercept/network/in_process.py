@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import FrameCall, HttpCall
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 NETWORK = frozenset(
@@ -80,7 +80,7 @@ def _starting(original: Seam) -> Seam:
     return start_server
 
 
-def stays(crossing: Crossing, call: HttpCall) -> bool:
+def stays(crossing: Interception, call: HttpCall) -> bool:
     """Whether a request goes to a server that the test itself runs in this process, as the application under test.
 
     A call that is not the crossing's own is passed through as well.
@@ -98,14 +98,14 @@ def _asks_model(call: HttpCall) -> bool:
     return is_model(call, READER)
 
 
-def connection_stays(crossing: Crossing, opening: FrameCall) -> bool:
+def connection_stays(crossing: Interception, opening: FrameCall) -> bool:
     """The same of a WebSocket: whether it leads to a server of this process. What it carries is then not recorded."""
     from pytest_agentreplay.dialects.frames import opens_model
 
     return _is_served_here(crossing, opening, lambda: opens_model(opening.url))
 
 
-def _is_served_here(crossing: Crossing, call: HttpCall | FrameCall, is_model: Callable[[], bool]) -> bool:
+def _is_served_here(crossing: Interception, call: HttpCall | FrameCall, is_model: Callable[[], bool]) -> bool:
     """Whether a server of the application under test gets `call`: aiohttp's test server, or any on an allowed host.
 
     On an allowed host a call that reads as one of a model is recorded, since a fake of the model may listen there,
@@ -126,7 +126,7 @@ def _is_served_here(crossing: Crossing, call: HttpCall | FrameCall, is_model: Ca
     return True
 
 
-def pass_through(crossing: Crossing, url: str) -> None:
+def pass_through(crossing: Interception, url: str) -> None:
     """Note a request that is not recorded, because it stays inside."""
     crossing.passed.add(target(url))
 

@@ -17,7 +17,7 @@ WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """What no boundary took, and how often. `kind` is bind, child, connect, library, lookup, send or socket.
 
     `target` is a library, a host ("db:5432"), the path of a socket file, the name of a program or a family of sockets,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Machine(NamedTuple):
+class SyscallNumbers(NamedTuple):
     """What the kernel calls an architecture, and the numbers that the filter needs there."""
 
     audit: int
@@ -30,8 +30,8 @@ class Machine(NamedTuple):
 
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, seccomp=317, socket=41, highest=0x3FFFFFFF),
-    "aarch64": Machine(0xC00000B7, seccomp=277, socket=198, highest=0xFFFFFFFF),
+    "x86_64": SyscallNumbers(0xC000003E, seccomp=317, socket=41, highest=0x3FFFFFFF),
+    "aarch64": SyscallNumbers(0xC00000B7, seccomp=277, socket=198, highest=0xFFFFFFFF),
 }
 """By the name of `uname`. Above `highest` are the calls of x32, which would be socket calls of another number."""
 
@@ -89,7 +89,7 @@ def close() -> str:
     return ""
 
 
-def program(machine: Machine) -> list[tuple[int, int, int, int]]:
+def program(machine: SyscallNumbers) -> list[tuple[int, int, int, int]]:
     """The filter: (code, jump if true, jump if false, value) of each instruction."""
     refuse_socket = (_RETURN, 0, 0, _ERROR | errno.EACCES)
     refuse = (_RETURN, 0, 0, _ERROR | errno.EPERM)
@@ -113,7 +113,7 @@ def program(machine: Machine) -> list[tuple[int, int, int, int]]:
     ]
 
 
-def _install(machine: Machine) -> str:
+def _install(machine: SyscallNumbers) -> str:
     import ctypes
 
     steps = program(machine)

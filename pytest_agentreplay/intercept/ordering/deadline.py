@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.intercept.ordering.overtime import Overtime
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 MERCY = 20.0
 """Seconds in which it is tried to end what has run out of time, before the process is ended."""
@@ -42,7 +42,7 @@ _left: WeakSet[threading.Thread] = WeakSet()
 class Deadline:
     """The watch over one body. `passed` says whether its time was over."""
 
-    def __init__(self, crossing: Crossing, overtime: Overtime, seconds: float, who: str) -> None:
+    def __init__(self, crossing: Interception, overtime: Overtime, seconds: float, who: str) -> None:
         """The body has `seconds`, 0 for as many as it takes; `who` names it for people."""
         self.passed = False
         self._crossing = crossing

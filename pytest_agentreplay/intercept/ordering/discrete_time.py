@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.ordering import idle as idling
-from pytest_agentreplay.intercept.ordering.release import GRACE, Serving
+from pytest_agentreplay.intercept.ordering.release import GRACE, ReleaseQueue
 from pytest_agentreplay.intercept.ordering.virtual_time import SECOND, StillIdle, can_stand_still
 from pytest_agentreplay.intercept.ordering.work import LOOK, PATIENCE, at_work
 from pytest_agentreplay.intercept.session import lanes
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Sequence
 
-    from pytest_agentreplay.core.release_order import Event, Schedule
+    from pytest_agentreplay.core.release_order import ReleaseEvent, ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.ordering.release import Explain, Waiter
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 TIGHT = 5_000_000
 """Nanoseconds within which it is chance whether a timer or an answer came first, where loops ran in real time."""
@@ -56,7 +56,7 @@ class Timer(NamedTuple):
     owner: StillIdle | Sleeper
 
 
-class Discrete(Serving):
+class Discrete(ReleaseQueue):
     """The order of one replay in virtual time: `ns` nanoseconds since the run began.
 
     `exact` says that the recording kept virtual time as well: what came first is then told by its times. `why` says why
@@ -64,7 +64,13 @@ class Discrete(Serving):
     """
 
     def __init__(
-        self, schedule: Schedule, crossing: Crossing, explain: Explain, *, loose: bool = False, exact: bool = False
+        self,
+        schedule: ReleaseSchedule,
+        crossing: Interception,
+        explain: Explain,
+        *,
+        loose: bool = False,
+        exact: bool = False,
     ) -> None:
         """The run begins."""
         super().__init__(schedule, crossing, explain, loose=loose)
@@ -210,7 +216,7 @@ class Discrete(Serving):
             return True
         return super()._unquiet(here)
 
-    def _answered(self, event: Event, waiter: Waiter) -> bool:
+    def _answered(self, event: ReleaseEvent, waiter: Waiter) -> bool:
         """Hand it over, or end the test where nobody could have waited for it yet; gives whether somebody goes on."""
         self._to(event.at)
         if (early := self._too_early(event, waiter)) is not None:
@@ -245,7 +251,7 @@ class Discrete(Serving):
         timers += [Timer(sleeper.due, sleeper) for sleeper in self._sleepers]
         return min(timers, key=lambda timer: timer.due, default=None)
 
-    def _limit(self, awaited: Event) -> int:
+    def _limit(self, awaited: ReleaseEvent) -> int:
         """Until when timers may still bring what is awaited."""
         last = self.schedule.last
         gap = max(0, awaited.at - (last.at if last is not None else 0))
@@ -256,7 +262,7 @@ class Discrete(Serving):
         del idle, gap
         return None
 
-    def _note(self, event: Event, timer: Timer | None) -> None:
+    def _note(self, event: ReleaseEvent, timer: Timer | None) -> None:
         if not self._exact and timer is not None and abs(event.at - timer.due) < TIGHT and timer.due > self.ns:
             self.tight.add((event.start, event.chunks))
 
@@ -287,9 +293,9 @@ class Discrete(Serving):
         return at_work(self._crossing, self._held_threads())[0]
 
 
-def _none_late(events: Sequence[Event]) -> list[Event]:
+def _none_late(events: Sequence[ReleaseEvent]) -> list[ReleaseEvent]:
     """The events, none later than one that came after it: when a chunk came is only about known."""
-    found: list[Event] = []
+    found: list[ReleaseEvent] = []
     for event in reversed(events):
         found.append(event if not found else event._replace(at=min(event.at, found[-1].at)))
     return found[::-1]

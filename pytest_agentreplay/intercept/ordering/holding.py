@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
-    from pytest_agentreplay.core.backends.backend import Gate
+    from pytest_agentreplay.core.backends.backend import Backend
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.intercept.ordering.idle import Idle
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
 
 
 class Holding:
@@ -34,7 +34,7 @@ class Holding:
 
     now = staticmethod(clocks.monotonic)
 
-    def __init__(self, gate: Gate, crossing: Crossing) -> None:
+    def __init__(self, gate: Backend, crossing: Interception) -> None:
         """`gate` is told how far each answer has come."""
         self._gate = gate
         self._crossing = crossing
@@ -43,11 +43,11 @@ class Holding:
         self._moved = self.now()
         self.collisions = 0
         """How many answers to threads came within a millisecond of another thread's: which was first is chance."""
-        self._arrival: tuple[int, frozenset[Passage]] = 0, frozenset()
+        self._arrival: tuple[int, frozenset[InterceptedCall]] = 0, frozenset()
         self._stopped = False
         self._queues: dict[object, tuple[Idle, deque[Callable[[], bool]]]] = {}
 
-    async def come(self, passage: Passage, chunks: int) -> None:
+    async def come(self, passage: InterceptedCall, chunks: int) -> None:
         """Wait until the loop is idle; then the answer has come as far as `chunks`."""
         loop = lanes.running_loop()
         if self._stopped:
@@ -71,7 +71,7 @@ class Holding:
         watched.poke()
         return True
 
-    def hold_now(self, passage: Passage) -> None:
+    def hold_now(self, passage: InterceptedCall) -> None:
         """Wait, in a thread, until no other one is at work; then this one is."""
         if passage.at_home or lanes.in_loop() or self._crossing.ended.is_set():
             return
@@ -82,20 +82,20 @@ class Holding:
                 clocks.sleep(LOOK / 4)
             passage.at_home = True
 
-    def _arrived(self, passage: Passage) -> None:
+    def _arrived(self, passage: InterceptedCall) -> None:
         """Count an answer that came within a millisecond of one before it, while both were waited for."""
         at = self._crossing.now()
         before, others = self._arrival
         self.collisions += at - before < COLLISION and passage in others
         self._arrival = at, frozenset(self._crossing.passages)
 
-    async def never(self, passage: Passage) -> None:
+    async def never(self, passage: InterceptedCall) -> None:
         """Never called: nothing is played."""
 
-    def never_now(self, passage: Passage) -> None:
+    def never_now(self, passage: InterceptedCall) -> None:
         """Never called: nothing is played."""
 
-    def has_come(self, passage: Passage, chunks: int) -> bool:
+    def has_come(self, passage: InterceptedCall, chunks: int) -> bool:
         """Never asked: nothing is played."""
         del passage, chunks
         return True
@@ -109,7 +109,7 @@ class Holding:
     def refuse(self, divergence: Divergence) -> None:
         """Never called: a recording refuses nothing."""
 
-    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+    def come_now(self, passage: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`."""
         if chunks != END:
             self._gate.part(passage.ticket, chunks, at_once=at_once)

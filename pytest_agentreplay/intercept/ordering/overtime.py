@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 QUIET = 5.0
 """Seconds without a call: longer than a body needs to come to its end, once the call that it hangs on is refused."""
@@ -55,7 +55,7 @@ class Overtime:
     `at_once`: it has had its time before the refusal, and gets no more. `floor` is the frame on which the body stands.
     """
 
-    def __init__(self, crossing: Crossing) -> None:
+    def __init__(self, crossing: Interception) -> None:
         """Watch over the body of the test of `crossing`; nothing happens before `start`."""
         self.waiting = ""
         self.at_once = False

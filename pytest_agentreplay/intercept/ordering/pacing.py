@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Collection
 
-    from pytest_agentreplay.core.backends.backend import Gate
+    from pytest_agentreplay.core.backends.backend import Backend
     from pytest_agentreplay.intercept.ordering.idle import Idle, Then
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
 
 BUSY = SECOND
 """Nanoseconds for which nothing may happen until somebody who reads the wall clock sees it go on."""
@@ -34,7 +34,7 @@ APART = 2
 class Pacing(Holding):
     """Answers are held as in every recording; the clocks of the loops stand still while they work."""
 
-    def __init__(self, gate: Gate, crossing: Crossing) -> None:
+    def __init__(self, gate: Backend, crossing: Interception) -> None:
         """The run begins."""
         super().__init__(gate, crossing)
         self._began = clocks.monotonic_ns()
@@ -69,7 +69,7 @@ class Pacing(Holding):
         """As `now_ns`, in seconds."""
         return self.now_ns() / SECOND
 
-    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+    def come_now(self, passage: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`."""
         if (paced := self._paced()) is not None:
             paced.catch_up()

@@ -14,7 +14,7 @@ from pytest_agentreplay.intercept.ordering.work import LOOK, Threads
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 PATIENCE = 0.25
 """Seconds for which an answer is held back at most: a thread that computes for itself is not waited for."""
@@ -25,7 +25,7 @@ class Pausing:
 
     now = staticmethod(clocks.monotonic)
 
-    def __init__(self, crossing: Crossing) -> None:
+    def __init__(self, crossing: Interception) -> None:
         """Nothing is looked at before somebody is answered."""
         self._crossing = crossing
         self._others = Threads(crossing)

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.release_order import END, Event
+from pytest_agentreplay.core.release_order import END, ReleaseEvent
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.ordering import idle as idling
 from pytest_agentreplay.intercept.ordering.idle_time import IdleTime
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange
-    from pytest_agentreplay.core.release_order import Schedule
+    from pytest_agentreplay.core.release_order import ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
 
     Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
 
@@ -71,7 +71,7 @@ class Waiter:
 
     __slots__ = ("call", "chunks", "future", "idle", "over", "refused", "source", "start", "strand", "thread", "wake")
 
-    def __init__(self, passage: Passage, chunks: int, idle: Idle | None, wake: Callable[[], object]) -> None:
+    def __init__(self, passage: InterceptedCall, chunks: int, idle: Idle | None, wake: Callable[[], object]) -> None:
         """Made where it waits."""
         assert passage.exchange is not None
         self.start = passage.exchange.start
@@ -90,7 +90,7 @@ class Waiter:
         return waiting_in(self.source, self.strand)
 
 
-class Serving:
+class ReleaseQueue:
     """The order of one replay. Safe from any thread and task.
 
     `explain` gives the divergence for a call, recorded as its first exchange, that came or waits before the second;
@@ -102,7 +102,13 @@ class Serving:
     now = staticmethod(clocks.monotonic)
 
     def __init__(
-        self, schedule: Schedule, crossing: Crossing, explain: Explain, *, loose: bool = False, waits: bool = False
+        self,
+        schedule: ReleaseSchedule,
+        crossing: Interception,
+        explain: Explain,
+        *,
+        loose: bool = False,
+        waits: bool = False,
     ) -> None:
         """Nothing is watched before somebody waits."""
         self.schedule = schedule
@@ -137,7 +143,7 @@ class Serving:
             if self._waits:
                 self._made[start] = self.now()
 
-    def hold_now(self, passage: Passage) -> None:
+    def hold_now(self, passage: InterceptedCall) -> None:
         """Nothing: a thread has waited for the answer already."""
 
     def puts_off(self, then: Callable[[], object]) -> bool:
@@ -145,7 +151,7 @@ class Serving:
         del then
         return False
 
-    def has_come(self, passage: Passage, chunks: int) -> bool:
+    def has_come(self, passage: InterceptedCall, chunks: int) -> bool:
         """Whether the answer has come so far."""
         assert passage.exchange is not None
         start = passage.exchange.start
@@ -163,7 +169,7 @@ class Serving:
         if self.schedule.released(start) < END:
             self.schedule.drop(start)
 
-    async def come(self, passage: Passage, chunks: int) -> None:
+    async def come(self, passage: InterceptedCall, chunks: int) -> None:
         """Wait until the answer has come as far as `chunks`. Raises ReplayDiverged where the order cannot be kept."""
         exchange = passage.exchange
         assert exchange is not None
@@ -176,7 +182,7 @@ class Serving:
             raise ReplayDiverged(TOO_LATE)
         await self._held(passage, chunks)
 
-    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+    def come_now(self, passage: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
         """As `come`, for a thread; the thread of a running event loop is never held."""
         del at_once
         exchange = passage.exchange
@@ -188,15 +194,15 @@ class Serving:
             return
         self._held_now(passage, chunks)
 
-    async def never(self, passage: Passage) -> None:
+    async def never(self, passage: InterceptedCall) -> None:
         """Wait to be given up, as the recorded call was. Raises ReplayDiverged where nothing can do that any more."""
         await self._held(passage, NEVER)
 
-    def never_now(self, passage: Passage) -> None:
+    def never_now(self, passage: InterceptedCall) -> None:
         """As `never`, for a thread; it is given up at the end of the test."""
         self._held_now(passage, NEVER)
 
-    def _held_now(self, passage: Passage, chunks: int) -> None:
+    def _held_now(self, passage: InterceptedCall, chunks: int) -> None:
         changed = threading.Condition(self._lock)
         waiter = Waiter(passage, chunks, None, changed.notify)
         with self._lock:
@@ -232,7 +238,7 @@ class Serving:
 
     # Waiting.
 
-    async def _held(self, passage: Passage, chunks: int) -> None:
+    async def _held(self, passage: InterceptedCall, chunks: int) -> None:
         loop = lanes.running_loop()
         idle = self._watched(loop if loop is not None else lanes.trio_run())
         if loop is not None:
@@ -240,7 +246,9 @@ class Serving:
         else:
             await self._in_trio(passage, chunks, idle)
 
-    async def _in_loop(self, passage: Passage, chunks: int, idle: Idle, loop: asyncio.AbstractEventLoop) -> None:
+    async def _in_loop(
+        self, passage: InterceptedCall, chunks: int, idle: Idle, loop: asyncio.AbstractEventLoop
+    ) -> None:
         future = loop.create_future()
 
         def wake() -> None:
@@ -260,7 +268,7 @@ class Serving:
             self._leave_with_lock(waiter)
         self._raise_refused(waiter)
 
-    async def _in_trio(self, passage: Passage, chunks: int, idle: Idle) -> None:
+    async def _in_trio(self, passage: InterceptedCall, chunks: int, idle: Idle) -> None:
         import trio
 
         event, token = trio.Event(), trio.lowlevel.current_trio_token()
@@ -408,17 +416,17 @@ class Serving:
         self._latch(self._explain(waiter.call, mine, None), where(waiter.frames(), self._crossing.root))
         return 0
 
-    def _awaited(self, event: Event, waiter: Waiter | None) -> Event | None:
+    def _awaited(self, event: ReleaseEvent, waiter: Waiter | None) -> ReleaseEvent | None:
         """What has to happen before `event` can come: a call that was made before it; None when nothing has."""
         if waiter is None:
             x = self.schedule.exchanges[event.start]
             if self.schedule.asked(event.start):
                 return event
-            return Event(x.start, x.start, END, x.timing.start)
+            return ReleaseEvent(x.start, x.start, END, x.timing.start)
         missing = self.schedule.to_be_asked(event.reading)
-        return None if missing is None else Event(missing.start, missing.start, END, missing.timing.start)
+        return None if missing is None else ReleaseEvent(missing.start, missing.start, END, missing.timing.start)
 
-    def _hand_over(self, event: Event, waiter: Waiter) -> None:
+    def _hand_over(self, event: ReleaseEvent, waiter: Waiter) -> None:
         # A task gets its answer part by part also where nothing crossed in between: other tasks may have run.
         if waiter.idle is not None and waiter.chunks < event.chunks:
             event = event._replace(chunks=waiter.chunks)
@@ -437,12 +445,12 @@ class Serving:
             waiter.idle.slept = isinstance(waiter.idle, idling.RoundsIdle | idling.TrioIdle)
         waiter.wake()
 
-    def _left(self, event: Event) -> float:
+    def _left(self, event: ReleaseEvent) -> float:
         """Seconds until the answer has taken as long as it took when recorded."""
         took = (event.at - self.schedule.exchanges[event.start].timing.start) / 1e9
         return took - (self.now() - self._made.get(event.start, 0.0))
 
-    def _at_once(self, passage: Passage, exchange: Exchange, chunks: int) -> None:
+    def _at_once(self, passage: InterceptedCall, exchange: Exchange, chunks: int) -> None:
         """The answer to a call that has given way to nobody so far: it comes now, whatever is next."""
         with self._lock:
             if self._divergence is not None:
@@ -455,7 +463,7 @@ class Serving:
                 self._latch(divergence, agents_line(self._crossing.root))
                 raise self._refusal()
             end = exchange.timing.end or exchange.timing.start
-            self.schedule.come(Event(exchange.finish or exchange.start, exchange.start, chunks, end))
+            self.schedule.come(ReleaseEvent(exchange.finish or exchange.start, exchange.start, chunks, end))
             if chunks == END:
                 self.schedule.drop(exchange.start)
             self._note_move()
@@ -494,7 +502,7 @@ class Serving:
             return False
         return self._time.looked - since > HELD_UP
 
-    def _hope(self, awaited: Event) -> float | None:
+    def _hope(self, awaited: ReleaseEvent) -> float | None:
         """Seconds for which it is worth waiting for `awaited` until another look; None when nothing can bring it."""
         last = self.schedule.last
         gap = max(0, awaited.at - (last.at if last is not None else 0)) / 1e9
@@ -527,7 +535,7 @@ class Serving:
 
     # Parting.
 
-    def _too_early(self, event: Event, waiter: Waiter) -> Waiter | None:
+    def _too_early(self, event: ReleaseEvent, waiter: Waiter) -> Waiter | None:
         """Who waits in the same loop as `waiter`, although it had asked only after `event` when recorded."""
         if not self._early:
             return None
@@ -536,7 +544,7 @@ class Serving:
             return None
         return next((early for early in self._early if early.idle is waiter.idle and event.reading < early.start), None)
 
-    def _stall(self, event: Event) -> None:
+    def _stall(self, event: ReleaseEvent) -> None:
         """Nothing can bring what is next: say so, or where that is allowed go on with what was asked for."""
         if not self._loose:
             first = min(self._waiting.values(), key=lambda waiter: waiter.start)

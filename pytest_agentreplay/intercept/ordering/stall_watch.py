@@ -13,29 +13,33 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.intercept.ordering import idle as idling
-from pytest_agentreplay.intercept.ordering.release import SILENCE, TICK, WORKING, Serving
+from pytest_agentreplay.intercept.ordering.release import SILENCE, TICK, WORKING, ReleaseQueue
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.release_order import Schedule
+    from pytest_agentreplay.core.release_order import ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.ordering.release import Explain
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 WAITS = "all that is left of your code waits, and nothing that still runs can end that: the test was ended"
 
 
-class StallWatch(Serving):
+class StallWatch(ReleaseQueue):
     """Watches the event loops of one replay; hands nothing over.
 
     `missing` gives the divergence for what is recorded and was not called so far; None where all was called.
     """
 
     def __init__(
-        self, schedule: Schedule, crossing: Crossing, explain: Explain, missing: Callable[[], Divergence | None]
+        self,
+        schedule: ReleaseSchedule,
+        crossing: Interception,
+        explain: Explain,
+        missing: Callable[[], Divergence | None],
     ) -> None:
         """Nothing is watched before `watch`."""
         super().__init__(schedule, crossing, explain)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.intercept.session.jobs import Job
-    from pytest_agentreplay.intercept.session.lanes import Strand
+    from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 
@@ -109,7 +109,7 @@ def _imap(original: Seam) -> Seam:
 
 
 def _jobs(
-    pool: Any, strand: Strand, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int
+    pool: Any, strand: CallContext, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int
 ) -> Iterator[Any]:
     for item in iterable:
         yield _job(pool, strand, func, queued=chunksize == 1), item
@@ -124,7 +124,7 @@ def _call_with(job: Callable[..., Any], *args: Any) -> Any:
 
 
 def _job(
-    pool: Any, strand: Strand, func: Callable[..., Any], args: tuple[Any, ...] = (), *, queued: bool = True
+    pool: Any, strand: CallContext, func: Callable[..., Any], args: tuple[Any, ...] = (), *, queued: bool = True
 ) -> Callable[..., Any]:
     """Return `func` stamped, and list it among the jobs of the test: as a future, which tells how far it is.
 
@@ -151,7 +151,9 @@ def _job(
     return run
 
 
-def _called_by(strand: Strand, more: Iterable[Any], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _called_by(
+    strand: CallContext, more: Iterable[Any], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with callbacks whose jobs count as the strand's: joblib hands its next ones in there."""
 
     def within(callback: Any) -> Any:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SORTED = "_ALLOW_DETERMINISTIC_SCHEDULING"
 
 
-class Dice(random.Random):
+class FixedBatchOrder(random.Random):
     """trio's, which lie still in a test."""
 
     def shuffle(self, x: Any) -> None:
@@ -30,4 +30,4 @@ def meet(module: ModuleType) -> None:
     """Take the dice of `trio._core._run`. Where a version has none nothing happens; done twice it is done once."""
     if hasattr(module, _SORTED) and type(module._r) is random.Random:
         setattr(module, _SORTED, True)
-        vars(module)["_r"] = Dice()
+        vars(module)["_r"] = FixedBatchOrder()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.intercept.ordering.idle import Then
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 EPOCH = 1000.0
 """What a loop's clock shows when the run begins, in seconds: a small number, so that sums of floats are exact."""
@@ -107,10 +107,10 @@ class Timed(Protocol):
         """What a clock of the test shows, in seconds since the run began."""
 
 
-class Hands:
+class VirtualClock:
     """What shows a test the time of its `order`, from `start` to `stop`. With `clocks` its monotonic clocks do, too."""
 
-    def __init__(self, crossing: Crossing, order: Timed, *, clocks: bool) -> None:
+    def __init__(self, crossing: Interception, order: Timed, *, clocks: bool) -> None:
         """Nothing is replaced yet."""
         self._crossing = crossing
         self._order = order

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from types import FrameType
 
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 MEETS = frozenset({"threading", "queue", "concurrent.futures._base"})
 """Modules in which a thread waits for another one."""
@@ -93,7 +93,7 @@ def joins(thread: int) -> object:
     return id(frame), frame.f_lasti
 
 
-def at_work(crossing: Crossing, held: Collection[int]) -> tuple[bool, bool]:
+def at_work(crossing: Interception, held: Collection[int]) -> tuple[bool, bool]:
     """Whether a thread or job of the test is at work, and whether one waits for what we do not know.
 
     `held` are the threads that wait for an answer of ours, or run an event loop that is watched.
@@ -116,7 +116,7 @@ class Threads:
     A thread that stays where it is (it sleeps, it waits for the world) is not; nobody knows when it will go on.
     """
 
-    def __init__(self, crossing: Crossing) -> None:
+    def __init__(self, crossing: Interception) -> None:
         """Nothing is looked at before somebody asks."""
         self._crossing = crossing
         self._places: dict[int, tuple[object, int, float]] = {}
@@ -155,7 +155,7 @@ class Threads:
         return looks < STILL
 
 
-def on_its_way(crossing: Crossing) -> bool:
+def on_its_way(crossing: Interception) -> bool:
     """Whether a job was given to an executor that has a thread for it, which has not taken it up yet."""
     jobs = crossing.jobs
     if not len(jobs):

@@ -18,18 +18,18 @@ from pytest_agentreplay.core.model import Failure, FrameCall
 from pytest_agentreplay.dialects import json_rpc, stream_json
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.network.child_events import short_name
-from pytest_agentreplay.intercept.process.process_streams import Played, Told
+from pytest_agentreplay.intercept.process.process_streams import RecordedProcess, ReplayedProcess
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session.loaded import loaded_exception
 from pytest_agentreplay.intercept.session.trampoline import lead, parameters
-from pytest_agentreplay.intercept.streams.dialogue import Giving, Taking
-from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
+from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
+from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 AGENTS = frozenset({"claude"})
 """Programs that are agents, by name; whatever speaks `stream-json` is one too."""
@@ -73,7 +73,7 @@ def _meeting(body: Callable[..., Awaitable[Any]], only: tuple[str, ...]) -> Call
     return meet
 
 
-async def _opened(crossing: Crossing, command: Any, start: Callable[[], Any]) -> Any:
+async def _opened(crossing: Interception, command: Any, start: Callable[[], Any]) -> Any:
     line = shlex.join([short_name(str(command[0])), *map(str, command[1:])])
     address = "stdio:" + line.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
     call = FrameCall(address, boundary="process")
@@ -82,15 +82,15 @@ async def _opened(crossing: Crossing, command: Any, start: Callable[[], Any]) ->
         if isinstance(passage.outcome, Failure):
             passage.finish()
             raise raise_able(passage.outcome, loaded_exception)
-        return Played(Giving(crossing, passage, call, Lines()))
+        return ReplayedProcess(ReplayingDialogue(crossing, passage, call, Lines()))
     try:
-        process = await stepped(passage, start(), Watch())
+        process = await stepped(passage, start(), StepWatch())
     except ReplayDiverged:
         raise
     except BaseException as error:
         passage.settle(failure_of(error), suspended=True)
         raise
-    return Told(process, Taking(crossing, passage, call))
+    return RecordedProcess(process, RecordingDialogue(crossing, passage, call))
 
 
 class Lines:

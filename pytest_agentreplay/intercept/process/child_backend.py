@@ -11,7 +11,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.backends.backend import Answer, Forward, Refuse
+from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.network.guard import Guard
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.backends.backend import Moment, Verdict
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome
-    from pytest_agentreplay.intercept.process.child_link import Link
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.process.child_link import ParentLink
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
 
 GATEWAY = re.compile(r"(?:https?|wss?)://127\.0\.0\.1:[0-9]+/t/[0-9a-f]{16}\.[0-9]+(?:/|\Z)")
 """An address of a gateway: what is asked there is intercepted by the gateway itself."""
 
 
-class RemoteGate:
+class RemoteBackend:
     """What a child's session asks in the place of a recorder or a replayer."""
 
-    def __init__(self, link: Link, root: str) -> None:
+    def __init__(self, link: ParentLink, root: str) -> None:
         """`root` is the directory whose files count as the agent's."""
         self.link = link
-        self.crossing: Crossing | None = None
+        self.crossing: Interception | None = None
         self._root = root
         self._past = 0
         self._reported: dict[str, set[Any]] = {}
@@ -55,17 +55,17 @@ class RemoteGate:
         """Decide on a call of this process."""
         if not isinstance(call, ToolCall) and GATEWAY.match(call.url):
             self._past -= 1
-            return Forward(self._past)
+            return PassThrough(self._past)
         kind, *values = self.link.ask("ask", call, moment, origin(self._root), self._news())
         match kind:
             case "forward":
-                return Forward(*values)
+                return PassThrough(*values)
             case "answer":
                 exchange, ticket, suspends = values
                 handed = functools.partial(self.link.ask, "handed", ticket) if suspends else None
-                return Answer(exchange, ticket, handed=handed)
+                return Replayed(exchange, ticket, handed=handed)
             case "refuse":
-                return Refuse(*values)
+                return Refused(*values)
             case "invalid":
                 text, path, what = values
                 raise CannotFreeze(text, path=path, kind=what)
@@ -116,10 +116,10 @@ class RemoteGate:
         return news
 
 
-class RemoteScrub:
+class RemoteRedactor:
     """The redaction of a child: it hands everything on as it is, and what it learns too."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ParentLink) -> None:
         self._link = link
 
     def headers(self, headers: Headers, url: str = "") -> Headers:
@@ -159,7 +159,7 @@ class ParentEnd(threading.Event):
 
     BEAT = 0.1
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ParentLink) -> None:
         super().__init__()
         self._link = link
 
@@ -182,7 +182,7 @@ class ParentEnd(threading.Event):
 class ChildGuard(Guard):
     """The network guard of a child; what it lists is listed with the test's own."""
 
-    link: Link | None = None
+    link: ParentLink | None = None
 
     def hear(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
         """Hear an audit event, and report what was new in it."""
@@ -198,17 +198,17 @@ class ChildGuard(Guard):
 def held_by(order: type[Any]) -> type[Any]:
     """Return a class like `order` (`Holding` or `Serving`) that leaves calls to the gateway alone."""
 
-    class Held(order):  # type: ignore[misc]
-        async def come(self, passage: Passage, chunks: int) -> None:
+    class HeldAnswer(order):  # type: ignore[misc]
+        async def come(self, passage: InterceptedCall, chunks: int) -> None:
             if passage.ticket > 0:
                 await super().come(passage, chunks)
 
-        def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+        def come_now(self, passage: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
             if passage.ticket > 0:
                 super().come_now(passage, chunks, at_once=at_once)
 
-        def hold_now(self, passage: Passage) -> None:
+        def hold_now(self, passage: InterceptedCall) -> None:
             if passage.ticket > 0:
                 super().hold_now(passage)
 
-    return Held
+    return HeldAnswer

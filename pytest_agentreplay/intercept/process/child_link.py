@@ -57,7 +57,7 @@ class Invitation:
         return cls(*json.loads(value))
 
 
-class Link:
+class ParentLink:
     """The child's end. Safe from any thread; raises ReplayDiverged once the other end is gone."""
 
     def __init__(self, invitation: Invitation) -> None:

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.intercept.process.child_link import Here, Invitation
-    from pytest_agentreplay.intercept.process.child_start import Inviter, Taking
+    from pytest_agentreplay.intercept.process.child_start import ChildHandover, Inviter
 
 _known: weakref.WeakSet[Any] = weakref.WeakSet()
 """Pools that have worked for a test: their workers have joined its run, and have to be told of jobs of no test."""
 
 
-class Job:
+class ProcessJob:
     """A job with the invitation to its lane, None for one of no test."""
 
     def __init__(
-        self, invitation: Invitation | None, taking: Taking, work: Callable[..., Any], *, of_pool: bool = False
+        self, invitation: Invitation | None, taking: ChildHandover, work: Callable[..., Any], *, of_pool: bool = False
     ) -> None:
         """`of_pool` says that a worker of `multiprocessing.Pool` does it, which no BaseException may reach.
 
@@ -76,7 +76,7 @@ def _wrap(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
 class Prepared:
     """An invitation among the data that `multiprocessing` prepares a process with: unpickled, it is taken up."""
 
-    def __init__(self, invitation: Invitation, taking: Taking, main: str) -> None:
+    def __init__(self, invitation: Invitation, taking: ChildHandover, main: str) -> None:
         """`main` is the file that is loaded as the main module."""
         self._invitation = invitation
         self._taking = taking
@@ -108,9 +108,9 @@ def _job(workers: object, work: Callable[..., Any], *, of_pool: bool = False) ->
     if taking is None or (inviter is None and workers not in _known):
         return work
     if inviter is None:
-        return Job(None, taking, work, of_pool=of_pool)
+        return ProcessJob(None, taking, work, of_pool=of_pool)
     _known.add(workers)
-    return Job(inviter.invite("j"), taking, work, of_pool=of_pool)
+    return ProcessJob(inviter.invite("j"), taking, work, of_pool=of_pool)
 
 
 def _submitted(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,7 +148,7 @@ def _each(workers: Any, tasks: Iterator[Any], inviter: Inviter | None, here: Her
     for result, number, work, args, kwargs in tasks:
         if taking is not None and inviter is not None:
             _known.add(workers)
-            work = Job(inviter.invite("j", here=here), taking, work, of_pool=True)  # noqa: PLW2901  what goes to the worker
+            work = ProcessJob(inviter.invite("j", here=here), taking, work, of_pool=True)  # noqa: PLW2901  what goes to the worker
         elif taking is not None and workers in _known:
-            work = Job(None, taking, work, of_pool=True)  # noqa: PLW2901  as above
+            work = ProcessJob(None, taking, work, of_pool=True)  # noqa: PLW2901  as above
         yield result, number, work, args, kwargs

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.backends.backend import Answer, Forward, Moment, Refuse
+from pytest_agentreplay.core.backends.backend import Moment, PassThrough, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, FrameCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.backends.backend import Verdict
     from pytest_agentreplay.core.model import Call, Headers
     from pytest_agentreplay.intercept.network.guard import Guard
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 GRACE = 0.5
 """Seconds that a child which has just been started has to join at the end of the test's body."""
@@ -51,7 +51,7 @@ def is_of_process(lane: str) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class Child:
+class PythonChild:
     """One invited child: its lane, the exchange that it was started in, and whether the test's body started it."""
 
     token: str
@@ -69,7 +69,7 @@ class Children:
 
     def __init__(
         self,
-        crossing: Crossing,
+        crossing: Interception,
         *,
         mode: str,
         greeting: Callable[[], Mapping[str, Any]],
@@ -88,7 +88,7 @@ class Children:
         self._recorded = tuple(recorded)
         self._learn = learn
         self._numbers: dict[tuple[str, str], itertools.count[int]] = {}
-        self._invited: list[Child] = []
+        self._invited: list[PythonChild] = []
         self._lanes: dict[str, None] = {}
         self._lock = threading.Lock()
 
@@ -111,18 +111,18 @@ class Children:
         with self._lock:
             numbers = self._numbers.setdefault((above, kind), itertools.count(1))
             lane = f"{above}.{kind}{next(numbers)}"
-            child = Child(secrets.token_hex(8), lane, inside, of_body, at, program)
+            child = PythonChild(secrets.token_hex(8), lane, inside, of_body, at, program)
             self._lanes[lane] = None
             self._invited.append(child)
         self.crossing.begun[lane] = begun
-        server = Server.running()
+        server = ChildServer.running()
         server.invited[child.token] = self, child
         self.crossing.scrub.learn("key", server.key)
         return Invitation(server.address, server.key, child.token, self.run, self.mode)
 
     def started(self, invitation: Invitation, process: Any) -> None:
         """The child of `invitation` runs as `process`, a `subprocess.Popen`."""
-        _, child = Server.running().invited[invitation.token]
+        _, child = ChildServer.running().invited[invitation.token]
         child.process = process
 
     def strangers(self) -> list[str]:
@@ -138,7 +138,7 @@ class Children:
                 found.append(child.program)
         return found
 
-    def greet(self, child: Child, environ: Mapping[str, str]) -> dict[str, Any]:
+    def greet(self, child: PythonChild, environ: Mapping[str, str]) -> dict[str, Any]:
         """Let `child` in: what it has to know."""
         self._learn(environ)
         child.joined = True
@@ -150,7 +150,7 @@ class Children:
             "began": clocks.monotonic_ns() - self.crossing.now(),
         }
 
-    def job(self, child: Child) -> dict[str, Any]:
+    def job(self, child: PythonChild) -> dict[str, Any]:
         """What a process has to know of the lane of `child`, which it works for."""
         return {"lane": child.lane, "inside": child.inside, "at": child.at, "exchanges": self.order_of(child.lane)}
 
@@ -159,11 +159,11 @@ class Children:
         below = f"{lane}."
         return tuple(skeleton(x) for x in self._recorded if x.lane == lane or x.lane.startswith(below))
 
-    def over(self, child: Child) -> bool:
+    def over(self, child: PythonChild) -> bool:
         """Whether `child` comes too late."""
         return self.crossing.ended.is_set() or (self.crossing._body_over and child.of_body)
 
-    def ask(self, call: Call, moment: Moment, line: str, of: Child) -> tuple[Any, ...]:
+    def ask(self, call: Call, moment: Moment, line: str, of: PythonChild) -> tuple[Any, ...]:
         """Decide on a call of a child, given as the child made it."""
         crossing = self.crossing
         if self.over(of):
@@ -179,15 +179,15 @@ class Children:
             kept = crossing.latch(Divergence(Kind.UNREADABLE, str(error)), line)
             return "refuse", plain(kept)
         match verdict:
-            case Forward(ticket):
+            case PassThrough(ticket):
                 return "forward", ticket
-            case Answer(exchange, ticket):
+            case Replayed(exchange, ticket):
                 self._step(exchange.timing.end or exchange.timing.start)
                 outcome = exchange.outcome
                 if outcome is not None and not exchange.abandoned:
                     outcome = crossing.scrub.reveal(outcome)
                 return "answer", replace(exchange, call=told_call(exchange), outcome=outcome), ticket, verdict.handed
-            case Refuse(divergence):
+            case Refused(divergence):
                 return "refuse", plain(crossing.latch(divergence, line))
 
     def _decided(self, call: Call, moment: Moment) -> Verdict:
@@ -271,11 +271,11 @@ def told_call(x: Exchange) -> Call:
 
 
 @dataclass(slots=True)
-class Serving:
+class ServedCall:
     """One connection: the child behind it, and its calls that are under way."""
 
     of: Children
-    child: Child
+    child: PythonChild
     calls: dict[int, Call] = field(default_factory=dict)
     handed: dict[int, Callable[[], object]] = field(default_factory=dict)
 
@@ -343,19 +343,19 @@ class Serving:
 
     def _job(self, token: str) -> dict[str, Any]:
         """The child works for the job of another invitation from now on."""
-        self.of, self.child = Server.running().invited[token]
+        self.of, self.child = ChildServer.running().invited[token]
         return self.of.job(self.child)
 
 
-class Server:
+class ChildServer:
     """Listens for the children of this process's tests, in threads that no test knows of."""
 
-    _running: Server | None = None
+    _running: ChildServer | None = None
 
     def __init__(self) -> None:
         """Bind and listen; nobody is answered yet."""
         self.key = secrets.token_hex(16)
-        self.invited: dict[str, tuple[Children, Child]] = {}
+        self.invited: dict[str, tuple[Children, PythonChild]] = {}
         self._process = os.getpid()
         if sys.platform == "linux":
             # An abstract name: no file to tidy up, and the sandbox lets Unix sockets through.
@@ -369,7 +369,7 @@ class Server:
         self._socket.listen(128)
 
     @classmethod
-    def running(cls) -> Server:
+    def running(cls) -> ChildServer:
         """The listener of this process; it starts when it is first asked for."""
         server = cls._running
         if server is None or server._process != os.getpid():
@@ -416,20 +416,20 @@ class Server:
                 pass  # the child has ended, or was killed
 
     def _answer(self, connection: Connection) -> None:
-        serving: Serving | None = None
+        serving: ServedCall | None = None
         while True:
             name, values = connection.recv()
             if name == "join":
                 token, environ = values
                 children, child = self.invited[token]
-                serving = Serving(children, child)
+                serving = ServedCall(children, child)
                 answer: Any = children.greet(child, environ)
             else:
                 assert serving is not None
                 answer = self._answered(serving, name, values)
             connection.send(answer)
 
-    def _answered(self, serving: Serving, name: str, values: tuple[Any, ...]) -> Any:
+    def _answered(self, serving: ServedCall, name: str, values: tuple[Any, ...]) -> Any:
         """The answer of one request. What should not happen fails the test, and refuses the child."""
         try:
             return serving.answer(name, values)

@@ -62,7 +62,7 @@ class Inviter(Protocol):
         """The child of `invitation` runs as `process`, a `subprocess.Popen`."""
 
 
-class Taking(NamedTuple):
+class ChildHandover(NamedTuple):
     """How an invitation is taken up in the child: functions that are found by their names there.
 
     `join` joins the run, `job` is a block that works for a job of a pool, of no test where there is no invitation.
@@ -75,12 +75,12 @@ class Taking(NamedTuple):
 
 
 _inviter: Inviter | None = None
-_taking: Taking | None = None
+_taking: ChildHandover | None = None
 _forking: list[Invitation] = []
 
 
 @contextmanager
-def joining(inviter: Inviter, by: Taking) -> Iterator[None]:
+def joining(inviter: Inviter, by: ChildHandover) -> Iterator[None]:
     """A block whose children are invited by `inviter`, and join as `by` says."""
     install()
     before = exchange(inviter, by)
@@ -90,7 +90,7 @@ def joining(inviter: Inviter, by: Taking) -> Iterator[None]:
         exchange(before[0], by)
 
 
-def exchange(inviter: Inviter | None, by: Taking | None) -> tuple[Inviter | None, Taking | None]:
+def exchange(inviter: Inviter | None, by: ChildHandover | None) -> tuple[Inviter | None, ChildHandover | None]:
     """Let `inviter` invite from now on; return who did, and how its children joined."""
     global _inviter, _taking
     before = _inviter, _taking
@@ -105,7 +105,7 @@ def inviting() -> Inviter | None:
     return _inviter
 
 
-def taking() -> Taking | None:
+def taking() -> ChildHandover | None:
     """How the children of this process join; known from its first test on."""
     return _taking
 

@@ -11,7 +11,7 @@ from pytest_agentreplay.core.model import Closed, Failure
 from pytest_agentreplay.intercept.session.loaded import loaded_exception
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.intercept.streams.dialogue import Giving, Taking
+    from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 
 
 class Cut:
@@ -27,16 +27,16 @@ class Cut:
         return whole
 
 
-class Told:
+class RecordedProcess:
     """A real process, both sides of it listened to. What else is asked of it is the real one's."""
 
-    def __init__(self, real: Any, taking: Taking) -> None:
+    def __init__(self, real: Any, taking: RecordingDialogue) -> None:
         self._real = real
         self._taking = taking
         self.told_to_end = False
         self.ended = False
         self.stdin = None if real.stdin is None else Written(real.stdin, self, taking)
-        self.stdout = None if real.stdout is None else Read(real.stdout, self, taking)
+        self.stdout = None if real.stdout is None else RecordedRead(real.stdout, self, taking)
 
     async def wait(self) -> int:
         """Wait until it has ended."""
@@ -65,7 +65,7 @@ class Told:
 class Written:
     """The input of a real process: each line is noted before it leaves."""
 
-    def __init__(self, real: Any, process: Told, taking: Taking) -> None:
+    def __init__(self, real: Any, process: RecordedProcess, taking: RecordingDialogue) -> None:
         self._real = real
         self._process = process
         self._taking = taking
@@ -90,10 +90,10 @@ class Written:
         return getattr(self._real, name)
 
 
-class Read:
+class RecordedRead:
     """The output of a real process: each line is noted as it is read."""
 
-    def __init__(self, real: Any, process: Told, taking: Taking) -> None:
+    def __init__(self, real: Any, process: RecordedProcess, taking: RecordingDialogue) -> None:
         self._real = real
         self._process = process
         self._taking = taking
@@ -118,13 +118,13 @@ class Read:
         return getattr(self._real, name)
 
 
-class Played:
+class ReplayedProcess:
     """A process that was never started: it says what the recorded one said, and is its own input and output."""
 
     stderr = None
     pid = 0
 
-    def __init__(self, giving: Giving) -> None:
+    def __init__(self, giving: ReplayingDialogue) -> None:
         self._anyio = sys.modules["anyio"]
         self._giving = giving
         self._event = self._anyio.Event()
@@ -190,7 +190,7 @@ class Played:
 class PlayedInput:
     """The input of a process that was never started."""
 
-    def __init__(self, process: Played) -> None:
+    def __init__(self, process: ReplayedProcess) -> None:
         self._process = process
 
     async def send(self, data: bytes) -> None:
@@ -209,7 +209,7 @@ class PlayedInput:
 class PlayedOutput:
     """The output of a process that was never started."""
 
-    def __init__(self, process: Played) -> None:
+    def __init__(self, process: ReplayedProcess) -> None:
         self._process = process
 
     async def receive(self, max_bytes: int = 65536) -> bytes:  # noqa: ARG002  a line is never cut

@@ -34,16 +34,16 @@ DEPTH = 16
 """Spans that may stand between a call and the agent it is of."""
 
 
-def agent(name: str) -> Named:
+def agent(name: str) -> AgentName:
     """Name the agent that makes the calls of a block, or of a function that this decorates.
 
     `with agent("researcher"): ...` holds for the tasks and threads that are begun in the block, too; an inner block
     names another agent for as long as it lasts. Reports count the turns of each agent and tell them by its name.
     """
-    return Named(name)
+    return AgentName(name)
 
 
-class Named(ContextDecorator):
+class AgentName(ContextDecorator):
     """What `agent` gives: a context manager that decorates functions, async ones too."""
 
     def __init__(self, name: str) -> None:
@@ -60,9 +60,9 @@ class Named(ContextDecorator):
         """Who was named before is the caller again."""
         AGENT.reset(self._tokens.pop())
 
-    def _recreate_cm(self) -> Named:
+    def _recreate_cm(self) -> AgentName:
         """One of its own for each call of a function: two calls may run at once."""
-        return Named(self.name)
+        return AgentName(self.name)
 
     def __call__(self, function: F) -> F:
         """`function`, as this agent's own."""
@@ -71,7 +71,7 @@ class Named(ContextDecorator):
 
         @functools.wraps(function)
         async def named(*args: Any, **kwargs: Any) -> Any:
-            with Named(self.name):
+            with AgentName(self.name):
                 return await function(*args, **kwargs)
 
         return named  # type: ignore[return-value]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import FrameType
 
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
-_ended: tuple[Crossing, int] | None = None
+_ended: tuple[Interception, int] | None = None
 """The test that has ended last and the ident of its thread; None from when the next one begins."""
 
 
-def begin(crossing: Crossing) -> None:
+def begin(crossing: Interception) -> None:
     """Refuse the tools of a test that ends, where this thread calls them after it, until `end`."""
     global _ended  # noqa: PLW0603  one process runs one test at a time
     _ended = crossing, threading.get_ident()
@@ -30,12 +30,12 @@ def end() -> None:
     _ended = None
 
 
-def follows(crossing: Crossing) -> bool:
+def follows(crossing: Interception) -> bool:
     """Return whether `crossing` is the one of the test that has ended last, and no other test has begun."""
     return _ended is not None and _ended[0] is crossing
 
 
-def crossing_of_garbage() -> Crossing | None:
+def crossing_of_garbage() -> Interception | None:
     """Return the crossing of the ended test for a tool that its garbage calls here; None where anything else does.
 
     Hooks of a conftest or plugin and threads of the suite's own may call tools between tests: they belong to no test.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from pytest_agentreplay.intercept.session.lanes import Strand
+    from pytest_agentreplay.intercept.session.lanes import CallContext
 
 DEEPEST = 50
 """Starters that are looked at: a program that starts each task from the one before it has no end of them."""
@@ -29,7 +29,7 @@ def agents_line(root: str) -> str:
     return where(_frames(), root)
 
 
-def waiting_in(source: object, strand: Strand | None = None) -> Iterator[FrameType]:
+def waiting_in(source: object, strand: CallContext | None = None) -> Iterator[FrameType]:
     """The frames of a task or thread that waits, and of those that started it, the innermost first."""
     for starter in _chain(source, strand):
         yield from _of(starter)
@@ -51,7 +51,7 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _chain(source: object, strand: Strand | None) -> Iterator[object]:
+def _chain(source: object, strand: CallContext | None) -> Iterator[object]:
     """A task or thread, and who started it, and who started that one."""
     for _ in range(DEEPEST):
         yield source
@@ -65,7 +65,7 @@ def _chain(source: object, strand: Strand | None) -> Iterator[object]:
         source = starter
 
 
-def _creator(task: object, strand: Strand | None) -> object:
+def _creator(task: object, strand: CallContext | None) -> object:
     """The task that created another one, where that is known and it is still there."""
     nursery = getattr(task, "parent_nursery", None)
     if nursery is not None:

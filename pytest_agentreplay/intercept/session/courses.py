@@ -41,7 +41,7 @@ class Courses:
         # Not by thread alone: threads that serve children (gateway, joined processes) and their ids are used again.
         self._threads: dict[tuple[int, str], Course] = {}
 
-    def here(self, strand: lanes.Strand) -> Course:
+    def here(self, strand: lanes.CallContext) -> Course:
         """Return the course of the code that runs here, for the test of `strand`."""
         runner = lanes.runner()
         if isinstance(runner, int):
@@ -58,12 +58,12 @@ class Courses:
             return Course(runner=runner)
         return course
 
-    def created(self, task: Task[Any], strand: lanes.Strand) -> None:
+    def created(self, task: Task[Any], strand: lanes.CallContext) -> None:
         """Note that the code that runs here has created `task`."""
         if task not in self._tasks:
             self._tasks[task] = Course(self.here(strand), task, task)
 
-    def started(self, strand: lanes.Strand, runs: object) -> Course:
+    def started(self, strand: lanes.CallContext, runs: object) -> Course:
         """Return the course of a thread or job that the code which runs here starts now."""
         return Course(self.here(strand), runs=runs)
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import ModuleType
 
-    Current = Callable[[], lanes.Door | None]
+    Current = Callable[[], lanes.LaneOwner | None]
     Refusing = Callable[[Any], AbstractContextManager[None]]
 
-_owners: dict[weakref.finalize[Any, Any], lanes.Strand] = {}
+_owners: dict[weakref.finalize[Any, Any], lanes.CallContext] = {}
 _asked: list[tuple[Current, Refusing]] = []
 
 
@@ -55,13 +55,13 @@ def meet(module: ModuleType) -> None:
     @functools.wraps(init)
     def stamped(self: Any, obj: Any, callback: Any, *args: Any, **kwargs: Any) -> None:
         owner = _owner()
-        init(self, obj, callback if owner is None else Carried(owner, callback), *args, **kwargs)
+        init(self, obj, callback if owner is None else ExitCallback(owner, callback), *args, **kwargs)
 
     stamped.__agentreplay__ = lanes.STRAND  # type: ignore[attr-defined]
     module.Finalize.__init__ = stamped
 
 
-class Carried:
+class ExitCallback:
     """A callback with the test that has registered it. Equal to the bare one, by which `atexit.unregister` finds it.
 
     The bare one is `__wrapped__`, as `functools.wraps` leaves it: `courses` reads from it which future it sets.
@@ -69,7 +69,7 @@ class Carried:
 
     __slots__ = ("__wrapped__", "_owner")
 
-    def __init__(self, owner: lanes.Strand, function: Callable[..., Any]) -> None:
+    def __init__(self, owner: lanes.CallContext, function: Callable[..., Any]) -> None:
         self._owner = owner
         self.__wrapped__ = function
 
@@ -79,14 +79,14 @@ class Carried:
             return self.__wrapped__(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return bool(self.__wrapped__ == (other.__wrapped__ if isinstance(other, Carried) else other))
+        return bool(self.__wrapped__ == (other.__wrapped__ if isinstance(other, ExitCallback) else other))
 
     def __hash__(self) -> int:
         return hash(self.__wrapped__)
 
 
 @contextmanager
-def owned(owner: lanes.Strand) -> Generator[None]:
+def owned(owner: lanes.CallContext) -> Generator[None]:
     """A block that runs for a test that has ended. Nobody waits for it: a refusal has been reported, and ends here."""
     if not owner.crossing.ended.is_set():
         yield
@@ -102,7 +102,7 @@ def owned(owner: lanes.Strand) -> Generator[None]:
         lanes.STRAND.reset(token)
 
 
-def _owner() -> lanes.Strand | None:
+def _owner() -> lanes.CallContext | None:
     """Return the strand that registers a callback here. What a tool registers while it runs is the tool's own."""
     strand = lanes.STRAND.get()
     if strand is None and _asked and (crossing := _asked[0][0]()) is not None:
@@ -116,7 +116,7 @@ def _carrying(register: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(register)
     def stamped(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         owner = _owner()
-        register(func if owner is None else Carried(owner, func), *args, **kwargs)
+        register(func if owner is None else ExitCallback(owner, func), *args, **kwargs)
         return func
 
     stamped.__agentreplay__ = lanes.STRAND  # type: ignore[attr-defined]
@@ -129,7 +129,7 @@ def _carrying_method(add: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(add)
     def stamped(self: Any, fn: Callable[..., Any]) -> None:
         owner = _owner()
-        add(self, fn if owner is None else Carried(owner, fn))
+        add(self, fn if owner is None else ExitCallback(owner, fn))
 
     return stamped
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.backends.backend import Answer, Forward, Gate, Moment, Refuse
+from pytest_agentreplay.core.backends.backend import Backend, Moment, PassThrough, Refused, Replayed
 from pytest_agentreplay.core.model import Failure, ToolCall
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.core.started import Label, Started
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.courses import Courses
 
 
-class Scrub(Protocol):
+class Redactor(Protocol):
     """What the crossing needs of `core.redaction`."""
 
     def headers(self, headers: Headers, url: str = "") -> Headers:
@@ -73,38 +73,38 @@ class Scrub(Protocol):
         """Keep `value` out from now on; False for one that is too short or too common."""
 
 
-class Steps(Protocol):
+class RunSteps(Protocol):
     """The clock and the seeds: they move when a crossing is done, and only then."""
 
     def step(self, at: int, lane: str, count: int) -> None:
         """A crossing of `lane` (its `count`-th) was done, `at` nanoseconds after the run began."""
 
 
-class Order(Protocol):
+class ReleaseOrder(Protocol):
     """In which order answers come: `Holding` while recording, `Serving` in a replay that keeps the recorded order."""
 
     def ask(self, start: int) -> None:
         """The call that is recorded as `start` was made."""
 
-    async def come(self, passage: Passage, chunks: int) -> None:
+    async def come(self, passage: InterceptedCall, chunks: int) -> None:
         """Wait until the answer may come as far as `chunks`."""
 
-    def come_now(self, passage: Passage, chunks: int, *, at_once: bool = False) -> None:
+    def come_now(self, passage: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
         """As `come`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
 
-    def hold_now(self, passage: Passage) -> None:
+    def hold_now(self, passage: InterceptedCall) -> None:
         """Wait until a thread may have the whole answer that is there."""
 
     def puts_off(self, then: Callable[[], object]) -> bool:
         """Whether what comes in a callback waits for its moment; `then` is called in it."""
 
-    async def never(self, passage: Passage) -> None:
+    async def never(self, passage: InterceptedCall) -> None:
         """Wait to be given up: the recorded call never ended."""
 
-    def never_now(self, passage: Passage) -> None:
+    def never_now(self, passage: InterceptedCall) -> None:
         """As `never`, for a thread."""
 
-    def has_come(self, passage: Passage, chunks: int) -> bool:
+    def has_come(self, passage: InterceptedCall, chunks: int) -> bool:
         """Whether the answer has come so far."""
 
     def disturb(self) -> None:
@@ -120,14 +120,14 @@ class Order(Protocol):
         """The test is over."""
 
 
-class Stalls(Order, Protocol):
+class Stalls(ReleaseOrder, Protocol):
     """What ends waits that never end, where a replay keeps no order: `stall_watch.StallWatch`."""
 
     def watch(self) -> None:
         """Watch the event loop that runs here."""
 
 
-class Passage:
+class InterceptedCall:
     """One call at the doorstep: `forward` says to go to the world, else `outcome` is what to give back.
 
     `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
@@ -160,8 +160,8 @@ class Passage:
         "unfinished",
     )
 
-    def __init__(self, crossing: Crossing, strand: lanes.Strand, call: Call, ticket: int) -> None:
-        """Made by `Crossing.enter` alone."""
+    def __init__(self, crossing: Interception, strand: lanes.CallContext, call: Call, ticket: int) -> None:
+        """Made by `Interception.enter` alone."""
         self._crossing = crossing
         self._strand = strand
         self._call = call
@@ -290,7 +290,7 @@ class Passage:
         return order is not None and order.puts_off(then)
 
     @property
-    def strand(self) -> lanes.Strand:
+    def strand(self) -> lanes.CallContext:
         """The strand that made the call."""
         return self._strand
 
@@ -351,15 +351,15 @@ class Passage:
         return self._crossing.ended.wait(timeout)
 
 
-class Crossing:
+class Interception:
     """The doorstep of one test, open until `end`. Safe from any thread and task."""
 
     def __init__(
         self,
-        gate: Gate,
-        scrub: Scrub,
+        gate: Backend,
+        scrub: Redactor,
         *,
-        steps: Steps | None = None,
+        steps: RunSteps | None = None,
         root: str = "",
         now: Callable[[], int] | None = None,
         count: Callable[[], int] = int,
@@ -379,7 +379,7 @@ class Crossing:
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
         # Which HTTP calls are this crossing's own; None for all. The others go through.
         self.takes: Callable[[HttpCall], bool] | None = None
-        self.passages: set[Passage] = set()
+        self.passages: set[InterceptedCall] = set()
         self.problems: list[Exception] = []
         self.servers: frozenset[int] = frozenset()  # recorded exchanges in which a server of this process made calls
         self.serving: set[int] = set()  # numbers of the exchanges in which such a server has made calls of its own
@@ -395,9 +395,9 @@ class Crossing:
         self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
         self.count = count
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
-        self.order: Order | None = None
+        self.order: ReleaseOrder | None = None
         self.stalls: Stalls | None = None  # ends waits that never end, where a replay keeps no order
-        self.comparing: set[Passage] = set()  # calls that are made for real beside the recorded answer
+        self.comparing: set[InterceptedCall] = set()  # calls that are made for real beside the recorded answer
         self.working: dict[int, int] = {}  # by ident: threads that run something which the test has started
         self.starting: set[int] = set()  # by ident: threads that are about to start another one
         self.handed: set[object] = set()  # work that is on its way to a thread, or its result from there
@@ -410,20 +410,22 @@ class Crossing:
         self.tasks: weakref.WeakKeyDictionary[Any, Label] = weakref.WeakKeyDictionary()  # which one of its kind each is
         self.creators: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()  # of tasks
         self.courses: Courses | None = None  # while recording: which call came after which of another lane
-        self.running: dict[int, lanes.Strand] = {}  # by ident: the strand of the job or thread that is under way there
+        self.running: dict[
+            int, lanes.CallContext
+        ] = {}  # by ident: the strand of the job or thread that is under way there
         self.main_patience = 0.0  # seconds that the main thread holds a call that never ended: more in a child
         self.pause: Callable[[], None] | None = None  # holds a thread's answer back, so that others can ask beside it
         self._agents: dict[str, str] = {}  # by name as somebody says it, the name as it may be stored
         self._counts: dict[str, int] = {}
-        self._strand = lanes.Strand(self)
-        self._guests: dict[object, lanes.Strand] = {}
+        self._strand = lanes.CallContext(self)
+        self._guests: dict[object, lanes.CallContext] = {}
 
     def cannot_keep(self, why: Exception | None) -> None:
         """Note why this run cannot be written, each reason once; None is no reason."""
         if why is not None and str(why) not in map(str, self.problems):
             self.problems.append(why)
 
-    def strand(self) -> lanes.Strand:
+    def strand(self) -> lanes.CallContext:
         """The strand that runs here: the stamped one, else that of a fixture or of a thread that no test started."""
         if (loop := lanes.running_loop()) is not None:
             self.loops.add(loop)
@@ -440,11 +442,11 @@ class Crossing:
         """Whether what is recorded over a connection waits for its own question only, and for none before it."""
         return bool(getattr(self.gate, "at_once", False))  # not isinstance: a child process loads no replayer
 
-    def main(self) -> lanes.Strand:
+    def main(self) -> lanes.CallContext:
         """The test's first strand, to stamp the test's own thread or task with."""
         return self._strand
 
-    def begin_at(self, strand: lanes.Strand) -> None:
+    def begin_at(self, strand: lanes.CallContext) -> None:
         """Make `strand` the first one: for a process that is a child of the test's, or works for a job of a pool."""
         self._strand = strand
         self._guests.clear()
@@ -464,8 +466,8 @@ class Crossing:
         return self.ended.is_set() or (self._body_over and lanes.STRAND.get() is not None)
 
     def enter(
-        self, call: Call, *, attempt: int = 1, strand: lanes.Strand | None = None, reads: bool = False
-    ) -> Passage:
+        self, call: Call, *, attempt: int = 1, strand: lanes.CallContext | None = None, reads: bool = False
+    ) -> InterceptedCall:
         """Ask the gate about `call`, given as the agent made it. Raises ReplayDiverged when it refuses.
 
         `strand` is the one that made the call, where that is not the one that runs here. `reads` says that what is
@@ -490,18 +492,18 @@ class Crossing:
         reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.reads(call.name))
         verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent, reads, agent))
         match verdict:
-            case Forward(ticket):
+            case PassThrough(ticket):
                 self.trace = self.trace or span_here()
-                passage = Passage(self, strand, call, ticket)
+                passage = InterceptedCall(self, strand, call, ticket)
                 passage.forward = True
                 self.passages.add(passage)
                 if self.courses is not None and strand.inside is None:
                     passage.course = self.courses.here(strand)
                     passage.before = self.courses.made(ticket, passage.course)
-            case Answer(exchange, ticket, compare, handed, early):
+            case Replayed(exchange, ticket, compare, handed, early):
                 if early is not None:
                     early(agents_line(self.root))
-                passage = Passage(self, strand, call, ticket)
+                passage = InterceptedCall(self, strand, call, ticket)
                 passage.compare, passage.handed = compare, handed
                 passage.exchange = exchange
                 passage.at = exchange.timing.end or exchange.timing.start
@@ -514,7 +516,7 @@ class Crossing:
                     passage.unfinished = True
                 else:
                     passage.outcome = self.scrub.reveal(exchange.outcome)
-            case Refuse(divergence):
+            case Refused(divergence):
                 raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root)))
         return passage
 
@@ -542,7 +544,7 @@ class Crossing:
 
         return any(is_named(name, pattern) for pattern in self.read_tools)
 
-    def moved(self, strand: lanes.Strand, at: int) -> None:
+    def moved(self, strand: lanes.CallContext, at: int) -> None:
         """A crossing is done: step the clock and the seeds, unless it happened inside another one."""
         if self.steps is not None and strand.inside is None:
             count = self._counts[strand.path] = self._counts.get(strand.path, 0) + 1
@@ -582,19 +584,19 @@ class Crossing:
             order.stop()
 
 
-_running: Crossing | None = None
+_running: Interception | None = None
 
 
-def current() -> Crossing | None:
+def current() -> Interception | None:
     """The crossing for code that runs here, or None where nothing is recorded or replayed.
 
     The stamp of the task or thread comes first, so that a straggler of an ended test finds its own, closed door.
     """
     stamped = lanes.STRAND.get()
-    return cast("Crossing", stamped.crossing) if stamped is not None else _running
+    return cast("Interception", stamped.crossing) if stamped is not None else _running
 
 
-def open_for(crossing: Crossing | None) -> None:
+def open_for(crossing: Interception | None) -> None:
     """Make `crossing` the one of the running test (None: no test)."""
     global _running  # noqa: PLW0603  one process runs one test at a time; threads without a stamp need to find it
     _running = crossing
@@ -603,16 +605,16 @@ def open_for(crossing: Crossing | None) -> None:
         excepthooks.install()
 
 
-_after: Crossing | None = None
+_after: Interception | None = None
 
 
-def after_session(crossing: Crossing | None) -> None:
+def after_session(crossing: Interception | None) -> None:
     """Have what is called where no test runs come to `crossing`, which refuses it (None: have it run)."""
     global _after  # noqa: PLW0603  as in open_for
     _after = crossing
 
 
-def for_tool() -> Crossing | None:
+def for_tool() -> Interception | None:
     """The crossing for a tool that is called here, or a connection; None where it just runs."""
     return current() or _after
 
@@ -627,7 +629,7 @@ def within_http() -> bool:
     return stamped is not None and stamped.inside is not None and stamped.inside[1] in WIRES
 
 
-def for_http() -> Crossing | None:
+def for_http() -> Interception | None:
     """The crossing that an HTTP seam must ask; None outside of tests, within an exchange, and for what is no test's.
 
     That is what sends traces, and what a library asks for while it is imported: the guard refuses its connection.

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 class Starts(Protocol):
     """`courses.Courses`, as far as a lane knows them."""
 
-    def started(self, strand: Strand, runs: object) -> Course:
+    def started(self, strand: CallContext, runs: object) -> Course:
         """Return the course of a thread or job that is started now."""
 
-    def created(self, task: Any, strand: Strand) -> None:
+    def created(self, task: Any, strand: CallContext) -> None:
         """Note that a task was created."""
 
 
-class Door(Protocol):
+class LaneOwner(Protocol):
     """The crossing, as far as a lane knows it."""
 
     threads: WeakSet[threading.Thread]
@@ -52,7 +52,7 @@ class Door(Protocol):
     count: Callable[[], int]
     begun: dict[str, int]
     started: Started
-    running: dict[int, Strand]
+    running: dict[int, CallContext]
     tasks: WeakKeyDictionary[Any, Label]
     creators: WeakKeyDictionary[Any, ref[Any]]
     working: dict[int, int]
@@ -61,7 +61,7 @@ class Door(Protocol):
     finished: int
     ended: threading.Event
 
-    def main(self) -> Strand:
+    def main(self) -> CallContext:
         """The test's first strand."""
 
     @property
@@ -73,7 +73,7 @@ class Door(Protocol):
 
 
 @dataclass(slots=True)
-class Strand:
+class CallContext:
     """One lane of one run. `inside` is the number and boundary of the exchange around us, if any.
 
     `owner` is the task or thread that runs it now. `thread` is the ident of the thread whose own course it is: code
@@ -83,7 +83,7 @@ class Strand:
     reading of the run's counter), `label` what was started. It has no `path` until its first call.
     """
 
-    crossing: Door
+    crossing: LaneOwner
     path: str = "main"
     owner: object = None
     thread: int | None = field(default_factory=threading.get_ident)
@@ -91,7 +91,7 @@ class Strand:
     starts: Counter[str] = field(default_factory=Counter)
     inside: tuple[int, str] | None = None
     begun: int | None = None
-    parent: Strand | None = None
+    parent: CallContext | None = None
     label: Label | None = None
     course: Course | None = None
 
@@ -99,13 +99,13 @@ class Strand:
 Work: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...]]"
 """What a thread is to call, and with what."""
 
-STRAND: ContextVar[Strand | None] = ContextVar("agentreplay_strand", default=None)
+STRAND: ContextVar[CallContext | None] = ContextVar("agentreplay_strand", default=None)
 
 SERVER = "server"
-"""What `Strand.inside` names in a server of the test's own process: its own calls are recorded as calls of the run."""
+"""What `CallContext.inside` names in a server of the test's own process: its calls are recorded as calls of the run."""
 
 
-def is_inside(strand: Strand) -> bool:
+def is_inside(strand: CallContext) -> bool:
     """Whether `strand` runs inside an exchange, which holds all that happens there."""
     return strand.inside is not None and strand.inside[1] != SERVER
 
@@ -139,7 +139,7 @@ def runner() -> object:
     return threading.get_ident()
 
 
-def own(strand: Strand) -> Strand:
+def own(strand: CallContext) -> CallContext:
     """The strand of the running task or thread: `strand` itself, or a child of it made and stamped now."""
     mine = strand_of(runner(), strand)
     if mine is not strand:
@@ -147,7 +147,7 @@ def own(strand: Strand) -> Strand:
     return mine
 
 
-def strand_of(me: object, strand: Strand) -> Strand:
+def strand_of(me: object, strand: CallContext) -> CallContext:
     """The strand of `me`, which runs here: `strand` when it is its own, else a child of it made now."""
     if strand.owner == me:
         return strand
@@ -160,7 +160,7 @@ def strand_of(me: object, strand: Strand) -> Strand:
         mine, mine.owner = strand, me
     else:
         label = None if here is not None else strand.crossing.tasks.get(me)
-        mine = Strand(strand.crossing, "", me, here, inside=strand.inside, parent=strand, label=label)
+        mine = CallContext(strand.crossing, "", me, here, inside=strand.inside, parent=strand, label=label)
     with _NAMING:
         name(mine)
     return mine
@@ -169,7 +169,7 @@ def strand_of(me: object, strand: Strand) -> Strand:
 _NAMING = threading.Lock()
 
 
-def name(strand: Strand) -> str:
+def name(strand: CallContext) -> str:
     """Return the path of a strand: that of its parent, and a number, by order of first calls.
 
     In a replay threads, jobs and tasks have the recorded path of their label, whichever calls first.
@@ -186,7 +186,7 @@ def name(strand: Strand) -> str:
     return strand.path
 
 
-def beside(strand: Strand) -> Strand:
+def beside(strand: CallContext) -> CallContext:
     """`strand` for the thread that runs here, while other threads may run it too."""
     me = threading.get_ident()
     with _NAMING:
@@ -212,7 +212,7 @@ def is_root(task: object) -> bool:
 
 
 @contextmanager
-def inside(strand: Strand, ticket: int, boundary: str) -> Iterator[None]:
+def inside(strand: CallContext, ticket: int, boundary: str) -> Iterator[None]:
     """Crossings made in this block belong to exchange `ticket`."""
     token = STRAND.set(replace(strand, inside=(ticket, boundary)))
     try:
@@ -227,7 +227,7 @@ def trio_run() -> object:
 
 
 def carry(
-    strand: Strand,
+    strand: CallContext,
     work: Callable[..., Any],
     args: tuple[Any, ...] = (),
     course: Course | None = None,
@@ -245,14 +245,14 @@ def carry(
     return run(work), args
 
 
-def course_of(strand: Strand, runs: object = None) -> Course | None:
+def course_of(strand: CallContext, runs: object = None) -> Course | None:
     """Return the course of what `strand` starts now, and can wait for as `runs`; None where none is kept."""
     courses = strand.crossing.courses
     return courses.started(strand, runs) if courses is not None and strand.inside is None else None
 
 
 def begin(
-    strand: Strand,
+    strand: CallContext,
     work: Callable[..., Any],
     args: tuple[Any, ...] = (),
     course: Course | None = None,
@@ -263,7 +263,7 @@ def begin(
     `begins` is called where that function is.
     """
     crossing, agent = strand.crossing, AGENT.get()
-    child = Strand(crossing, "", inside=strand.inside, begun=crossing.count(), parent=strand, course=course)
+    child = CallContext(crossing, "", inside=strand.inside, begun=crossing.count(), parent=strand, course=course)
     if strand.inside is None:
         child.label = _next_label(strand, what_runs(work, args))
 
@@ -292,14 +292,14 @@ def begin(
     return stamp
 
 
-def label_task(strand: Strand, task: Any) -> None:
+def label_task(strand: CallContext, task: Any) -> None:
     """Keep which one of its kind `task` is, which the code of `strand` has created."""
     coroutine = task.get_coro()
     name = getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
     strand.crossing.tasks[task] = _next_label(strand, name)
 
 
-def _next_label(strand: Strand, name: str) -> Label:
+def _next_label(strand: CallContext, name: str) -> Label:
     with _NAMING:
         strand.starts[name] += 1
         return Label(name, strand.starts[name])
@@ -324,7 +324,7 @@ def _context_run(work: Any) -> bool:
 
 
 @contextmanager
-def working(strand: Strand) -> Iterator[None]:
+def working(strand: CallContext) -> Iterator[None]:
     """A block that a thread runs for a test."""
     me, at_it = threading.get_ident(), strand.crossing.working
     at_it[me] = at_it.get(me, 0) + 1
@@ -338,7 +338,7 @@ def working(strand: Strand) -> Iterator[None]:
 
 
 @contextmanager
-def starting(strand: Strand) -> Iterator[None]:
+def starting(strand: CallContext) -> Iterator[None]:
     """A block that starts a thread: whoever runs it waits until the new one is there, which nothing else tells."""
     me, at_it = threading.get_ident(), strand.crossing.starting
     at_it.add(me)

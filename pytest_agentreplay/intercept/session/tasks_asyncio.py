@@ -16,7 +16,7 @@ from pytest_agentreplay.intercept.session.wrapping import wrap
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.lanes import Strand
+    from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 
@@ -50,7 +50,7 @@ def _creating(original: Seam) -> Seam:
     return create_task
 
 
-def note_creator(strand: Strand, task: Any) -> None:
+def note_creator(strand: CallContext, task: Any) -> None:
     """Keep which task has created `task`: a report names the line of the agent that waits there."""
     creator = lanes.runner()
     if not isinstance(creator, int):

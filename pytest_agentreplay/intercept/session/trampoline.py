@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MARK = "<the meeting point>"
 
 
-class Kind(Enum):
+class FunctionKind(Enum):
     """What a call of the function gives."""
 
     PLAIN = "function"
@@ -32,11 +32,11 @@ class Kind(Enum):
 
 
 _BODIES = {
-    Kind.PLAIN: "return _meet({given})",
-    Kind.COROUTINE: "return await _meet({given})",
-    Kind.GENERATOR: "return (yield from _meet({given}))",
+    FunctionKind.PLAIN: "return _meet({given})",
+    FunctionKind.COROUTINE: "return await _meet({given})",
+    FunctionKind.GENERATOR: "return (yield from _meet({given}))",
     # There is no `yield from` for async generators; this is what it would be.
-    Kind.ASYNC_GENERATOR: """
+    FunctionKind.ASYNC_GENERATOR: """
 _inner = _meet({given})
 _step = _inner.asend(None)
 while True:
@@ -57,15 +57,15 @@ while True:
 }
 
 
-def kind_of(code: CodeType) -> Kind:
+def kind_of(code: CodeType) -> FunctionKind:
     """The kind of a function's code."""
     if code.co_flags & inspect.CO_ITERABLE_COROUTINE:
         raise CannotRedirect(f"{code.co_qualname} is an old-style coroutine (types.coroutine); write it as `async def`")
     if code.co_flags & inspect.CO_ASYNC_GENERATOR:
-        return Kind.ASYNC_GENERATOR
+        return FunctionKind.ASYNC_GENERATOR
     if code.co_flags & inspect.CO_COROUTINE:
-        return Kind.COROUTINE
-    return Kind.GENERATOR if code.co_flags & inspect.CO_GENERATOR else Kind.PLAIN
+        return FunctionKind.COROUTINE
+    return FunctionKind.GENERATOR if code.co_flags & inspect.CO_GENERATOR else FunctionKind.PLAIN
 
 
 def lead(function: FunctionType, meet: Callable[..., Any]) -> CodeType:
@@ -92,7 +92,7 @@ def lead_made(code: CodeType, meet: Callable[..., Any]) -> CodeType:
 
 
 def _trampoline(code: CodeType, meet: Callable[..., Any], *, cells: bool = False) -> CodeType:
-    shape = _Shape(
+    shape = _CodeShape(
         kind_of(code),
         code.co_posonlyargcount,
         code.co_argcount,
@@ -127,13 +127,13 @@ def parameters(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]
 
 
-class _Shape(NamedTuple):
+class _CodeShape(NamedTuple):
     """What functions of one trampoline share, names apart. `only` counts the positional-only parameters.
 
     `cells` says that the closure is handed on.
     """
 
-    kind: Kind
+    kind: FunctionKind
     only: int
     positional: int
     keyword: int
@@ -144,7 +144,7 @@ class _Shape(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def _template(shape: _Shape) -> CodeType:
+def _template(shape: _CodeShape) -> CodeType:
     """The trampoline of one shape, with names of its own: no name of the user's is ever parsed."""
     kind, only, positional, keyword, star, stars, free, cells = shape
     values = [f"p{i}" for i in range(positional)]
@@ -164,7 +164,7 @@ def _template(shape: _Shape) -> CodeType:
         # Naming them makes the compiler copy the closure in; without that a debugger reading locals would crash.
         body.insert(0, f"nonlocal {', '.join(holders)}")
     lines = ["def make():", *(f"    {name} = None" for name in holders)]
-    prefix = "async def" if kind in (Kind.COROUTINE, Kind.ASYNC_GENERATOR) else "def"
+    prefix = "async def" if kind in (FunctionKind.COROUTINE, FunctionKind.ASYNC_GENERATOR) else "def"
     lines += [f"    {prefix} trampoline({', '.join(signature)}):", *(f"        {line}" for line in body)]
     tree = ast.parse("\n".join(lines))
     for node in ast.walk(tree):

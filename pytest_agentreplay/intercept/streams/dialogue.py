@@ -1,7 +1,8 @@
-"""A lasting connection of messages: what the agent says is a call, what comes until it speaks again the reply.
+"""A lasting connection of messages: what the agent sends is a call, what comes until it sends again is the reply.
 
-`Taking` listens while the real connection carries the messages; `Giving` has no connection at all. Which message is
-about which, and how an answer comes under the ids that the agent made up today, is said by the `Tongue` of a protocol.
+`RecordingDialogue` listens while the real connection carries the messages; `ReplayingDialogue` has no connection at all.
+The `MessageProtocol` of a protocol says which message is about which, and how an answer comes under the ids that the
+agent made up today.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from pytest_agentreplay.core.model import Closed, Exchange, Failure, Headers, Outcome
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
 
 
-class Tongue(Protocol):
+class MessageProtocol(Protocol):
     """How one protocol ties its messages together, over one connection."""
 
     def subject(self, data: bytes, *, by_agent: bool) -> Hashable | None:
@@ -37,10 +38,10 @@ class Tongue(Protocol):
         """A recorded message of the other side, under today's ids."""
 
 
-class Taking:
+class RecordingDialogue:
     """The recording side of one connection. Each message settles what was said before it."""
 
-    def __init__(self, crossing: Crossing, opening: Passage, call: FrameCall) -> None:
+    def __init__(self, crossing: Interception, opening: InterceptedCall, call: FrameCall) -> None:
         """`opening` was forwarded for `call`, and the connection stands."""
         self._crossing = crossing
         self._opening = opening.ticket
@@ -53,7 +54,7 @@ class Taking:
         self.inside: tuple[int, str] | None = None
         opening.partial = self._so_far
 
-    def say(self, data: bytes) -> Passage:
+    def say(self, data: bytes) -> InterceptedCall:
         """The agent is about to send `data`."""
         call = FrameCall(self._call.url, self._opening, body=Body(data), boundary=self._call.boundary)
         passage = self._crossing.enter(call)
@@ -87,15 +88,17 @@ class Taking:
             return FramesReply.of(self._frames, headers=self.headers(), waited=True)
 
 
-def _settle(passage: Passage, reply: FramesReply) -> None:
+def _settle(passage: InterceptedCall, reply: FramesReply) -> None:
     passage.settle(reply, suspended=True)
     passage.partial = None  # the two hold each other
 
 
-class Giving:
+class ReplayingDialogue:
     """The replaying side of one connection: what may come now stands in `due`, in recorded order."""
 
-    def __init__(self, crossing: Crossing, opening: Passage, call: FrameCall, tongue: Tongue) -> None:
+    def __init__(
+        self, crossing: Interception, opening: InterceptedCall, call: FrameCall, tongue: MessageProtocol
+    ) -> None:
         """`opening` was answered for `call`."""
         assert opening.exchange is not None
         self._crossing = crossing
@@ -111,7 +114,7 @@ class Giving:
         self.wake: Callable[[], None] = _nobody
         self._made(opening, opening.exchange)
 
-    def say(self, data: bytes, *, reads: bool = False) -> Passage:
+    def say(self, data: bytes, *, reads: bool = False) -> InterceptedCall:
         """The agent sends `data`; what waited for that becomes due. Raises ReplayDiverged for what was never said.
 
         `reads` says that it calls a tool that changes nothing. Within a tool that is verified such a call is forwarded.
@@ -138,7 +141,7 @@ class Giving:
         """Whether the other side ended the connection, and all that it said before was taken."""
         return not self.due and self.closed is not None and not self.closed.by_agent
 
-    def _made(self, passage: Passage, exchange: Exchange) -> None:
+    def _made(self, passage: InterceptedCall, exchange: Exchange) -> None:
         self._outcomes[exchange.start] = passage.outcome
         passage.finish()
         if self._crossing.order is not None:
@@ -155,10 +158,10 @@ class Giving:
         return None if x.outcome is None else self._crossing.scrub.reveal(x.outcome)
 
 
-class Serving:
+class DialogueServer:
     """Stands for the passage of a message, or of a connection, around what a server of this process does for it."""
 
-    def __init__(self, passage: Passage) -> None:
+    def __init__(self, passage: InterceptedCall) -> None:
         """Take the lane that runs here: a server may handle the message in a task that knows no lane of the agent."""
         self._ticket = passage.ticket if passage.exchange is None else passage.exchange.start
         self._strand = lanes.STRAND.get()

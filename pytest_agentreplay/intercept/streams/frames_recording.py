@@ -15,14 +15,16 @@ from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Failure, Headers
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
-    from pytest_agentreplay.intercept.session.lanes import Strand
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.lanes import CallContext
 
 
-class Recording:
+class FrameRecording:
     """One connection, whose opening went through `passage`. Each message settles the one before it."""
 
-    def __init__(self, crossing: Crossing, passage: Passage, call: FrameCall, headers: Headers = ()) -> None:
+    def __init__(
+        self, crossing: Interception, passage: InterceptedCall, call: FrameCall, headers: Headers = ()
+    ) -> None:
         """`call` is the opening as it was asked for, `headers` are those of the handshake's answer."""
         self.crossing = crossing
         self.opening = passage.ticket
@@ -36,7 +38,7 @@ class Recording:
         self._waited = False
         passage.partial = self._partial
 
-    def send(self, data: bytes, *, binary: bool = False, strand: Strand | None = None) -> None:
+    def send(self, data: bytes, *, binary: bool = False, strand: CallContext | None = None) -> None:
         """The agent is about to send `data`. `strand` is who does, where that is not who runs here."""
         call = FrameCall(self._call.url, self.opening, (), Body(data), binary, self._call.boundary)
         with self._lock:

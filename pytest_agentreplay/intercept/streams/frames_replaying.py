@@ -24,9 +24,9 @@ from pytest_agentreplay.intercept.session.callers import agents_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.core.frames import About
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
-    from pytest_agentreplay.intercept.session.lanes import Strand
+    from pytest_agentreplay.core.frames import FrameTopic
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.lanes import CallContext
 
 STALL = 10.0
 """Seconds that the test's own strand waits for a frame whose turn depends on messages that are not sent."""
@@ -39,10 +39,12 @@ _BEAT = 0.25
 End = Closed | Failure
 
 
-class Replaying:
+class FrameReplaying:
     """One connection, whose opening was answered through `passage`. Safe from any thread and task."""
 
-    def __init__(self, crossing: Crossing, passage: Passage, call: FrameCall, about: About | None = None) -> None:
+    def __init__(
+        self, crossing: Interception, passage: InterceptedCall, call: FrameCall, about: FrameTopic | None = None
+    ) -> None:
         """`call` is the opening as it was asked for; `about` is that of `core.frames.Release`."""
         assert passage.exchange is not None
         self.crossing = crossing
@@ -60,7 +62,7 @@ class Replaying:
         with self._changed:
             self._released(self.opening)
 
-    def send(self, data: bytes, *, binary: bool = False, strand: Strand | None = None) -> End | None:
+    def send(self, data: bytes, *, binary: bool = False, strand: CallContext | None = None) -> End | None:
         """The agent sends `data`: raises ReplayDiverged when it did not; gives why it could not be sent, if so."""
         __tracebackhide__ = True
         call = FrameCall(self._call.url, self.opening, (), Body(data), binary, self._call.boundary)

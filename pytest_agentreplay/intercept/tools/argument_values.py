@@ -15,7 +15,7 @@ from os import sep
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.serialize import Content
+from pytest_agentreplay.core.serialize import ArgumentContent
 from pytest_agentreplay.core.serialize.objects import shape_of
 from pytest_agentreplay.core.serialize.state import attributes_of, has_hidden_state
 from pytest_agentreplay.intercept.tools import iterators
@@ -61,7 +61,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 _LIBRARIES = (str(Path(io.__file__).parent) + sep, *_INSTALLED)
 
 
-def content(value: Any) -> Content | None:
+def content(value: Any) -> ArgumentContent | None:
     """What an object is compared by; None of one that is compared by its state."""
     if (read_before := iterators.content(value)) is not None:
         return read_before
@@ -70,14 +70,14 @@ def content(value: Any) -> Content | None:
     if read is not None:
         return read(value)
     if has_hidden_state(kind) and _is_buffer(value):
-        return Content(_buffer(value))
+        return ArgumentContent(_buffer(value))
     if is_library(kind) and not _is_value(kind) and _holds_service(value, 2):
         return _service(value)
     return None
 
 
 @functools.lru_cache(maxsize=1024)
-def _reader_of(kind: Any) -> Callable[[Any], Content] | None:
+def _reader_of(kind: Any) -> Callable[[Any], ArgumentContent] | None:
     for base in kind.__mro__[:-1]:
         path = f"{base.__module__}.{base.__qualname__}"
         if path in _READERS:
@@ -125,35 +125,37 @@ def _holds_service(value: Any, depth: int) -> bool:
     return False
 
 
-def _service(_: Any) -> Content:
-    return Content(gap="is a client, a connection or the like, whose state belongs to the process", service=True)
+def _service(_: Any) -> ArgumentContent:
+    return ArgumentContent(
+        gap="is a client, a connection or the like, whose state belongs to the process", service=True
+    )
 
 
-def _generator(value: Any) -> Content:
+def _generator(value: Any) -> ArgumentContent:
     """A generator of random numbers, whose state is hundreds of them."""
     state = value.bit_generator.state if hasattr(value, "bit_generator") else value.getstate()
-    return Content({"sha256": hashlib.sha256(repr(state).encode()).hexdigest()})
+    return ArgumentContent({"sha256": hashlib.sha256(repr(state).encode()).hexdigest()})
 
 
-def _cached(value: Any) -> Content:
-    return Content(value.__wrapped__)
+def _cached(value: Any) -> ArgumentContent:
+    return ArgumentContent(value.__wrapped__)
 
 
-def _cookies(value: Any) -> Content:
+def _cookies(value: Any) -> ArgumentContent:
     jar = getattr(value, "jar", value)
-    return Content([[cookie.domain, cookie.path, cookie.name, cookie.value] for cookie in jar])
+    return ArgumentContent([[cookie.domain, cookie.path, cookie.name, cookie.value] for cookie in jar])
 
 
-def _digest(value: Any) -> Content:
-    return Content([value.name, value.hexdigest()])
+def _digest(value: Any) -> ArgumentContent:
+    return ArgumentContent([value.name, value.hexdigest()])
 
 
-def _plumbing(_: Any) -> Content:
-    return Content(service=True)
+def _plumbing(_: Any) -> ArgumentContent:
+    return ArgumentContent(service=True)
 
 
-def _logger(value: Any) -> Content:
-    return Content(value.name)
+def _logger(value: Any) -> ArgumentContent:
+    return ArgumentContent(value.name)
 
 
 # Buffers and streams.
@@ -180,43 +182,43 @@ def _bytes(data: bytes) -> Any:
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def _array(value: array.array[Any]) -> Content:
-    return Content({"typecode": value.typecode, "data": _bytes(value.tobytes())})
+def _array(value: array.array[Any]) -> ArgumentContent:
+    return ArgumentContent({"typecode": value.typecode, "data": _bytes(value.tobytes())})
 
 
-def _memory_stream(value: io.BytesIO | io.StringIO) -> Content:
+def _memory_stream(value: io.BytesIO | io.StringIO) -> ArgumentContent:
     if value.closed:
-        return Content({"closed": True})
+        return ArgumentContent({"closed": True})
     base: Any = io.BytesIO if isinstance(value, io.BytesIO) else io.StringIO
     held = base.getvalue(value)
-    return Content({"content": _bytes(held) if isinstance(held, bytes) else held, "position": base.tell(value)})
+    return ArgumentContent({"content": _bytes(held) if isinstance(held, bytes) else held, "position": base.tell(value)})
 
 
-def _stream(value: Any) -> Content:
+def _stream(value: Any) -> ArgumentContent:
     """A file by its content and its position, which is left as it was. Its name may be another one in each process."""
     for name in ("stdin", "stdout", "stderr"):
         if value in (getattr(sys, name), getattr(sys, f"__{name}__")):
-            return Content({"stream": name})
+            return ArgumentContent({"stream": name})
     if value.closed:
-        return Content({"closed": True})
+        return ArgumentContent({"closed": True})
     try:
         if not (value.seekable() and value.readable()):
-            return Content({"mode": _mode(value)}, gap="cannot be read without changing it")
+            return ArgumentContent({"mode": _mode(value)}, gap="cannot be read without changing it")
         position = value.tell()
         try:
             size = value.seek(0, io.SEEK_END)
             if size > READ:
-                return Content({"bytes": size}, gap=f"holds more than {READ:,} bytes")
+                return ArgumentContent({"bytes": size}, gap=f"holds more than {READ:,} bytes")
             value.seek(0)
             held = value.read()
         finally:
             value.seek(position)
     except (OSError, ValueError):
-        return Content({"mode": _mode(value)}, gap="cannot be read without changing it")
+        return ArgumentContent({"mode": _mode(value)}, gap="cannot be read without changing it")
     if isinstance(held, str):
         held = held if len(held) <= KEPT else _bytes(held.encode("utf-8", "surrogatepass"))
-        return Content({"content": held, "position": position})
-    return Content({"content": _bytes(held), "position": position})
+        return ArgumentContent({"content": held, "position": position})
+    return ArgumentContent({"content": _bytes(held), "position": position})
 
 
 def _mode(value: Any) -> str:
@@ -224,7 +226,7 @@ def _mode(value: Any) -> str:
     return mode if isinstance(mode, str) else ""
 
 
-def _held_stream(value: Any) -> Content:
+def _held_stream(value: Any) -> ArgumentContent:
     """A temporary file: the file that it holds, whatever it is called."""
     return _stream(value.file if hasattr(value, "file") else value._file)
 
@@ -232,70 +234,74 @@ def _held_stream(value: Any) -> Content:
 # Views, tables.
 
 
-def _view(value: Any) -> Content:
-    return Content([*value])
+def _view(value: Any) -> ArgumentContent:
+    return ArgumentContent([*value])
 
 
-def _proxy(value: MappingProxyType[Any, Any]) -> Content:
-    return Content({**value})
+def _proxy(value: MappingProxyType[Any, Any]) -> ArgumentContent:
+    return ArgumentContent({**value})
 
 
-def _frame(value: Any) -> Content:
+def _frame(value: Any) -> ArgumentContent:
     kinds = [str(kind) for kind in value.dtypes]
-    return Content({"columns": [*value.columns], "dtypes": kinds, "index": [*value.index], "rows": _rows(value)})
+    return ArgumentContent(
+        {"columns": [*value.columns], "dtypes": kinds, "index": [*value.index], "rows": _rows(value)}
+    )
 
 
 def _rows(value: Any) -> list[Any]:
     return [[*row] for row in value.itertuples(index=False, name=None)]
 
 
-def _series(value: Any) -> Content:
-    return Content({"dtype": str(value.dtype), "index": [*value.index], "values": value.tolist(), "name": value.name})
+def _series(value: Any) -> ArgumentContent:
+    return ArgumentContent(
+        {"dtype": str(value.dtype), "index": [*value.index], "values": value.tolist(), "name": value.name}
+    )
 
 
-def _index(value: Any) -> Content:
-    return Content({"dtype": str(value.dtype), "values": value.tolist()})
+def _index(value: Any) -> ArgumentContent:
+    return ArgumentContent({"dtype": str(value.dtype), "values": value.tolist()})
 
 
-def _ndarray(value: Any) -> Content:
+def _ndarray(value: Any) -> ArgumentContent:
     """An array of what its codec does not take: texts, dates, objects."""
     held = value.tolist() if value.dtype.kind not in {"M", "m"} else value.astype(str).tolist()
-    return Content({"dtype": value.dtype.str, "values": held})
+    return ArgumentContent({"dtype": value.dtype.str, "values": held})
 
 
-def _polars(value: Any) -> Content:
+def _polars(value: Any) -> ArgumentContent:
     kinds = [str(kind) for kind in value.dtypes]
-    return Content({"columns": value.columns, "dtypes": kinds, "rows": [[*row] for row in value.rows()]})
+    return ArgumentContent({"columns": value.columns, "dtypes": kinds, "rows": [[*row] for row in value.rows()]})
 
 
 # Requests.
 
 
-def _httpx_request(value: Any) -> Content:
+def _httpx_request(value: Any) -> ArgumentContent:
     body = vars(value).get("_content")
     told = _request(value.method, str(value.url), value.headers.multi_items(), body)
-    return Content(told, gap="" if body is not None else "has a body that is a stream, and is not compared")
+    return ArgumentContent(told, gap="" if body is not None else "has a body that is a stream, and is not compared")
 
 
-def _requests_request(value: Any) -> Content:
+def _requests_request(value: Any) -> ArgumentContent:
     if hasattr(value, "prepare"):  # requests.Request: not prepared yet
-        return Content({name: part for name, part in vars(value).items() if name != "hooks" and part})
+        return ArgumentContent({name: part for name, part in vars(value).items() if name != "hooks" and part})
     body = value.body
     told = _request(
         value.method, value.url, (value.headers or {}).items(), body if isinstance(body, str | bytes) else None
     )
     whole = body is None or isinstance(body, str | bytes)
-    return Content(told, gap="" if whole else "has a body that is a stream, and is not compared")
+    return ArgumentContent(told, gap="" if whole else "has a body that is a stream, and is not compared")
 
 
-def _urllib_request(value: Any) -> Content:
+def _urllib_request(value: Any) -> ArgumentContent:
     headers = [*value.headers.items(), *value.unredirected_hdrs.items()]
     body = value.data if isinstance(value.data, str | bytes) or value.data is None else b""
     told = _request(value.get_method(), value.full_url, headers, body)
-    return Content(told, gap="" if body is value.data else "has a body that is a stream, and is not compared")
+    return ArgumentContent(told, gap="" if body is value.data else "has a body that is a stream, and is not compared")
 
 
-def _asgi_request(value: Any) -> Content:
+def _asgi_request(value: Any) -> ArgumentContent:
     """A request or a WebSocket of Starlette or FastAPI: its scope, and its body where that has been read."""
     scope, state = value.scope, vars(value)
     headers = [(name.decode("latin-1"), text.decode("latin-1")) for name, text in scope.get("headers", ())]
@@ -305,24 +311,24 @@ def _asgi_request(value: Any) -> Content:
     told = _request(scope.get("method", ""), target, headers, body)
     told["path_params"] = dict(scope.get("path_params", {}))
     bare = body is None and scope.get("method") not in {"GET", "HEAD", "OPTIONS", None}
-    return Content(told, gap="has a body that was not read yet, and is not compared" if bare else "")
+    return ArgumentContent(told, gap="has a body that was not read yet, and is not compared" if bare else "")
 
 
-def _wsgi_request(value: Any) -> Content:
+def _wsgi_request(value: Any) -> ArgumentContent:
     """A request of Werkzeug or Flask; reading its body would take it from the application."""
     body = vars(value).get("_cached_data")
     target = value.path + (f"?{value.query_string.decode('latin-1')}" if value.query_string else "")
     told = _request(value.method, target, [*value.headers.items()], body)
     bare = body is None and bool(value.content_length)
-    return Content(told, gap="has a body that was not read yet, and is not compared" if bare else "")
+    return ArgumentContent(told, gap="has a body that was not read yet, and is not compared" if bare else "")
 
 
-def _django_request(value: Any) -> Content:
+def _django_request(value: Any) -> ArgumentContent:
     state = vars(value)
     body, headers = state.get("_body"), [*value.headers.items()] if "META" in state else []
     told = _request(state.get("method"), value.get_full_path(), headers, body)
     bare = body is None and value.method not in {"GET", "HEAD", "OPTIONS", None}
-    return Content(told, gap="has a body that was not read yet, and is not compared" if bare else "")
+    return ArgumentContent(told, gap="has a body that was not read yet, and is not compared" if bare else "")
 
 
 def _request(method: Any, url: Any, headers: Any, body: Any) -> dict[str, Any]:
@@ -337,7 +343,7 @@ def _request(method: Any, url: Any, headers: Any, body: Any) -> dict[str, Any]:
     return told
 
 
-_READERS: Mapping[str, Callable[[Any], Content]] = {
+_READERS: Mapping[str, Callable[[Any], ArgumentContent]] = {
     "_io._IOBase": _stream,
     "_io.BytesIO": _memory_stream,
     "_io.StringIO": _memory_stream,
@@ -358,7 +364,7 @@ _READERS: Mapping[str, Callable[[Any], Content]] = {
     "httpx2.Request": _httpx_request,
     "httpx2._models.Request": _httpx_request,
     "logging.Logger": _logger,
-    "logging.LoggerAdapter": lambda value: Content(value.logger.name),
+    "logging.LoggerAdapter": lambda value: ArgumentContent(value.logger.name),
     "numpy.ndarray": _ndarray,
     "numpy.random._generator.Generator": _generator,
     "pandas.DataFrame": _frame,

@@ -38,7 +38,7 @@ def _seam() -> property:
 
         async def met(arguments: Any) -> Any:
             __tracebackhide__ = True
-            told = framework.Tool(tool.name, real)
+            told = framework.FrameworkTool(tool.name, real)
             given = arguments if isinstance(arguments, dict) else {"input": arguments}
             return await framework.wait(crossing, told, given, functools.partial(real, arguments))
 

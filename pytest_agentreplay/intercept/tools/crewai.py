@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 _COUNTING = ("_claim_usage", "_increment_usage_count")
 """Methods that write down a use; on the tool itself, not on what runs in its stead."""
@@ -35,7 +35,7 @@ def meet(library: ModuleType) -> None:
         framework.wrap(library.CrewStructuredTool, "ainvoke", _run)
 
 
-def _run(crossing: Crossing, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+def _run(crossing: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     crossing.met.add(_shown(tool.name))
     if any(base.__module__ in _LIVE for base in type(_whole(tool)).__mro__) or framework.of_mcp(type(_whole(tool))):
@@ -51,8 +51,8 @@ def _whole(tool: Any) -> Any:
     return getattr(tool, "_original_tool", None) or tool
 
 
-def _met(crossing: Crossing, tool: Any, work: Callable[..., Any]) -> Callable[..., Any]:
-    return framework.met(crossing, framework.Tool(_shown(tool.name), work, holder=_whole(tool)), work)
+def _met(crossing: Interception, tool: Any, work: Callable[..., Any]) -> Callable[..., Any]:
+    return framework.met(crossing, framework.FrameworkTool(_shown(tool.name), work, holder=_whole(tool)), work)
 
 
 def _shown(name: str) -> str:

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from types import FunctionType
 
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
     from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
 
-_waiting: dict[Crossing, list[Redirection]] = {}
-_tools: WeakKeyDictionary[Crossing, list[Tool]] = WeakKeyDictionary()
+_waiting: dict[Interception, list[Redirection]] = {}
+_tools: WeakKeyDictionary[Interception, list[Tool]] = WeakKeyDictionary()
 _frozen: WeakKeyDictionary[FunctionType, str] = WeakKeyDictionary()
 """Every function that a test of this process has frozen, with its name as a tool."""
 
 
-def release(crossing: Crossing, tools: list[Redirection]) -> None:
+def release(crossing: Interception, tools: list[Redirection]) -> None:
     """Take the tools of a test off, now or when nothing of it is left; that is asked again whenever a test ends."""
     _waiting[crossing] = tools
     _tools[crossing] = [redirection.tool for redirection in tools]
@@ -48,7 +48,7 @@ def _restore() -> None:
 
 
 @contextmanager
-def refusing(crossing: Crossing) -> Generator[None]:
+def refusing(crossing: Interception) -> Generator[None]:
     """A block, run for a test that has ended, in which the tools of that test are refused."""
     tools = [redirected(tool) for tool in _tools.get(crossing, ())]
     try:

@@ -22,25 +22,25 @@ from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session import lanes, library_values
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, framework_attributes, receiver_of
 from pytest_agentreplay.intercept.tools.arguments import defaulted, defaults_of
-from pytest_agentreplay.intercept.tools.results import ANNOTATED, Results
+from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
 from pytest_agentreplay.intercept.tools.tool import said_of
-from pytest_agentreplay.intercept.tools.tool_replaying import Replaying
+from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
 from pytest_agentreplay.intercept.tools.tool_verifying import entering
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.intercept.session.interception import Crossing
-    from pytest_agentreplay.intercept.tools.tool_recording import Recording
-    from pytest_agentreplay.intercept.tools.tool_verifying import Verifying
+    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
+    from pytest_agentreplay.intercept.tools.tool_verifying import ToolVerifying
 
 MCP_ADAPTERS = ("langchain_mcp_adapters", "agents.mcp", "mcpadapt", "llama_index.tools.mcp", "crewai.tools.mcp")
 """Modules whose tools are those of an MCP server: they cross at the protocol, and nothing else of them does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class FrameworkTool:
     """One tool of a framework: its shown name, and the function that does the work.
 
     The function's annotation says what comes back, and what the user has said about the function (`returns`,
@@ -58,13 +58,13 @@ class Tool:
     internal: frozenset[str] = frozenset()
 
 
-_RUNNING: WeakKeyDictionary[Crossing, dict[int, object]] = WeakKeyDictionary()
+_RUNNING: WeakKeyDictionary[Interception, dict[int, object]] = WeakKeyDictionary()
 """The key of each forwarded call that has one, by its ticket."""
 
 
 def met(
-    crossing: Crossing,
-    tool: Tool,
+    crossing: Interception,
+    tool: FrameworkTool,
     work: Callable[..., Any],
     arguments: Callable[[tuple[Any, ...], dict[str, Any]], Mapping[str, Any]] | None = None,
 ) -> Callable[..., Any]:
@@ -78,7 +78,9 @@ def met(
     return functools.wraps(work)(make(crossing, tool, work, given))
 
 
-def _met(crossing: Crossing, tool: Tool, work: Callable[..., Any], given: Callable[..., Any]) -> Callable[..., Any]:
+def _met(
+    crossing: Interception, tool: FrameworkTool, work: Callable[..., Any], given: Callable[..., Any]
+) -> Callable[..., Any]:
     def met(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         return call(crossing, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
@@ -87,7 +89,7 @@ def _met(crossing: Crossing, tool: Tool, work: Callable[..., Any], given: Callab
 
 
 def _met_async(
-    crossing: Crossing, tool: Tool, work: Callable[..., Any], given: Callable[..., Any]
+    crossing: Interception, tool: FrameworkTool, work: Callable[..., Any], given: Callable[..., Any]
 ) -> Callable[..., Any]:
     async def met(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -96,25 +98,29 @@ def _met_async(
     return met
 
 
-def call(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any], run: Callable[[], Any]) -> Any:
+def call(crossing: Interception, tool: FrameworkTool, arguments: Mapping[str, Any], run: Callable[[], Any]) -> Any:
     """One call of a plain function: `run` is the real one, called while recording, and when it is verified."""
     __tracebackhide__ = True
     entered = _enter(crossing, tool, arguments)
-    if isinstance(entered, Replaying):
+    if isinstance(entered, ToolReplaying):
         return entered.call(awaitable=False)
     return run() if entered is None else entered.call(run)
 
 
-async def wait(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Any]]) -> Any:
+async def wait(
+    crossing: Interception, tool: FrameworkTool, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Any]]
+) -> Any:
     """One call of a coroutine function, as `call`."""
     __tracebackhide__ = True
     entered = _enter(crossing, tool, arguments)
-    if isinstance(entered, Replaying):
+    if isinstance(entered, ToolReplaying):
         return await entered.wait()
     return await (run() if entered is None else entered.wait(_awaited(run)))
 
 
-def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Recording | Replaying | Verifying | None:
+def _enter(
+    crossing: Interception, tool: FrameworkTool, arguments: Mapping[str, Any]
+) -> ToolRecording | ToolReplaying | ToolVerifying | None:
     """What to do with a call; None is to run it, as a part of the very call around it."""
     __tracebackhide__ = True
     around = lanes.STRAND.get()
@@ -124,7 +130,7 @@ def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Reco
     said = said_of(tool.function)
     returns = ANNOTATED if said is None else said.tool.returns
     codecs = library_values.known((*tool.codecs, *crossing.codecs))
-    results = Results(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
+    results = ToolResults(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
     reads = said is not None and said.tool.effects == "read"
     frozen = _frozen(tool, arguments, codecs)
     facts: JsonObject = {} if frozen.receiver is None else {SELF: frozen.receiver}
@@ -139,7 +145,7 @@ def _enter(crossing: Crossing, tool: Tool, arguments: Mapping[str, Any]) -> Reco
     return entering(crossing, passage, results)
 
 
-def _frozen(tool: Tool, arguments: Mapping[str, Any], codecs: Sequence[Codec]) -> ArgumentFreezing:
+def _frozen(tool: FrameworkTool, arguments: Mapping[str, Any], codecs: Sequence[Codec]) -> ArgumentFreezing:
     """A call as it is compared: on the object of a method, or on the user's fields of the framework's object."""
     receiver = receiver_of(tool.function)
     hidden = None if receiver is not None or tool.holder is None else framework_attributes(tool.holder)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interception import Passage, Scrub
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Redactor
 
 _PLACEHOLDER = re.compile(r"\[\[redacted:[^\]]*\]\]")
 
@@ -38,10 +38,10 @@ def thrown(after: int, error: BaseException, codecs: Sequence[Codec]) -> JsonObj
     return {"after": after, "raised": {"type": failure.type, "message": failure.message}}
 
 
-class Sent:
+class GeneratorInput:
     """What was sent into one replayed generator when it was recorded, to compare with what is sent now."""
 
-    def __init__(self, passage: Passage, scrub: Scrub) -> None:
+    def __init__(self, passage: InterceptedCall, scrub: Redactor) -> None:
         """Nothing is compared for a recording made before values sent were kept."""
         recorded = passage.exchange.outcome if passage.exchange is not None else None
         kept = recorded.sent if isinstance(recorded, ToolReply) else None

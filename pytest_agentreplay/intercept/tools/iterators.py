@@ -11,7 +11,7 @@ import itertools
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agentreplay.core.serialize import Content
+from pytest_agentreplay.core.serialize import ArgumentContent
 from pytest_agentreplay.core.serialize.hints import dotted
 
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ def is_read(value: Any) -> bool:
     return kind in _READ or kind.__module__ == "itertools"
 
 
-def content(value: Any) -> Content | None:
+def content(value: Any) -> ArgumentContent | None:
     """What an iterator that was read is compared by; None of anything else."""
     if type(value) is not ReadIterator:
         return None
     held: dict[str, Any] = {"items": value.items}
     if value.error is not None:
         held["error"] = [dotted(type(value.error)), str(value.error)]
-    return Content(held, kind=value.kind, gap=f"goes on after {MOST:,} items" if value.more else "")
+    return ArgumentContent(held, kind=value.kind, gap=f"goes on after {MOST:,} items" if value.more else "")

@@ -119,7 +119,7 @@ def _module(work: Any) -> bool:
 
 def _work(tool: Any, work: Callable[..., Any], codecs: tuple[Codec, ...]) -> Callable[..., Any]:
     current = doorstep.current
-    told = framework.Tool(tool.name, framework.free(work, "the_func") or work, codecs)
+    told = framework.FrameworkTool(tool.name, framework.free(work, "the_func") or work, codecs)
 
     async def met(context: Any, given: Any) -> Any:
         __tracebackhide__ = True

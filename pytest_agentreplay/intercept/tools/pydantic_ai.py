@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 
 def meet(library: ModuleType) -> None:
@@ -28,7 +28,7 @@ def meet(library: ModuleType) -> None:
         framework.wrap(library.CombinedToolset, "get_tools", _offer)
 
 
-async def _offer(crossing: Crossing, original: Any, toolset: Any, *args: Any, **kwargs: Any) -> Any:
+async def _offer(crossing: Interception, original: Any, toolset: Any, *args: Any, **kwargs: Any) -> Any:
     """What the model is offered: output tools too, and those whose arguments it may get wrong, so that none runs."""
     tools = await original(toolset, *args, **kwargs)
     crossing.met.update(name for name, tool in tools.items() if tool.tool_def.kind != "external")
@@ -36,7 +36,7 @@ async def _offer(crossing: Crossing, original: Any, toolset: Any, *args: Any, **
 
 
 def _dispatch(  # noqa: PLR0917  as the seam
-    _: Crossing, original: Any, toolset: Any, name: str, tool_args: Any, ctx: Any, tool: Any
+    _: Interception, original: Any, toolset: Any, name: str, tool_args: Any, ctx: Any, tool: Any
 ) -> Any:
     at = getattr(tool, "source_toolset", None)
     while inner := getattr(at, "wrapped", None) or getattr(at, "_toolset", None):
@@ -54,14 +54,14 @@ def _overriding(toolset: Any) -> list[type]:
 
 
 async def _call(  # noqa: PLR0917  as the seam
-    crossing: Crossing, original: Any, toolset: Any, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any
+    crossing: Interception, original: Any, toolset: Any, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any
 ) -> Any:
     __tracebackhide__ = True
     function = _function(toolset, name, tool)
     shown = getattr(ctx, "tool_name", None) or name
     key = (shown, getattr(ctx, "tool_call_id", None), id(toolset))
     run = functools.partial(original, toolset, name, tool_args, ctx, tool)
-    told = framework.Tool(shown, function or original, codecs(), key, holder=toolset)
+    told = framework.FrameworkTool(shown, function or original, codecs(), key, holder=toolset)
     given = tool_args if function is None else framework.named(function, (), tool_args)
     return await framework.wait(crossing, told, given, run)
 

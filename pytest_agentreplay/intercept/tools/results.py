@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Failure, Json, JsonObject
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interception import Crossing
+    from pytest_agentreplay.intercept.session.interception import Interception
 
 ANNOTATED: Any = object()
 """`returns` of a tool whose own annotation says what it gives."""
@@ -36,7 +36,7 @@ _FLOWING = {
 }
 
 
-class Results:
+class ToolResults:
     """Freezes and thaws for one tool. `codecs` is read at each use, so that codecs registered later count."""
 
     def __init__(
@@ -79,15 +79,15 @@ class Results:
             return self._hint, None
         return args[0], args[2] if len(args) == 3 else None
 
-    def kept(self, crossing: Crossing, value: Any) -> Json:
+    def kept(self, crossing: Interception, value: Any) -> Json:
         """The frozen result of a call."""
         return self._kept(crossing, value, self._hint, "returned")
 
-    def kept_item(self, crossing: Crossing, value: Any) -> Json:
+    def kept_item(self, crossing: Interception, value: Any) -> Json:
         """The frozen item of a generator."""
         return self._kept(crossing, value, self._flow_hints[0], "yielded")
 
-    def kept_end(self, crossing: Crossing, value: Any) -> Json:
+    def kept_end(self, crossing: Interception, value: Any) -> Json:
         """The frozen return value of a generator."""
         return self._kept(crossing, value, self._flow_hints[1], "returned at its end")
 
@@ -100,15 +100,15 @@ class Results:
         """What was thrown into a generator, for comparison."""
         return generator_input.thrown(after, error, self._codecs)
 
-    def given(self, crossing: Crossing, data: Json) -> Any:
+    def given(self, crossing: Interception, data: Json) -> Any:
         """A recorded result, made anew."""
         return self._given(crossing, data, self._hint)
 
-    def given_item(self, crossing: Crossing, data: Json) -> Any:
+    def given_item(self, crossing: Interception, data: Json) -> Any:
         """A recorded item of a generator, made anew."""
         return self._given(crossing, data, self._flow_hints[0])
 
-    def given_end(self, crossing: Crossing, data: Json) -> Any:
+    def given_end(self, crossing: Interception, data: Json) -> Any:
         """A recorded return value of a generator, made anew."""
         return self._given(crossing, data, self._flow_hints[1])
 
@@ -130,7 +130,7 @@ class Results:
         there = (getattr(function, "__globals__", {}).get(path.rpartition(".")[2]) for function in self._functions)
         return next((one for one in there if is_exception(one)), None)
 
-    def _kept(self, crossing: Crossing, value: Any, hint: Any, verb: str) -> Json:
+    def _kept(self, crossing: Interception, value: Any, hint: Any, verb: str) -> Json:
         """The agent has its real result in any case; what cannot be kept fails the test at its end."""
         try:
             return freeze(value, hint=hint, codecs=known(self._codecs))
@@ -145,7 +145,7 @@ class Results:
         crossing.cannot_keep(told)
         return {"$opaque": told.kind}
 
-    def _given(self, crossing: Crossing, data: Json, hint: Any) -> Any:
+    def _given(self, crossing: Interception, data: Json, hint: Any) -> Any:
         try:
             return load(data, hint=hint, codecs=known(self._codecs))
         except CannotFreeze as error:

@@ -19,14 +19,14 @@ from pytest_agentreplay.intercept.session import lanes, originals
 from pytest_agentreplay.intercept.session.between_tests import crossing_of_garbage
 from pytest_agentreplay.intercept.session.interception import for_tool
 from pytest_agentreplay.intercept.session.library_values import known
-from pytest_agentreplay.intercept.session.trampoline import Kind, kind_of, lead, parameters
+from pytest_agentreplay.intercept.session.trampoline import FunctionKind, kind_of, lead, parameters
 from pytest_agentreplay.intercept.tools import factories, iterators
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
 from pytest_agentreplay.intercept.tools.arguments import Arguments
-from pytest_agentreplay.intercept.tools.results import ANNOTATED, Results
+from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
 from pytest_agentreplay.intercept.tools.tool_paths import find, unwrapped
-from pytest_agentreplay.intercept.tools.tool_replaying import Replaying
-from pytest_agentreplay.intercept.tools.tool_verifying import Verifying, entering
+from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
+from pytest_agentreplay.intercept.tools.tool_verifying import ToolVerifying, entering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
     from pytest_agentreplay.intercept.session.originals import MadeOf
-    from pytest_agentreplay.intercept.tools.tool_paths import Held
-    from pytest_agentreplay.intercept.tools.tool_recording import Recording
+    from pytest_agentreplay.intercept.tools.tool_paths import ToolPath
+    from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
 
 __all__ = ["ANNOTATED", "Redirection", "Tool", "find", "redirect"]
 
@@ -60,7 +60,9 @@ class Tool:
 class Redirection:
     """One tool, met from now until `restore`."""
 
-    def __init__(self, tool: Tool, seam: Seam, layer: Layer, results: Results, codecs: Sequence[Codec]) -> None:
+    def __init__(
+        self, tool: Tool, seam: ToolFunctions, layer: PatchedFunction, results: ToolResults, codecs: Sequence[Codec]
+    ) -> None:
         """Made by `redirect` alone."""
         self.tool = tool
         self.results = results
@@ -80,7 +82,7 @@ class Redirection:
         """Call the tool `name` from now on."""
         self.tool = replace(self.tool, name=name)
 
-    def within(self, crossing: Crossing, passage: Passage) -> None:
+    def within(self, crossing: Interception, passage: InterceptedCall) -> None:
         """Say that the framework's call which went in at `passage` is this tool's: its function then just runs."""
         self._seam.running[id(crossing), passage.ticket] = None, passage
 
@@ -104,9 +106,9 @@ def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
     with _LOCK:
         layer = _LAYERS.get(held.functions[0])
         if layer is None:
-            layer = Seam(held).layers[0]
+            layer = ToolFunctions(held).layers[0]
         shown = f"{tool.boundary} {tool.name}"
-        results = Results(shown, [each.function for each in layer.seam.layers], tool.returns, codecs)
+        results = ToolResults(shown, [each.function for each in layer.seam.layers], tool.returns, codecs)
         redirection = Redirection(tool, layer.seam, layer, results, codecs)
         layer.redirections.append(redirection)
         layer.seam.forget()
@@ -132,29 +134,29 @@ def said_of(function: Callable[..., Any]) -> Redirection | None:
 
 
 _LOCK = threading.RLock()
-_LAYERS: dict[FunctionType, Layer] = {}
+_LAYERS: dict[FunctionType, PatchedFunction] = {}
 _KEYS = itertools.count(1)
 
 
-class Seam:
+class ToolFunctions:
     """The functions that make up one tool: the one that is held, and those that its wrappers wrap.
 
     An inner one called by its wrapper just runs; called past it (by `__wrapped__`) it is the tool itself.
     """
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: ToolPath) -> None:
         """Lead all functions of `held` that no other tool has taken; the outermost is free."""
         self.caches = held.caches
-        self.layers: list[Layer] = []
-        self.running: dict[tuple[int, int], tuple[Layer | None, Passage]] = {}
+        self.layers: list[PatchedFunction] = []
+        self.running: dict[tuple[int, int], tuple[PatchedFunction | None, InterceptedCall]] = {}
         try:
             for function in held.functions:
                 if function not in _LAYERS:
-                    self.layers.append(Layer(function, self, bound=held.bound))
+                    self.layers.append(PatchedFunction(function, self, bound=held.bound))
         except BaseException:
             self.close()
             raise
-        self.awaitable = any(layer.kind is Kind.COROUTINE for layer in self.layers)
+        self.awaitable = any(layer.kind is FunctionKind.COROUTINE for layer in self.layers)
 
     def forget(self) -> None:
         """Empty the caches: what they hold came from another test, or from a recording."""
@@ -167,7 +169,7 @@ class Seam:
         for layer in self.layers:
             layer.close()
 
-    def enclosing(self, crossing: Crossing, layer: Layer) -> Passage | None:
+    def enclosing(self, crossing: Interception, layer: PatchedFunction) -> InterceptedCall | None:
         """The passage of this very tool right around us, entered by a framework or a layer around `layer`; if any."""
         strand = lanes.STRAND.get()
         if strand is None or strand.inside is None:
@@ -177,10 +179,10 @@ class Seam:
         return passage if inner and passage is not None and passage.open else None
 
 
-class Layer:
+class PatchedFunction:
     """One function with exchanged code. Holds no way to the original: that lies in the vault, under `_key`."""
 
-    def __init__(self, function: FunctionType, seam: Seam, *, bound: bool) -> None:
+    def __init__(self, function: FunctionType, seam: ToolFunctions, *, bound: bool) -> None:
         """Exchange the code. Raises CannotRedirect when the function's shape forbids it."""
         self.function = function
         self.seam = seam
@@ -193,10 +195,10 @@ class Layer:
         self._key = next(_KEYS)
         originals.keep(self._key, function, code)
         meet = {
-            Kind.PLAIN: self.plain,
-            Kind.COROUTINE: self.coroutine,
-            Kind.GENERATOR: self.generator,
-            Kind.ASYNC_GENERATOR: self.async_generator,
+            FunctionKind.PLAIN: self.plain,
+            FunctionKind.COROUTINE: self.coroutine,
+            FunctionKind.GENERATOR: self.generator,
+            FunctionKind.ASYNC_GENERATOR: self.async_generator,
         }[self.kind]
         lead(function, meet)
         _LAYERS[function] = self
@@ -218,7 +220,7 @@ class Layer:
         """Meet a call of a plain function."""
         __tracebackhide__ = True
         run, entered = self._enter(*given)
-        if isinstance(entered, Replaying):
+        if isinstance(entered, ToolReplaying):
             return entered.call(awaitable=self.seam.awaitable)
         return run() if entered is None else entered.call(run)
 
@@ -226,7 +228,7 @@ class Layer:
         """Meet a call of a coroutine function, when it is awaited."""
         __tracebackhide__ = True
         run, entered = self._enter(*given)
-        if isinstance(entered, Replaying):
+        if isinstance(entered, ToolReplaying):
             return await entered.wait()
         return await (run() if entered is None else entered.wait(run()))
 
@@ -234,7 +236,7 @@ class Layer:
         """Meet a call of a generator function, when its first item is asked for."""
         __tracebackhide__ = True
         run, entered = self._enter(*given)
-        if isinstance(entered, Replaying):
+        if isinstance(entered, ToolReplaying):
             return entered.flow()
         return run() if entered is None else entered.flow(run())
 
@@ -242,7 +244,7 @@ class Layer:
         """Meet a call of an async generator function, when its first item is asked for."""
         __tracebackhide__ = True
         run, entered = self._enter(*given)
-        if isinstance(entered, Replaying):
+        if isinstance(entered, ToolReplaying):
             return entered.async_flow()
         return run() if entered is None else entered.async_flow(run())
 
@@ -253,7 +255,7 @@ class Layer:
         star: tuple[Any, ...],
         stars: dict[str, Any],
         anew: tuple[MadeOf, Any] | None = None,
-    ) -> tuple[Callable[[], Any], Recording | Replaying | Verifying | None]:
+    ) -> tuple[Callable[[], Any], ToolRecording | ToolReplaying | ToolVerifying | None]:
         """How to run the original, and what to do with it; in a replay there is no way to run it.
 
         `anew` is given for a function that the tool's factory has made anew: its body, and what its closure holds that

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Held:
+class ToolPath:
     """The Python functions behind a callable: the outermost first, then those that its wrappers wrap.
 
     `bound` says that the first positional argument of the outermost is `self` or `cls`; `caches` are the
@@ -29,9 +29,9 @@ class Held:
     caches: list[Any] = field(default_factory=list)
 
 
-def unwrapped(given: Any, name: str) -> Held:
+def unwrapped(given: Any, name: str) -> ToolPath:
     """What is behind `given`. Raises CannotRedirect, with what to do instead, when no Python function is."""
-    held, at = Held(), given
+    held, at = ToolPath(), given
     while True:
         if isinstance(at, staticmethod | classmethod | MethodType):
             held.bound = held.bound or (not held.functions and not isinstance(at, staticmethod))

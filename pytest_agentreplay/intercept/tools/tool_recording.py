@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.tools.tool_steps import Watch, stepped
+from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
-    from pytest_agentreplay.intercept.tools.results import Results
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.tools.results import ToolResults
 
 AWAITED = "$awaited"
 """Key of the value of a plain function that gave a coroutine or an async generator: {"$awaited": value}."""
 
 
-class Recording:
+class ToolRecording:
     """One forwarded call of one tool."""
 
     __slots__ = ("crossing", "passage", "results")
 
-    def __init__(self, crossing: Crossing, passage: Passage, results: Results) -> None:
+    def __init__(self, crossing: Interception, passage: InterceptedCall, results: ToolResults) -> None:
         """`passage` is forwarded, and settled by whichever method runs the original."""
         self.crossing = crossing
         self.passage = passage
@@ -63,7 +63,7 @@ class Recording:
     async def wait(self, coroutine: Any, *, awaited: bool = False) -> Any:
         """Run a coroutine. `awaited` says that a plain function gave it."""
         __tracebackhide__ = True
-        watch = Watch()
+        watch = StepWatch()
         try:
             result = await _in_turn(self.passage, coroutine, watch)
         except ReplayDiverged:
@@ -124,7 +124,7 @@ class Recording:
         __tracebackhide__ = True
         items: list[Json] = []
         given: list[Json] = []
-        passage, watch = self.passage, Watch()
+        passage, watch = self.passage, StepWatch()
 
         def so_far(*, failure: Failure | None = None, closed: bool = False) -> ToolReply:
             return ToolReply({AWAITED: None} if awaited else None, tuple(items), failure, closed, tuple(given))
@@ -169,7 +169,7 @@ class Recording:
             waiting = True
 
 
-async def _in_turn(passage: Passage, coroutine: Any, watch: Watch, chunks: int = END) -> Any:
+async def _in_turn(passage: InterceptedCall, coroutine: Any, watch: StepWatch, chunks: int = END) -> Any:
     """Await `coroutine`; what comes of it, a failure too, comes in its turn. Who gives up waits no more."""
     __tracebackhide__ = True
     try:

@@ -13,23 +13,23 @@ from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.callers import agents_line
 from pytest_agentreplay.intercept.session.interception import refusal
-from pytest_agentreplay.intercept.tools.generator_input import Sent
+from pytest_agentreplay.intercept.tools.generator_input import GeneratorInput
 from pytest_agentreplay.intercept.tools.tool_recording import AWAITED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
-    from pytest_agentreplay.intercept.tools.results import Results
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.tools.results import ToolResults
 
 
-class Replaying:
+class ToolReplaying:
     """One answered call of one tool."""
 
     __slots__ = ("crossing", "passage", "results")
 
-    def __init__(self, crossing: Crossing, passage: Passage, results: Results) -> None:
+    def __init__(self, crossing: Interception, passage: InterceptedCall, results: ToolResults) -> None:
         """`passage` carries the recorded outcome, unless it is `unfinished`."""
         self.crossing = crossing
         self.passage = passage
@@ -71,7 +71,7 @@ class Replaying:
         reply = self._reply()
         if reply.items is None:
             self._changed("a function", "a generator")
-        sent = Sent(self.passage, self.crossing.scrub)
+        sent = GeneratorInput(self.passage, self.crossing.scrub)
         try:
             for number, data in enumerate(reply.items, 1):
                 self.passage.come_now(number)
@@ -104,7 +104,7 @@ class Replaying:
         reply = self._reply()
         if reply.items is None:
             self._changed("a function", "an async generator")
-        sent = Sent(self.passage, self.crossing.scrub)
+        sent = GeneratorInput(self.passage, self.crossing.scrub)
         try:
             for number, data in enumerate(reply.items, 1):
                 await self.passage.come(number)
@@ -156,7 +156,7 @@ class Replaying:
                 f"item {len(reply.items) + 1} was asked for; in the recording nobody went beyond {len(reply.items)}"
             )
 
-    def _compare(self, sent: Sent, number: int, now: JsonObject | None = None) -> None:
+    def _compare(self, sent: GeneratorInput, number: int, now: JsonObject | None = None) -> None:
         """Compare what the consumer gave back for an item."""
         if difference := sent.difference(number, now):
             self._part(difference, Kind.ARGS)

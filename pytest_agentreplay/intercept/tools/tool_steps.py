@@ -14,10 +14,10 @@ from pytest_agentreplay.intercept.session import lanes
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_agentreplay.intercept.session.interception import Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall
 
 
-class Watch:
+class StepWatch:
     """Whether what was run gave way to others at least once."""
 
     __slots__ = ("suspended",)
@@ -28,13 +28,13 @@ class Watch:
 
 
 @types.coroutine
-def stepped(passage: Passage, coroutine: Any, watch: Watch) -> Generator[Any, Any, Any]:
+def stepped(passage: InterceptedCall, coroutine: Any, watch: StepWatch) -> Generator[Any, Any, Any]:
     """Await `coroutine` (or one step of an async generator) as if inside `passage`.
 
     What it marks itself meanwhile, an exchange inside this one, it finds again in its next step.
     """
     step, sent = coroutine.send, None
-    mark: lanes.Strand | None = None
+    mark: lanes.CallContext | None = None
     while True:
         try:
             with passage.inside():

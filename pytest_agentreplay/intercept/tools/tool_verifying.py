@@ -13,32 +13,32 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import ToolReply
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.tools.tool_recording import Recording
-from pytest_agentreplay.intercept.tools.tool_replaying import Replaying
+from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
+from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 
     from pytest_agentreplay.core.model import Outcome
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
-    from pytest_agentreplay.intercept.tools.results import Results
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.tools.results import ToolResults
 
 
 def entering(
-    crossing: Crossing, passage: Passage, results: Results, *, awaitable: bool = False
-) -> Recording | Replaying | Verifying:
+    crossing: Interception, passage: InterceptedCall, results: ToolResults, *, awaitable: bool = False
+) -> ToolRecording | ToolReplaying | ToolVerifying:
     """What is to be done with a tool's call, as the gate has decided. Only what is no Replaying runs the original."""
     if passage.forward:
-        return Recording(crossing, passage, results)
+        return ToolRecording(crossing, passage, results)
     if passage.compare is not None:
-        return Verifying(crossing, passage, results, awaitable=awaitable)
-    return Replaying(crossing, passage, results)
+        return ToolVerifying(crossing, passage, results, awaitable=awaitable)
+    return ToolReplaying(crossing, passage, results)
 
 
-class Trial:
+class VerifiedCall:
     """Stands for crossing and passage of the real call: its outcome is compared, and need not be kept."""
 
-    def __init__(self, passage: Passage) -> None:
+    def __init__(self, passage: InterceptedCall) -> None:
         """`passage` is the one that was answered."""
         self._passage = passage
         self.partial: Callable[[], Outcome] | None = None
@@ -68,17 +68,19 @@ class Trial:
         """It is compared by its class, and then differs."""
 
 
-class Verifying:
+class ToolVerifying:
     """One answered call of one read tool, with the real one beside it; used like a Recording."""
 
     __slots__ = ("_live", "_passage", "_recorded", "awaitable")
 
-    def __init__(self, crossing: Crossing, passage: Passage, results: Results, *, awaitable: bool) -> None:
+    def __init__(
+        self, crossing: Interception, passage: InterceptedCall, results: ToolResults, *, awaitable: bool
+    ) -> None:
         """`awaitable` says that a call of the plain function has to be awaited."""
-        trial = Trial(passage)
+        trial = VerifiedCall(passage)
         self._passage = passage
-        self._live = Recording(cast("Crossing", trial), cast("Passage", trial), results)
-        self._recorded = Replaying(crossing, passage, results)
+        self._live = ToolRecording(cast("Interception", trial), cast("InterceptedCall", trial), results)
+        self._recorded = ToolReplaying(crossing, passage, results)
         self.awaitable = awaitable
 
     def call(self, run: Callable[[], Any]) -> Any:

@@ -15,8 +15,8 @@ from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import EMPTY, Closed, Failure, FramesReply, HttpReply
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.streams.frames_recording import Recording
-from pytest_agentreplay.intercept.streams.frames_replaying import Replaying
+from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
+from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket.lines import OURS, native, opening, wrap
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Headers
-    from pytest_agentreplay.intercept.session.interception import Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall
 
 
 def meet(library: ModuleType) -> None:
@@ -50,7 +50,7 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
         passage = crossing.enter(call)
         if not passage.forward:
             answer = await _answered(passage, whole)
-            return _played(Replaying(crossing, passage, call), answer, self, options)
+            return _played(FrameReplaying(crossing, passage, call), answer, self, options)
         try:
             with passage.inside():
                 websocket = await original(self, url, **options)
@@ -58,7 +58,7 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
             _not_opened(passage, error)
             raise
         headers = websocket._response.headers.items()
-        line = Recording(
+        line = FrameRecording(
             crossing, passage, call, tuple((name, value) for name, value in headers if name.lower() not in OURS)
         )
         websocket._reader = _Heard(websocket._reader, line)
@@ -68,7 +68,7 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
     return _ws_connect
 
 
-def _not_opened(passage: Passage, error: Any) -> None:
+def _not_opened(passage: InterceptedCall, error: Any) -> None:
     from aiohttp import WSServerHandshakeError
 
     if isinstance(error, WSServerHandshakeError):
@@ -78,7 +78,7 @@ def _not_opened(passage: Passage, error: Any) -> None:
         passage.settle(failure_of(error))
 
 
-async def _answered(passage: Passage, url: Any) -> Any:
+async def _answered(passage: InterceptedCall, url: Any) -> Any:
     """The answer to the recorded handshake; raises what it failed with."""
     __tracebackhide__ = True
     from aiohttp import WSServerHandshakeError
@@ -99,14 +99,14 @@ async def _answered(passage: Passage, url: Any) -> Any:
     return answer
 
 
-def _played(line: Replaying, answer: Any, session: Any, options: dict[str, Any]) -> Any:
+def _played(line: FrameReplaying, answer: Any, session: Any, options: dict[str, Any]) -> Any:
     """A native connection over recorded messages."""
     from aiohttp import ClientWebSocketResponse, ClientWSTimeout
 
     kind: Any = getattr(session, "_ws_response_class", ClientWebSocketResponse)
     timeout = options.get("timeout")
     return kind(
-        _Reader(line, decode_text=options.get("decode_text", True)),
+        _ReplayReader(line, decode_text=options.get("decode_text", True)),
         _Writer(line),
         answer.headers.get("Sec-WebSocket-Protocol"),
         answer,
@@ -120,7 +120,7 @@ def _played(line: Replaying, answer: Any, session: Any, options: dict[str, Any])
 class _Heard:
     """A reader whose messages are noted when the agent takes them."""
 
-    def __init__(self, reader: Any, line: Recording) -> None:
+    def __init__(self, reader: Any, line: FrameRecording) -> None:
         self._reader = reader
         self._line = line
 
@@ -155,7 +155,7 @@ class _Heard:
 class _Said:
     """A writer whose messages are noted before they go."""
 
-    def __init__(self, writer: Any, line: Recording) -> None:
+    def __init__(self, writer: Any, line: FrameRecording) -> None:
         self._writer = writer
         self._line = line
 
@@ -180,10 +180,10 @@ class _Said:
         await self._writer.close(code, message)
 
 
-class _Reader:
+class _ReplayReader:
     """The recorded messages, as aiohttp's queue gives them."""
 
-    def __init__(self, line: Replaying, *, decode_text: bool) -> None:
+    def __init__(self, line: FrameReplaying, *, decode_text: bool) -> None:
         self._line = line
         self._decode = decode_text
         self._fed: list[Any] = []
@@ -218,7 +218,7 @@ class _Reader:
 class _Writer:
     """Takes what the agent sends."""
 
-    def __init__(self, line: Replaying) -> None:
+    def __init__(self, line: FrameReplaying) -> None:
         self._line = line
 
     async def send_frame(self, message: Any, opcode: int, compress: int | None = None) -> None:
@@ -235,7 +235,7 @@ class _Writer:
         self._line.close()
 
 
-def _note(line: Recording | Replaying, message: Any, opcode: int) -> Any:
+def _note(line: FrameRecording | FrameReplaying, message: Any, opcode: int) -> Any:
     """Note a message of the agent: true where it is one, or how sending it failed in the recording."""
     from aiohttp import WSMsgType
 

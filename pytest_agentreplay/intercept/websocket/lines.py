@@ -1,6 +1,6 @@
 """What the two clients of the library `websockets` have in common: messages, handshakes and ends, to values and back.
 
-A line is the `Recording` or the `Replaying` of one connection; the connection carries it as an attribute.
+A line is the `FrameRecording` or the `FrameReplaying` of one connection; the connection carries it as an attribute.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session.loaded import loaded_exception
 from pytest_agentreplay.intercept.session.other_plugins import closed as closed_by_neighbour
-from pytest_agentreplay.intercept.streams.frames_recording import Recording
-from pytest_agentreplay.intercept.streams.frames_replaying import Replaying
+from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
+from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.model import Frame, Headers
-    from pytest_agentreplay.intercept.session.interception import Crossing, Passage
+    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
     from pytest_agentreplay.intercept.streams.frames_replaying import End
 
 LINE = "_agentreplay_line"
@@ -28,7 +28,7 @@ _BROKEN = 1006
 OURS = frozenset({"connection", "upgrade", "date", "sec-websocket-accept", "sec-websocket-extensions"})
 """Headers of a handshake's answer that are about this one socket."""
 
-Line = Recording | Replaying
+Line = FrameRecording | FrameReplaying
 
 
 def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
@@ -56,7 +56,7 @@ def line_of(connection: Any) -> Line | None:
     return line
 
 
-def _stray(crossing: Crossing, url: str) -> None:
+def _stray(crossing: Interception, url: str) -> None:
     passage = crossing.enter(FrameCall(url, 0))
     passage.settle(FramesReply())
     told = f"the WebSocket to {url} was opened before the test began, so that a replay could not open it"
@@ -75,15 +75,15 @@ def leave(connection: Any) -> Any:
     return connection
 
 
-def opened(crossing: Crossing, passage: Passage, call: FrameCall, connection: Any) -> Any:
+def opened(crossing: Interception, passage: InterceptedCall, call: FrameCall, connection: Any) -> Any:
     """The connection, recorded from here on."""
     pairs = connection.response.headers.raw_items() if connection.response is not None else ()
     headers: Headers = tuple((name, value) for name, value in pairs if name.lower() not in OURS)
-    setattr(connection, LINE, Recording(crossing, passage, call, headers))
+    setattr(connection, LINE, FrameRecording(crossing, passage, call, headers))
     return connection
 
 
-def not_opened(crossing: Crossing, passage: Passage, error: BaseException) -> None:
+def not_opened(crossing: Interception, passage: InterceptedCall, error: BaseException) -> None:
     """Keep why a connection could not be opened."""
     crossing.cannot_keep(closed_by_neighbour(error))
     response: Any = getattr(error, "response", None)
@@ -102,7 +102,7 @@ def not_opened(crossing: Crossing, passage: Passage, error: BaseException) -> No
         passage.settle(failure_of(error))
 
 
-def refused(passage: Passage) -> BaseException | None:
+def refused(passage: InterceptedCall) -> BaseException | None:
     """Why the recorded connection could not be opened, as the library says it; None when it could."""
     from websockets.datastructures import Headers
     from websockets.exceptions import InvalidStatus
@@ -119,7 +119,7 @@ def refused(passage: Passage) -> BaseException | None:
     return None
 
 
-def open_without_socket(connection: Any, line: Replaying) -> Any:
+def open_without_socket(connection: Any, line: FrameReplaying) -> Any:
     """A native connection, made without its socket, in the state after the recorded handshake."""
     from websockets.datastructures import Headers
     from websockets.http11 import Response
@@ -180,7 +180,7 @@ def given(frame: Frame, decode: bool | None) -> str | bytes:
     return frame.data.decode() if (not frame.binary if decode is None else decode) else frame.data
 
 
-def took(line: Recording, message: str | bytes, decode: bool | None) -> str | bytes:
+def took(line: FrameRecording, message: str | bytes, decode: bool | None) -> str | bytes:
     """Note a message that was taken undecided, and give it as `decode` wants it."""
     binary = not isinstance(message, str)
     data = message if isinstance(message, bytes) else message.encode()

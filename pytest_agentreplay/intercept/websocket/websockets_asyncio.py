@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.model import Closed, Frame
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.streams.frames_replaying import Replaying
+from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Crossing
-    from pytest_agentreplay.intercept.streams.frames_recording import Recording
+    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 
 
 def meet(library: ModuleType) -> None:
@@ -47,7 +47,7 @@ def _awaiting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return __await__
 
 
-async def _open(crossing: Crossing, connect: Any, original: Callable[[Any], Any]) -> Any:
+async def _open(crossing: Interception, connect: Any, original: Callable[[Any], Any]) -> Any:
     __tracebackhide__ = True
     call = lines.opening(connect.uri, connect.additional_headers)
     if connection_stays(crossing, call):
@@ -65,7 +65,7 @@ async def _open(crossing: Crossing, connect: Any, original: Callable[[Any], Any]
         await asyncio.get_running_loop().create_future()  # until it is given up again
     if (refusal := lines.refused(passage)) is not None:
         raise refusal
-    connection = lines.open_without_socket(_built(connect), Replaying(crossing, passage, call))
+    connection = lines.open_without_socket(_built(connect), FrameReplaying(crossing, passage, call))
     connection.transport = _NoTransport(connection)
     if hasattr(type(connect), "__await_impl__"):  # before 17 the connector keeps it for its own `async with`
         connect.connection = connection
@@ -104,7 +104,7 @@ class _NoTransport(asyncio.Transport):
 
 def _end(connection: Any, end: Closed) -> None:
     """The agent ends a played connection; the recorded end counts where it is told."""
-    line: Replaying = getattr(connection, lines.LINE)
+    line: FrameReplaying = getattr(connection, lines.LINE)
     lines.close_protocol(connection, line.close() or end)
     if not connection.connection_lost_waiter.done():
         connection.connection_lost_waiter.set_result(None)
@@ -135,7 +135,7 @@ def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
             if not message:
                 return None
             data, binary = lines.joined(message, text)
-        if isinstance(line, Replaying):
+        if isinstance(line, FrameReplaying):
             if (end := line.send(data, binary=binary)) is not None:
                 raise lines.raised(self, end)
             return None
@@ -157,14 +157,14 @@ def _receiving(original: Callable[..., Any]) -> Callable[..., Any]:
         line = lines.line_of(self)
         if line is None:
             return await original(self, decode)
-        if isinstance(line, Replaying):
+        if isinstance(line, FrameReplaying):
             return lines.given(await _taken(self, line), decode)
         return lines.took(line, await _heard(line, original(self)), decode)
 
     return recv
 
 
-async def _taken(connection: Any, line: Replaying) -> Frame:
+async def _taken(connection: Any, line: FrameReplaying) -> Frame:
     """The next recorded frame; raises what the end of the connection raises."""
     __tracebackhide__ = True
     found = await line.receive()
@@ -173,7 +173,7 @@ async def _taken(connection: Any, line: Replaying) -> Frame:
     raise lines.raised(connection, found)
 
 
-async def _heard(line: Recording, message: Any) -> Any:
+async def _heard(line: FrameRecording, message: Any) -> Any:
     """Await the next real message; what it raises is kept."""
     from websockets.exceptions import ConnectionClosed
 
@@ -201,7 +201,7 @@ def _streaming(original: Callable[..., Any]) -> Callable[..., Any]:
         if line is None:
             async for part in original(self, decode):
                 yield part
-        elif isinstance(line, Replaying):
+        elif isinstance(line, FrameReplaying):
             yield lines.given(await _taken(self, line), decode)
         else:
             parts: list[Any] = []
@@ -219,7 +219,7 @@ def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def close(self: Any, code: int = 1000, reason: str = "") -> None:
         line = lines.line_of(self)
-        if isinstance(line, Replaying):
+        if isinstance(line, FrameReplaying):
             _end(self, Closed(int(code), reason, by_agent=True))
         elif line is not None:
             line.closes(int(code), reason)
@@ -235,7 +235,7 @@ def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def wait_closed(self: Any) -> None:
         line = lines.line_of(self)
-        if not isinstance(line, Replaying) or not line.ended:
+        if not isinstance(line, FrameReplaying) or not line.ended:
             await original(self)
 
     return wait_closed
@@ -245,7 +245,7 @@ def _pinging(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def ping(self: Any, data: Any = None) -> Any:
         line = lines.line_of(self)
-        if not isinstance(line, Replaying):
+        if not isinstance(line, FrameReplaying):
             return await original(self, data)
         pong = asyncio.get_running_loop().create_future()
         pong.set_result(0.0)
@@ -257,7 +257,7 @@ def _pinging(original: Callable[..., Any]) -> Callable[..., Any]:
 def _ponging(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def pong(self: Any, data: Any = b"") -> None:
-        if not isinstance(lines.line_of(self), Replaying):
+        if not isinstance(lines.line_of(self), FrameReplaying):
             await original(self, data)
 
     return pong

@@ -17,15 +17,15 @@ from pytest_agentreplay.core.model import Closed, Frame
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interception as doorstep
 from pytest_agentreplay.intercept.session.trampoline import is_trampoline, lead, parameters
-from pytest_agentreplay.intercept.streams.frames_replaying import Replaying
+from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Crossing
-    from pytest_agentreplay.intercept.streams.frames_recording import Recording
+    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 
 
 def meet(library: ModuleType) -> None:
@@ -72,7 +72,7 @@ def _redirect(function: FunctionType) -> None:
     real.__kwdefaults__ = function.__kwdefaults__
 
 
-def _open(crossing: Crossing, url: str, headers: Any, kind: Any, real: Callable[[], Any]) -> Any:
+def _open(crossing: Interception, url: str, headers: Any, kind: Any, real: Callable[[], Any]) -> Any:
     __tracebackhide__ = True
     call = lines.opening(url, headers)
     if connection_stays(crossing, call):
@@ -88,7 +88,7 @@ def _open(crossing: Crossing, url: str, headers: Any, kind: Any, real: Callable[
         return lines.opened(crossing, passage, call, connection)
     if (refusal := lines.refused(passage)) is not None:
         raise refusal
-    line = Replaying(crossing, passage, call)
+    line = FrameReplaying(crossing, passage, call)
     if passage.unfinished:
         line.receive_now()
     return lines.open_without_socket(_built(url, kind), line)
@@ -140,7 +140,7 @@ def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
             if not message:
                 return None
             data, binary = lines.joined(message, text)
-        if isinstance(line, Replaying):
+        if isinstance(line, FrameReplaying):
             if (end := line.send(data, binary=binary)) is not None:
                 raise lines.raised(self, end)
             return None
@@ -162,14 +162,14 @@ def _receiving(original: Callable[..., Any]) -> Callable[..., Any]:
         line = lines.line_of(self)
         if line is None:
             return original(self, timeout, decode)
-        if isinstance(line, Replaying):
+        if isinstance(line, FrameReplaying):
             return lines.given(_taken(self, line, timeout), decode)
         return lines.took(line, _heard(line, functools.partial(original, self, timeout)), decode)
 
     return recv
 
 
-def _taken(connection: Any, line: Replaying, timeout: float | None = None) -> Frame:
+def _taken(connection: Any, line: FrameReplaying, timeout: float | None = None) -> Frame:
     """The next recorded frame; raises what the end of the connection, or of patience, raises."""
     __tracebackhide__ = True
     found = line.receive_now(timeout)
@@ -181,7 +181,7 @@ def _taken(connection: Any, line: Replaying, timeout: float | None = None) -> Fr
     raise lines.raised(connection, found)
 
 
-def _heard(line: Recording, hear: Callable[[], Any]) -> Any:
+def _heard(line: FrameRecording, hear: Callable[[], Any]) -> Any:
     """Wait for the next real message; what that raises is kept."""
     from websockets.exceptions import ConnectionClosed
 
@@ -208,7 +208,7 @@ def _streaming(original: Callable[..., Any]) -> Callable[..., Any]:
         line = lines.line_of(self)
         if line is None:
             yield from original(self, decode)
-        elif isinstance(line, Replaying):
+        elif isinstance(line, FrameReplaying):
             yield lines.given(_taken(self, line), decode)
         else:
             parts: list[Any] = []
@@ -226,7 +226,7 @@ def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def close(self: Any, code: int = 1000, reason: str = "") -> None:
         line = lines.line_of(self)
-        if isinstance(line, Replaying):
+        if isinstance(line, FrameReplaying):
             lines.close_protocol(self, line.close() or Closed(int(code), reason, by_agent=True))
         elif line is not None:
             line.closes(int(code), reason)
@@ -242,7 +242,7 @@ def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def wait_closed(self: Any, *args: Any, **kwargs: Any) -> Any:
         line = lines.line_of(self)
-        return line.ended if isinstance(line, Replaying) else original(self, *args, **kwargs)
+        return line.ended if isinstance(line, FrameReplaying) else original(self, *args, **kwargs)
 
     return wait_closed
 
@@ -250,7 +250,7 @@ def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
 def _pinging(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def ping(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(lines.line_of(self), Replaying):
+        if not isinstance(lines.line_of(self), FrameReplaying):
             return original(self, *args, **kwargs)
         pong = threading.Event()
         pong.set()
@@ -262,7 +262,7 @@ def _pinging(original: Callable[..., Any]) -> Callable[..., Any]:
 def _ponging(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def pong(self: Any, data: Any = b"") -> None:
-        if not isinstance(lines.line_of(self), Replaying):
+        if not isinstance(lines.line_of(self), FrameReplaying):
             original(self, data)
 
     return pong

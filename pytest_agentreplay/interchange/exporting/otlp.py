@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.interchange.exporting.subject import Exported
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, TraceFault
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -125,7 +125,7 @@ def tool(run: ToolRun) -> JsonObject:
     return span(f"execute_tool {run.name}", INTERNAL, run, told, run.fault)
 
 
-def span(name: str, kind: int, step: Step | Trace, told: dict[str, Json], fault: Fault | None) -> JsonObject:
+def span(name: str, kind: int, step: Step | Trace, told: dict[str, Json], fault: TraceFault | None) -> JsonObject:
     """A span but for its ids."""
     status: JsonObject = {}
     if fault is not None:

@@ -12,7 +12,7 @@ from pytest_agentreplay.core.turns import is_model, tool_of, top_level
 from pytest_agentreplay.dialects import READER, genai
 from pytest_agentreplay.dialects.lenient import objects
 from pytest_agentreplay.interchange.assembling import assembled
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, Source, ToolRun, Trace
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 from pytest_agentreplay.interchange.wire import model_call
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def trace_of(run: Run, *, id: str, output: Json = None) -> Trace:  # noqa: A002 
     outcome, facts = run.header.outcome, said(run)
     fault = None
     if outcome.get("status") == "failed" and outcome.get("type") != VERDICT:
-        fault = Fault(str(outcome.get("type", "")), str(outcome.get("message", "")))
+        fault = TraceFault(str(outcome.get("type", "")), str(outcome.get("message", "")))
     return Trace(
         source=Source(format="snapshot", id=run.header.test, fidelity="bytes"),
         id=id,
@@ -109,26 +109,26 @@ def in_process(call: ToolCall, exchange: Exchange, started: int, ended: int | No
         reply=genai.reply(told) if exchange.outcome is not None and not told.error else None,
         usage=told.usage,
         finish_reasons=told.finish_reasons,
-        fault=Fault("", told.error) if told.error else None,
+        fault=TraceFault("", told.error) if told.error else None,
         started=started,
         ended=ended,
         agent=exchange.agent,
     )
 
 
-def came(exchange: Exchange) -> tuple[Json, Fault | None]:
+def came(exchange: Exchange) -> tuple[Json, TraceFault | None]:
     """What a tool gave, and what it raised."""
     match exchange.outcome:
         case ToolReply(value, None, None):
             return plainly(value), None
         case ToolReply(_, items, failure):
             given = [plainly(item) for item in items or ()]
-            return given, None if failure is None else Fault(failure.type, failure.message)
+            return given, None if failure is None else TraceFault(failure.type, failure.message)
         case Failure(type=kind, message=message):
-            return UNKNOWN, Fault(kind, message)
+            return UNKNOWN, TraceFault(kind, message)
         case HttpReply() as reply:
             told = READER.read_reply(exchange.call, reply)
-            return (UNKNOWN, Fault("", told.error)) if told.error else (told.result, None)
+            return (UNKNOWN, TraceFault("", told.error)) if told.error else (told.result, None)
         case _:
             return UNKNOWN, None
 

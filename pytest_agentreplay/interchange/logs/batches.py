@@ -12,7 +12,7 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs, tables
 from pytest_agentreplay.interchange.logs.pairs import Pair, call
-from pytest_agentreplay.interchange.logs.runs import Row
+from pytest_agentreplay.interchange.logs.runs import LogRow
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import Source
 
@@ -75,9 +75,9 @@ def _told(row: JsonObject) -> _Reply | None:
     return _Reply(result.get("message"), 0, (obj(error.get("error")) or error or result) if failed else None)
 
 
-def _row(name: str, asked: JsonObject, told: _Reply) -> Row:
+def _row(name: str, asked: JsonObject, told: _Reply) -> LogRow:
     found = Pair({}, "", asked, told.body or None, told.status, told.error)
-    return Row(step=call(found, started=moment(obj(told.body).get("created")), id=name), run=name)
+    return LogRow(step=call(found, started=moment(obj(told.body).get("created")), id=name), run=name)
 
 
 FORMATS = (Format("batch", "files of a batch API (OpenAI, Anthropic)", 23.9, _fits, _read, together="batch"),)

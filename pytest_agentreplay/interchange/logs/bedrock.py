@@ -14,15 +14,15 @@ from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.bedrock import BEDROCK
 from pytest_agentreplay.dialects.lenient import obj, objects, rest, string
-from pytest_agentreplay.dialects.sse import Event
+from pytest_agentreplay.dialects.sse import ServerSentEvent
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs, tables
 from pytest_agentreplay.interchange.logs.pairs import known
-from pytest_agentreplay.interchange.logs.runs import Row
+from pytest_agentreplay.interchange.logs.runs import LogRow
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.trace import Fault, Source
+from pytest_agentreplay.interchange.trace import Source, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -88,7 +88,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     return runs.traces(map(_row, whole), source, *losses)
 
 
-def _row(row: JsonObject) -> Row:
+def _row(row: JsonObject) -> LogRow:
     told, metadata = obj(row.get("output")), obj(row.get("requestMetadata"))
     model, region = string(row.get("modelId")), string(row.get("region"))
     operation = string(row.get("operation"))
@@ -108,8 +108,8 @@ def _row(row: JsonObject) -> Row:
         id=string(row.get("requestId")),
     )
     if error:
-        call = replace(call, fault=Fault(error, string(row.get("errorMessage"))))
-    return Row(
+        call = replace(call, fault=TraceFault(error, string(row.get("errorMessage"))))
+    return LogRow(
         step=call,
         user=known(metadata, *_USERS),
         session=known(metadata, *_SESSIONS),
@@ -136,7 +136,7 @@ def _whole(reply: Json, verb: str) -> Json:
     if not isinstance(reply, list) or not verb.startswith("converse"):
         return reply
     frames = [(name, value) for chunk in objects(reply) for name, value in obj(chunk.get("chunk", chunk)).items()]
-    return BEDROCK.join(Event(name, canonical(value)) for name, value in frames)
+    return BEDROCK.join(ServerSentEvent(name, canonical(value)) for name, value in frames)
 
 
 def _host(region: str) -> str:

@@ -13,7 +13,7 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs, tables
 from pytest_agentreplay.interchange.logs.pairs import fault, known
-from pytest_agentreplay.interchange.logs.runs import Row
+from pytest_agentreplay.interchange.logs.runs import LogRow
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies
 from pytest_agentreplay.interchange.platforms.about import about
@@ -57,7 +57,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     return runs.traces(told, Source(format="promptlayer-requests", file=opened.file), *losses)
 
 
-def _row(row: JsonObject) -> Row:
+def _row(row: JsonObject) -> LogRow:
     blueprint = obj(row.get("prompt_blueprint"))
     template = obj(blueprint.get("prompt_template")) or obj(row.get("input"))
     model = obj(obj(blueprint.get("metadata")).get("model"))
@@ -79,7 +79,7 @@ def _row(row: JsonObject) -> Row:
         ended=moment(row.get("request_end_time")),
         id=known(row, "request_id"),
     )
-    return Row(
+    return LogRow(
         step=step,
         run=string(row.get("trace_id")),
         name=string(row.get("prompt_name")),

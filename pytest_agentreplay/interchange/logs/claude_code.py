@@ -15,7 +15,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.claude_rows import branch, in_order, is_message
 from pytest_agentreplay.interchange.logs.claude_steps import last_text, steps
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.trace import Fault, Source, Trace
+from pytest_agentreplay.interchange.trace import Source, Trace, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,7 +107,9 @@ def _session(
             id=name,
             name=title[:120],
             status="error" if end.get("is_error") is True else "ok" if end else "",
-            fault=Fault(string(end.get("subtype")), string(end.get("result"))) if end.get("is_error") is True else None,
+            fault=TraceFault(string(end.get("subtype")), string(end.get("result")))
+            if end.get("is_error") is True
+            else None,
             started=min(times, default=None),
             ended=max(times, default=None),
             session=name,

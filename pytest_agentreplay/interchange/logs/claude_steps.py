@@ -11,7 +11,7 @@ from pytest_agentreplay.dialects.anthropic import read_reply
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.logs.claude_rows import blocks
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.trace import Fault, ModelCall, ToolRun
+from pytest_agentreplay.interchange.trace import ModelCall, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -90,7 +90,7 @@ def _call(rows: list[JsonObject], before: list[JsonObject]) -> tuple[ModelCall, 
         response_id=reading.response_id,
         finish_reasons=reading.finish_reasons,
         usage={} if failed else reading.usage,
-        fault=Fault(message=reading.text) if failed else None,
+        fault=TraceFault(message=reading.text) if failed else None,
         started=times[0],
         ended=times[-1],
         id=string(rows[0].get("uuid")),
@@ -117,7 +117,7 @@ def _ran(row: JsonObject, asked: dict[str, ToolRun]) -> list[ToolRun]:
                 run,
                 seen=seen,
                 result=seen if beside is None or len(results) > 1 else beside,
-                fault=Fault(message=said) if part.get("is_error") is True else None,
+                fault=TraceFault(message=said) if part.get("is_error") is True else None,
                 ended=moment(row.get("timestamp")),
                 id=string(row.get("uuid")),
             )

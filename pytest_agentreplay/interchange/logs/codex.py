@@ -18,10 +18,10 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import spoken, tables
-from pytest_agentreplay.interchange.logs.spoken import Said
+from pytest_agentreplay.interchange.logs.spoken import LoggedMessage
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms.usage import usage
-from pytest_agentreplay.interchange.trace import Fault, ModelCall, Source, ToolRun, Trace
+from pytest_agentreplay.interchange.trace import ModelCall, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,7 +112,7 @@ def _session(file: str, rows: list[JsonObject], losses: tuple[str, ...]) -> Trac
             session=known,
             metadata=_metadata(about),
             input=asked[0] if asked else None,
-            fault=Fault(broke, string(ended.get("message")) or string(ended.get("reason"))) if broke else None,
+            fault=TraceFault(broke, string(ended.get("message")) or string(ended.get("reason"))) if broke else None,
             steps=tuple(_steps(rows, _instructions(about))),
             losses=(*losses, *(("turns that were rolled back stand among what was said",) if undone else ())),
         )
@@ -133,14 +133,14 @@ def _metadata(about: JsonObject) -> JsonObject:
     return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
 
-def _instructions(about: JsonObject) -> list[Said]:
+def _instructions(about: JsonObject) -> list[LoggedMessage]:
     told = string(obj(about.get("base_instructions")).get("text")) or string(about.get("instructions"))
-    return [Said(message=genai.message({"role": "system", "content": told}))] if told else []
+    return [LoggedMessage(message=genai.message({"role": "system", "content": told}))] if told else []
 
 
-def _steps(rows: list[JsonObject], instructions: list[Said]) -> list[Step]:
+def _steps(rows: list[JsonObject], instructions: list[LoggedMessage]) -> list[Step]:
     """The calls of the model in order, each with the tools that it asked for."""
-    told: list[list[Said]] = [[*instructions]]
+    told: list[list[LoggedMessage]] = [[*instructions]]
     facts: JsonObject = {}
     for row in rows:
         payload, at = obj(row["payload"]), moment(row.get("timestamp"))
@@ -152,7 +152,7 @@ def _steps(rows: list[JsonObject], instructions: list[Said]) -> list[Step]:
             message = genai.message(payload)
             if message["role"] != "assistant":
                 facts["started"] = at
-            told[-1].append(Said(message=message, facts={**facts, "ended": at}))
+            told[-1].append(LoggedMessage(message=message, facts={**facts, "ended": at}))
         elif payload.get("type") == "token_count":
             counted = usage(obj(payload.get("info")).get("last_token_usage"))
             last = next((one for one in reversed(told[-1]) if one.by_model), None)
@@ -176,11 +176,11 @@ def _of_turn(told: JsonObject) -> JsonObject:
     return {"model": string(told.get("model")), "parameters": {"reasoning": {"effort": effort}} if effort else {}}
 
 
-def _summary(told: JsonObject) -> list[Said]:
+def _summary(told: JsonObject) -> list[LoggedMessage]:
     """What the model saw from here on."""
     kept = told.get("replacement_history")
     items = kept if isinstance(kept, list) else [{"role": "user", "content": told.get("message")}]
-    return [Said(message=genai.message(item)) for item in items]
+    return [LoggedMessage(message=genai.message(item)) for item in items]
 
 
 def _asked(call: ModelCall, runs: dict[str, ToolRun]) -> list[ToolRun]:
@@ -206,12 +206,12 @@ def _runs(rows: list[JsonObject]) -> dict[str, ToolRun]:
     return found
 
 
-def _failure(seen: Json) -> Fault | None:
+def _failure(seen: Json) -> TraceFault | None:
     """The code with which a command ended, unless it is 0."""
     said = seen if isinstance(seen, str) else string(obj(seen).get("output"))
     found = _CODE.match(said)
     code = int(found[1]) if found else obj(obj(seen).get("metadata")).get("exit_code")
-    return Fault(f"exit code {code}", said) if code not in (0, None) else None
+    return TraceFault(f"exit code {code}", said) if code not in (0, None) else None
 
 
 FORMATS = (Format("codex", "session of the Codex CLI", 23.3, _fits, _read),)

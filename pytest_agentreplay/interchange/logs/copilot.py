@@ -11,7 +11,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import tables
 from pytest_agentreplay.interchange.logs.tool_events import tool_runs
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, Source, Trace
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, Trace, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,7 +37,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
         return []
     begun = next((obj(one["data"]) for one in events if one.get("type") == "session.start"), {})
     errors = [obj(one.get("data")) for one in events if one.get("type") == "session.error"]
-    broke = Fault(string(errors[-1].get("errorType")), string(errors[-1].get("message"))) if errors else None
+    broke = TraceFault(string(errors[-1].get("errorType")), string(errors[-1].get("message"))) if errors else None
     times = [at for one in events if (at := moment(one.get("timestamp"))) is not None]
     session = string(begun.get("sessionId"))
     known = session or string(events[0].get("id"))

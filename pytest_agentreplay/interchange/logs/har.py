@@ -12,7 +12,7 @@ from pytest_agentreplay.dialects.lenient import obj, objects, string
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs
-from pytest_agentreplay.interchange.logs.recorded import Recorded, heard
+from pytest_agentreplay.interchange.logs.recorded import RecordedCalls, heard
 from pytest_agentreplay.interchange.moments import after, moment
 from pytest_agentreplay.interchange.trace import ModelCall, Source
 
@@ -56,7 +56,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     return runs.traces(found.rows, source, *found.losses)
 
 
-def _recorded(entry: JsonObject, files: dict[str, bytes]) -> Recorded:
+def _recorded(entry: JsonObject, files: dict[str, bytes]) -> RecordedCalls:
     asked, told = obj(entry.get("request")), obj(entry.get("response"))
     started = moment(entry.get("startedDateTime"))
     posted = obj(asked.get("postData"))
@@ -65,7 +65,7 @@ def _recorded(entry: JsonObject, files: dict[str, bytes]) -> Recorded:
     if sent and not any(name.lower() == "content-type" for name, _ in headers):
         headers = (*headers, ("content-type", string(posted.get("mimeType"))))
     response, exact = _reply(told, files)
-    return Recorded(
+    return RecordedCalls(
         request=HttpCall(string(asked.get("method")).upper(), string(asked.get("url")), headers, Body(sent)),
         response=response,
         exact=exact,

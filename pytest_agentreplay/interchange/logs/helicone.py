@@ -10,7 +10,7 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs, tables
 from pytest_agentreplay.interchange.logs.pairs import Pair, call
-from pytest_agentreplay.interchange.logs.runs import Row
+from pytest_agentreplay.interchange.logs.runs import LogRow
 from pytest_agentreplay.interchange.moments import after, moment
 from pytest_agentreplay.interchange.trace import Source
 
@@ -43,7 +43,7 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     return runs.traces(map(_row, whole), source, *losses)
 
 
-def _row(row: JsonObject) -> Row:
+def _row(row: JsonObject) -> LogRow:
     properties = obj(row.get("request_properties"))
     session = string(properties.get(_SESSION))
     started = moment(row.get("request_created_at"))
@@ -53,7 +53,7 @@ def _row(row: JsonObject) -> Row:
     path = string(row.get("request_path"))
     host = _HOSTS.get(string(row.get("provider")).upper(), "")
     url = path if "://" in path else f"https://{host}{path}" if host and path.startswith("/") else ""
-    return Row(
+    return LogRow(
         step=call(
             found,
             url,

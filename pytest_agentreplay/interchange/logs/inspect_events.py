@@ -11,7 +11,7 @@ from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.logs.pairs import fault
 from pytest_agentreplay.interchange.logs.wordings import dialect_of
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ModelCall, ToolRun
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +117,7 @@ def _tool(event: JsonObject) -> ToolRun:
         call_id=string(event.get("id")),
         arguments=event.get("arguments"),
         result=UNKNOWN if (broke and not result) or event.get("pending") else result,
-        fault=broke or (Fault("failed") if event.get("failed") is True else None),
+        fault=broke or (TraceFault("failed") if event.get("failed") is True else None),
         started=moment(event.get("timestamp")),
         ended=moment(event.get("completed")),
         id=string(event.get("uuid")),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
-    from pytest_agentreplay.interchange.trace import Fault
+    from pytest_agentreplay.interchange.trace import TraceFault
 
 _ATTACHED = "attachment://"
 _HEADERS = ("header.json", "_journal/start.json")
@@ -124,7 +124,7 @@ def _input(given: Json) -> Json:
     return [genai.message(item) for item in given] if isinstance(given, list) else given
 
 
-def _fault(error: Json) -> Fault | None:
+def _fault(error: Json) -> TraceFault | None:
     if not error:
         return None
     told = fault(error)

@@ -13,8 +13,8 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs, spoken
-from pytest_agentreplay.interchange.logs.runs import Row
-from pytest_agentreplay.interchange.logs.spoken import Said
+from pytest_agentreplay.interchange.logs.runs import LogRow
+from pytest_agentreplay.interchange.logs.spoken import LoggedMessage
 from pytest_agentreplay.interchange.trace import Source
 
 if TYPE_CHECKING:
@@ -91,17 +91,19 @@ def _session(opened: Opened, name: str, items: list[Json]) -> list[Trace]:
     if said and not said[-1].by_model:
         losses.append("ends before the model's last reply")
     source = Source(format="openai-items", file=opened.file, id=name)
-    rows = [Row(step=step, run=name, session=name) for step in steps]
+    rows = [LogRow(step=step, run=name, session=name) for step in steps]
     return runs.traces(rows, source, *losses, together=True)
 
 
-def _said(item: JsonObject) -> Said | None:
+def _said(item: JsonObject) -> LoggedMessage | None:
     message = genai.message(item)
     if not _is_item(item) or not arr(message["parts"]):
         return None
     data = obj(item.get("provider_data"))
     facts: JsonObject = {"model": string(data.get("model")), "response_id": string(data.get("response_id"))}
-    return Said(message=message, reply=string(data.get("response_id")), facts={k: v for k, v in facts.items() if v})
+    return LoggedMessage(
+        message=message, reply=string(data.get("response_id")), facts={k: v for k, v in facts.items() if v}
+    )
 
 
 def _fits_stored(opened: Opened) -> bool:
@@ -131,12 +133,12 @@ def _messages(row: JsonObject) -> list[JsonObject]:
     return objects(kept if isinstance(kept, list) else obj(kept).get("data"))
 
 
-def _stored(row: JsonObject) -> Row:
+def _stored(row: JsonObject) -> LogRow:
     asked: JsonObject = {name: row[name] for name in _REQUESTED if row.get(name) is not None}
     body: JsonObject = {**asked, "messages": [rest(one, "id", "content_parts") for one in _messages(row)]}
     metadata = obj(row.get("metadata"))
     created = row.get("created")
-    return Row(
+    return LogRow(
         step=wire.json_call(
             "openai_chat",
             body,
@@ -169,7 +171,7 @@ def _read_response(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]
     call = wire.json_call("openai_responses", {**body, "input": given[0]}, told, id=string(told.get("id")))
     before = spoken.steps([one for item in given[0] if (one := _said(obj(item))) is not None], provider="openai")
     source = Source(format="openai-response", file=opened.file, fidelity="body-json" if not before else "semantic")
-    rows = [Row(step=step, run=string(told.get("id"))) for step in (*before, call)]
+    rows = [LogRow(step=step, run=string(told.get("id"))) for step in (*before, call)]
     losses = ("of the calls before the last only what was said",) if before else ()
     return runs.traces(rows, source, *losses)
 

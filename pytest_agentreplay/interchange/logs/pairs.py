@@ -17,10 +17,10 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs, tables
-from pytest_agentreplay.interchange.logs.runs import Row
+from pytest_agentreplay.interchange.logs.runs import LogRow
 from pytest_agentreplay.interchange.logs.wordings import dialect_of
 from pytest_agentreplay.interchange.moments import after, moment
-from pytest_agentreplay.interchange.trace import Fault, ModelCall, Source
+from pytest_agentreplay.interchange.trace import ModelCall, Source, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -136,13 +136,13 @@ def call(found: Pair, where: str = "", **facts: object) -> ModelCall:
     return read if found.status or found.reply is None else _without_status(read)
 
 
-def fault(error: Json) -> Fault:
+def fault(error: Json) -> TraceFault:
     """An error as a log tells it: a text, or an object with type and message."""
     told = obj(error)
     kind = next((said for name in _KINDS if (said := string(told.get(name)))), "")
     message = string(told.get("message")) or string(told.get("error_message"))
     message = message or (error if isinstance(error, str) else "")
-    return Fault(kind, message or (wire.compact(error).decode("utf-8", "replace") if not kind else ""))
+    return TraceFault(kind, message or (wire.compact(error).decode("utf-8", "replace") if not kind else ""))
 
 
 def known(row: JsonObject, *names: str) -> str:
@@ -170,13 +170,13 @@ def _code(value: Json) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 100 <= value < 600
 
 
-def _row(found: Pair) -> Row:
+def _row(found: Pair) -> LogRow:
     row = found.row
     started = next((at for name in _STARTS if (at := moment(row.get(name))) is not None), None)
     ended = next((at for name in _ENDS if (at := moment(row.get(name))) is not None), None)
     ended = ended or next((at for name in _SPENT if (at := after(started, row.get(name))) is not None), None)
     user = known(row, *_USERS) or string(obj(found.request.get("metadata")).get("user_id"))
-    return Row(
+    return LogRow(
         step=call(found, started=started, ended=ended, id=known(row, *_IDS)),
         run=known(row, *_RUNS),
         name=known(row, "name", "agent", "agent_name"),

@@ -10,7 +10,7 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs, tables
 from pytest_agentreplay.interchange.logs.pairs import Pair, call, known
-from pytest_agentreplay.interchange.logs.runs import Row
+from pytest_agentreplay.interchange.logs.runs import LogRow
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import Source
 
@@ -39,10 +39,10 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     return runs.traces(map(_row, whole), source, *losses)
 
 
-def _row(row: JsonObject) -> Row:
+def _row(row: JsonObject) -> LogRow:
     metadata = obj(row.get("metadata"))
     found = Pair(row, "", obj(genai.parsed(row["kwargs"])), genai.parsed(row.get("request_response")), 0, None)
-    return Row(
+    return LogRow(
         step=call(
             found,
             started=moment(row.get("request_start_time")),

@@ -12,8 +12,8 @@ from pytest_agentreplay.core.matching.content import decoded, header
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.interchange import wire
-from pytest_agentreplay.interchange.logs.runs import Row
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ToolRun
+from pytest_agentreplay.interchange.logs.runs import LogRow
+from pytest_agentreplay.interchange.trace import UNKNOWN, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ _GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedCalls:
     """One request and what came back. `exact` says that both bodies are the bytes that were on the wire."""
 
     request: HttpCall
@@ -37,17 +37,17 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class RecordedReply:
     """What recorded HTTP amounts to: the rows of a run, the sentences on what is left out, and how near it is."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LogRow, ...]
     losses: tuple[str, ...]
     fidelity: Literal["bytes", "body-json"]
 
 
-def heard(recorded: Iterable[Recorded]) -> Heard:
+def heard(recorded: Iterable[RecordedCalls]) -> RecordedReply:
     """The calls of models, and of tools over MCP; everything else is counted."""
-    rows: list[Row] = []
+    rows: list[LogRow] = []
     others: Counter[str] = Counter()
     exact, packed = True, 0
     for one in recorded:
@@ -58,14 +58,14 @@ def heard(recorded: Iterable[Recorded]) -> Heard:
         plain = _plain(one)
         exact &= plain.exact
         packed += not _readable(plain.response)
-        rows.append(Row(step=_step(plain, kind)))
+        rows.append(LogRow(step=_step(plain, kind)))
     losses = [f"{packed} replies are packed in a way that is not read: they are kept, not understood"] if packed else []
     if said := ", ".join(f"{number} x {where}" for where, number in others.items() if number):
         losses.append(f"other HTTP is left out: {said}")
-    return Heard(tuple(rows), tuple(losses), "bytes" if exact else "body-json")
+    return RecordedReply(tuple(rows), tuple(losses), "bytes" if exact else "body-json")
 
 
-def _step(one: Recorded, kind: str) -> Step:
+def _step(one: RecordedCalls, kind: str) -> Step:
     if kind in wire.MODEL_KINDS:
         return wire.model_call(one.request, one.response, started=one.started, ended=one.ended)
     asked, told = READER.read_call(one.request), READER.read_reply(one.request, one.response)
@@ -73,13 +73,13 @@ def _step(one: Recorded, kind: str) -> Step:
         name=asked.name,
         arguments=asked.parameters,
         result=UNKNOWN if told.error and told.result is None else told.result,
-        fault=Fault(message=told.error) if told.error else None,
+        fault=TraceFault(message=told.error) if told.error else None,
         started=one.started,
         ended=one.ended,
     )
 
 
-def _plain(one: Recorded) -> Recorded:
+def _plain(one: RecordedCalls) -> RecordedCalls:
     """The same with headers that are true of the bodies: recorders unpack a body and leave its headers alone."""
     request_headers, asked = _true_of(one.request.headers, one.request.body.data)
     request = replace(one.request, headers=request_headers)

@@ -17,7 +17,7 @@ from pytest_agentreplay.interchange.logs import tables
 from pytest_agentreplay.interchange.logs.pairs import known
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms.faults import fault
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
+from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,7 +51,7 @@ def _trace(opened: Opened, row: JsonObject) -> Trace:
     events = objects(row.get("events"))
     errors = [one.get("error", rest(one, "type")) for one in events if one.get("type") == "error"]
     errors += [row["error"]] if row.get("error") else []
-    broke = (fault(errors[-1]) or Fault()) if errors else None
+    broke = (fault(errors[-1]) or TraceFault()) if errors else None
     outputs = [_content(one) for one in events if string(one.get("type")) in _OUTPUTS]
     times = [at for one in events if (at := moment(one.get("timestamp"))) is not None]
     return whole(
@@ -114,7 +114,7 @@ def _answered(run: ToolRun, event: JsonObject) -> ToolRun:
     return replace(
         run,
         result=genai.parsed(result),
-        fault=(fault(error) or Fault(message=string(result))) if failed else None,
+        fault=(fault(error) or TraceFault(message=string(result))) if failed else None,
         ended=moment(event.get("timestamp")),
     )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class LogRow:
     """One row of a log: its step, and what it says of the run around it. `run` is the run that it names, "" none."""
 
     step: Step
@@ -36,7 +36,7 @@ class Row:
 
 
 def traces(
-    rows: Iterable[Row], source: Source, *losses: str, together: bool = False, missing: Iterable[str] = ()
+    rows: Iterable[LogRow], source: Source, *losses: str, together: bool = False, missing: Iterable[str] = ()
 ) -> list[Trace]:
     """The runs in `rows`, in the order in which they begin. With `together` the file is one run, whatever it holds."""
     ordered = timely(rows)
@@ -44,7 +44,7 @@ def traces(
     return [_trace(run, source, losses, tuple(missing)) for run in runs if run]
 
 
-def timely(rows: Iterable[Row]) -> list[Row]:
+def timely(rows: Iterable[LogRow]) -> list[LogRow]:
     """The rows by the time at which their calls began where each has one, else as they stand."""
     found = list(rows)
     began = [row.step.started for row in found]
@@ -58,13 +58,13 @@ def _said(step: Step) -> int:
     return len(step.messages) if isinstance(step, ModelCall) else 0
 
 
-def _split(rows: Sequence[Row]) -> list[list[Row]]:
+def _split(rows: Sequence[LogRow]) -> list[list[LogRow]]:
     """The rows by run. A tool that ran without naming one belongs to the model call before it."""
     place: dict[int, object] = {}
     calls = [row.step for row in rows if not row.run and isinstance(row.step, ModelCall)]
     for number, run in enumerate(conversations(calls)):
         place.update({id(call): number for call in run})
-    found: dict[object, list[Row]] = {}
+    found: dict[object, list[LogRow]] = {}
     last: object = 0
     for row in rows:
         last = row.run or place.get(id(row.step), last)
@@ -72,7 +72,7 @@ def _split(rows: Sequence[Row]) -> list[list[Row]]:
     return list(found.values())
 
 
-def _trace(rows: Sequence[Row], source: Source, losses: tuple[str, ...], missing: tuple[str, ...]) -> Trace:
+def _trace(rows: Sequence[LogRow], source: Source, losses: tuple[str, ...], missing: tuple[str, ...]) -> Trace:
     steps = tuple(row.step for row in rows)
     ends = [moment for step in steps if (moment := step.ended or step.started) is not None]
     first = next((step for step in steps if isinstance(step, ModelCall)), None)

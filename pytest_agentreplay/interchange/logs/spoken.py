@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class LoggedMessage:
     """One message in the form of `dialects.genai`. Those with one `reply` id are pieces of the same reply.
 
     `facts` are fields of the `ModelCall` that the message is a reply of.
@@ -37,7 +37,7 @@ class Said:
         return self.message["role"] == "assistant"
 
 
-def steps(said: Iterable[Said], **facts: object) -> list[Step]:
+def steps(said: Iterable[LoggedMessage], **facts: object) -> list[Step]:
     """The calls of a conversation in order; `facts` are fields of each.
 
     Results of tools are told by the call that follows them; the last ones, which none follows, are steps.
@@ -45,7 +45,7 @@ def steps(said: Iterable[Said], **facts: object) -> list[Step]:
     before: list[JsonObject] = []
     found: list[Step] = []
     names: dict[str, str] = {}
-    turn: list[Said] = []
+    turn: list[LoggedMessage] = []
     for turn in _turns(said):
         first = turn[0]
         if not first.by_model:
@@ -63,7 +63,7 @@ def steps(said: Iterable[Said], **facts: object) -> list[Step]:
     return found
 
 
-def _results(turn: list[Said], names: dict[str, str]) -> list[ToolRun]:
+def _results(turn: list[LoggedMessage], names: dict[str, str]) -> list[ToolRun]:
     parts = [part for one in turn for part in objects(one.message["parts"])]
     return [
         ToolRun(name=names[known], call_id=known, seen=genai.parsed(part.get("response")))
@@ -72,9 +72,9 @@ def _results(turn: list[Said], names: dict[str, str]) -> list[ToolRun]:
     ]
 
 
-def _turns(said: Iterable[Said]) -> list[list[Said]]:
+def _turns(said: Iterable[LoggedMessage]) -> list[list[LoggedMessage]]:
     """Neighbours by the model, or by others, together; replies of two ids apart."""
-    turns: list[list[Said]] = []
+    turns: list[list[LoggedMessage]] = []
     for one in said:
         if not arr(one.message.get("parts")):
             continue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import obj, string
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ToolRun
+from pytest_agentreplay.interchange.trace import UNKNOWN, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ def _run(call_id: str, began: JsonObject, ended: JsonObject) -> ToolRun:
         call_id="" if call_id.startswith("#") else call_id,
         arguments=asked.get("arguments"),
         seen=seen,
-        fault=Fault(message="" if message == UNKNOWN else message) if failed else None,
+        fault=TraceFault(message="" if message == UNKNOWN else message) if failed else None,
         executed=bool(ended),
         started=moment(began.get("timestamp")),
         ended=moment(ended.get("timestamp")),

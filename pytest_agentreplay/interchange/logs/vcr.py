@@ -15,7 +15,7 @@ from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs
-from pytest_agentreplay.interchange.logs.recorded import Recorded, heard
+from pytest_agentreplay.interchange.logs.recorded import RecordedCalls, heard
 from pytest_agentreplay.interchange.trace import Source
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _read_go(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     return _traces(opened, "go-vcr", [_go(one) for one in _interactions(opened)])
 
 
-def _traces(opened: Opened, name: str, recorded: list[Recorded]) -> list[Trace]:
+def _traces(opened: Opened, name: str, recorded: list[RecordedCalls]) -> list[Trace]:
     found = heard(recorded)
     if not found.rows:
         said = "; ".join(found.losses) or "nothing in it"
@@ -67,7 +67,7 @@ def _traces(opened: Opened, name: str, recorded: list[Recorded]) -> list[Trace]:
     return runs.traces(found.rows, source, LOSS, *found.losses, together=True)
 
 
-def _python(one: JsonObject) -> Recorded:
+def _python(one: JsonObject) -> RecordedCalls:
     asked, told = obj(one.get("request")), obj(one.get("response"))
     sent, sent_exact = _body(asked)
     came, came_exact = _body(told)
@@ -77,10 +77,10 @@ def _python(one: JsonObject) -> Recorded:
         code if isinstance(code, int) else 0, string(status.get("message")), headers=_pairs(told), body=Body(came)
     )
     request = HttpCall(string(asked.get("method")).upper(), string(asked.get("uri")), _pairs(asked), Body(sent))
-    return Recorded(request=request, response=reply if told else None, exact=sent_exact and came_exact)
+    return RecordedCalls(request=request, response=reply if told else None, exact=sent_exact and came_exact)
 
 
-def _go(one: JsonObject) -> Recorded:
+def _go(one: JsonObject) -> RecordedCalls:
     asked, told = obj(one.get("request")), obj(one.get("response"))
     sent, came = _body(asked)[0], _body(told)[0]
     code = told.get("code")
@@ -95,7 +95,7 @@ def _go(one: JsonObject) -> Recorded:
     # Hooks that tidy a recording leave the length alone: a body of another one has been written anew.
     exact = _as_long(asked, sent) and _as_long(told, came)
     request = HttpCall(method, string(asked.get("url")), _pairs(asked), Body(sent))
-    return Recorded(request=request, response=reply if told else None, exact=exact)
+    return RecordedCalls(request=request, response=reply if told else None, exact=exact)
 
 
 def _as_long(side: JsonObject, data: bytes) -> bool:

@@ -15,7 +15,7 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import runs, tables
 from pytest_agentreplay.interchange.logs.pairs import Pair, call, known
-from pytest_agentreplay.interchange.logs.runs import Row
+from pytest_agentreplay.interchange.logs.runs import LogRow
 from pytest_agentreplay.interchange.moments import after, moment
 from pytest_agentreplay.interchange.trace import Source
 
@@ -58,7 +58,7 @@ def _payload(value: Json) -> JsonObject:
     return obj(genai.parsed(next(iter(arr(value)), None)))
 
 
-def _row(row: JsonObject) -> Row:
+def _row(row: JsonObject) -> LogRow:
     request = _request(row)
     reply = genai.parsed(row.get("full_response")) or _payload(row.get("response_payload"))
     labels = obj(request.get("labels"))
@@ -67,7 +67,7 @@ def _row(row: JsonObject) -> Row:
     model, method = string(row.get("model")), string(row.get("api_method")) or "generateContent"
     path = model if _MODEL.fullmatch(model) else "publishers/google/models/unknown"
     found = Pair(row, "", request, reply or None, 0, None)
-    return Row(
+    return LogRow(
         step=call(
             found,
             f"{_HOST}{path.lstrip('/')}:{method if method.isalnum() else 'generateContent'}",

@@ -11,7 +11,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.pairs import known
 from pytest_agentreplay.interchange.logs.tool_events import tool_runs
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
+from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +48,7 @@ def _trace(opened: Opened, results: JsonObject, task: JsonObject, run: JsonObjec
     untold = counted - len(steps) if isinstance(counted, int) else 0
     missing = ["requests to the model, and its replies"]
     missing += [f"{untold} calls of tools that the transcript does not tell"] if untold > 0 else []
-    broke = Fault(message=said) if said else None
+    broke = TraceFault(message=said) if said else None
     return whole(
         Trace(
             source=Source(format="waza", file=opened.file, id=here),
@@ -82,7 +82,7 @@ def _tool(event: JsonObject) -> ToolRun:
         call_id=string(event.get("tool_call_id")),
         arguments=event.get("args"),
         seen=genai.parsed(event["result"]) if "result" in event else UNKNOWN,
-        fault=Fault(message=string(event.get("error")) or string(event.get("result"))) if failed else None,
+        fault=TraceFault(message=string(event.get("error")) or string(event.get("result"))) if failed else None,
     )
 
 

@@ -29,7 +29,7 @@ _DEEPEST = 12
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class SpanSubject:
     """User, session and tenant of a run, and the rest of its metadata."""
 
     user: str = ""
@@ -38,11 +38,11 @@ class About:
     metadata: JsonObject = field(default_factory=dict)
 
 
-def about(root: JsonObject, *others: JsonObject) -> About:
+def about(root: JsonObject, *others: JsonObject) -> SpanSubject:
     """What metadata tells of a run: whose it was from any span, the root first; the rest from the root alone."""
     told = (root, *others)
     rest = {name: value for name, value in root.items() if name not in _KNOWN and not name.startswith(_TRACERS)}
-    return About(_named(told, _USER), _named(told, _SESSION), _named(told, _TENANT), clean(rest))
+    return SpanSubject(_named(told, _USER), _named(told, _SESSION), _named(told, _TENANT), clean(rest))
 
 
 def clean(metadata: JsonObject) -> JsonObject:

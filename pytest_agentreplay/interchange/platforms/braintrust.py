@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -129,14 +129,14 @@ def _time(row: JsonObject, which: str) -> int | None:
     return moment(obj(row.get("metrics")).get(which)) or (moment(row.get("created")) if which == "start" else None)
 
 
-def _span(row: JsonObject) -> Span:
+def _span(row: JsonObject) -> TreeSpan:
     kind = string(obj(row.get("span_attributes")).get("type"))
     step: ModelCall | ToolRun | None = None
     if kind == "llm":
         step = _model_call(row)
     elif kind == "tool":
         step = _tool_run(row)
-    return Span(
+    return TreeSpan(
         id=string(row.get("span_id")),
         parent=_parent(row),
         started=_time(row, "start"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
-from pytest_agentreplay.interchange.trace import Fault
+from pytest_agentreplay.interchange.trace import TraceFault
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -21,7 +21,7 @@ _CLASS = re.compile(r"(?:Error|Exception|Exceeded|Warning|Interrupt|Tripwire\w*|
 _STATUS = re.compile(r"\b(?:Error code|status[ _]code)\D{0,3}(\d{3})\b")
 
 
-def fault(value: Json) -> Fault | None:
+def fault(value: Json) -> TraceFault | None:
     """The error that a field tells; None where it tells none."""
     told = parsed(value)
     if isinstance(told, dict):
@@ -32,21 +32,21 @@ def fault(value: Json) -> Fault | None:
     return _of_text(told.strip())
 
 
-def status(found: Fault | None) -> int:
+def status(found: TraceFault | None) -> int:
     """The HTTP status that the message of an SDK's error names; 0 for none."""
     told = _STATUS.search(found.message[:1000]) if found is not None else None
     return int(told[1]) if told else 0
 
 
-def _of_struct(told: JsonObject) -> Fault:
+def _of_struct(told: JsonObject) -> TraceFault:
     """A struct under any of the names that platforms give to type, message and traceback."""
     inner = next((obj(told[name]) for name in ("error", "exception") if isinstance(told.get(name), dict)), told)
     kind = next(filter(None, (string(inner.get(name)) for name in ("type", "exception_type", "name", "class"))), "")
     message = next(filter(None, (string(inner.get(name)) for name in ("message", "error", "detail", "msg"))), "")
     frames = next((inner[name] for name in ("traceback", "stacktrace", "stack_trace", "stack") if inner.get(name)), "")
     text = frames if isinstance(frames, str) else "\n".join(map(_frame, objects(arr(frames))))
-    said = Fault("", message) if kind else _of_line(message)
-    return Fault(kind.rpartition(".")[2] or said.type, said.message, text)
+    said = TraceFault("", message) if kind else _of_line(message)
+    return TraceFault(kind.rpartition(".")[2] or said.type, said.message, text)
 
 
 def _frame(told: JsonObject) -> str:
@@ -55,22 +55,22 @@ def _frame(told: JsonObject) -> str:
     return f"{where}\n    {string(told.get('text'))}" if told.get("text") else where
 
 
-def _of_text(text: str) -> Fault:
+def _of_text(text: str) -> TraceFault:
     head, mark, tail = text.partition(_TRACEBACK)
     if mark:
         raised = _RAISED.findall(tail)
         kind, message = raised[-1] if raised else ("", "")
         said = _of_line(head.strip())
-        return Fault(said.type or kind.rpartition(".")[2], said.message or message.strip(), mark + tail)
+        return TraceFault(said.type or kind.rpartition(".")[2], said.message or message.strip(), mark + tail)
     return _of_line(text)
 
 
-def _of_line(text: str) -> Fault:
+def _of_line(text: str) -> TraceFault:
     """`RefundError('no')`, `shop.RefundError: no`, or a message alone."""
     for form in (_REPR, _SAID):
         if (found := form.match(text)) and _CLASS.search(kind := found[1].rpartition(".")[2]):
-            return Fault(kind, _plain(found[2] or ""))
-    return Fault("", text)
+            return TraceFault(kind, _plain(found[2] or ""))
+    return TraceFault("", text)
 
 
 def _plain(message: str) -> str:

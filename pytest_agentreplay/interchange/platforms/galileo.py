@@ -10,8 +10,8 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
+from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -91,7 +91,7 @@ def _told(told: JsonObject, side: str) -> Json:
     return given if given not in (None, "", []) else told.get(f"redacted_{side}")
 
 
-def _spans(root: JsonObject) -> Iterator[Span]:
+def _spans(root: JsonObject) -> Iterator[TreeSpan]:
     """The spans of a tree, parents first. Ids are optional in it: where there is none, the place is one."""
     waiting = [(one, f"{at}", "") for at, one in reversed([*enumerate(objects(root.get("spans")), 1)])]
     while waiting:
@@ -102,14 +102,14 @@ def _spans(root: JsonObject) -> Iterator[Span]:
         waiting += [(one, f"{place}.{at}", known) for at, one in children]
 
 
-def _span(told: JsonObject, known: str, parent: str) -> Span:
+def _span(told: JsonObject, known: str, parent: str) -> TreeSpan:
     kind = told.get("type")
     step: ModelCall | ToolRun | None = None
     if kind == "llm":
         step = _model_call(told)
     elif kind == "tool":
         step = _tool_run(told)
-    return Span(
+    return TreeSpan(
         id=known,
         parent=parent,
         agent=string(told.get("name")) if kind == "agent" else "",
@@ -151,12 +151,12 @@ def _tool_run(told: JsonObject) -> ToolRun:
     )
 
 
-def _fault(told: JsonObject) -> Fault | None:
+def _fault(told: JsonObject) -> TraceFault | None:
     """The error of a span: its output, where the status code says that it failed."""
     code = told.get("status_code")
     if not isinstance(code, int) or code < 400:
         return None
-    return faults.fault(_told(told, "output")) or Fault(f"status {code}")
+    return faults.fault(_told(told, "output")) or TraceFault(f"status {code}")
 
 
 GALILEO = Format("galileo", "traces of Galileo", 16, _fits, _read)

@@ -15,7 +15,7 @@ from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import obj, objects, string
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, langfuse_rows, langfuse_tools, usage
-from pytest_agentreplay.interchange.platforms.tree import Span
+from pytest_agentreplay.interchange.platforms.tree import TreeSpan
 from pytest_agentreplay.interchange.spans import genai as conventions
 from pytest_agentreplay.interchange.spans import openinference
 from pytest_agentreplay.interchange.spans.span import Span as OtelSpan
@@ -46,7 +46,7 @@ _INVENTED: dict[str, tuple[Json, ...]] = {
 """What Langfuse writes for a parameter that nobody set, and what a reply of the Responses API echoes of one."""
 
 
-def span(told: JsonObject, *, as_is: bool) -> Span:
+def span(told: JsonObject, *, as_is: bool) -> TreeSpan:
     """An observation as a span. `as_is` says that values in the file are no JSON texts."""
     noted = langfuse_rows.table(told, "metadata")
     held = obj(noted.get("attributes")) | {name: one for name, one in noted.items() if "." in name}
@@ -57,7 +57,7 @@ def span(told: JsonObject, *, as_is: bool) -> Span:
         step = _model_call(told, noted, held, as_is=as_is)
     elif kind == "tool":
         step = run
-    return Span(
+    return TreeSpan(
         id=string(told.get("id")),
         parent=string(told.get("parentObservationId")),
         agent=_agent(told, held) if kind == "agent" else "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, obj, string
 from pytest_agentreplay.interchange.platforms import faults, finals, langchain, langfuse_rows, literals
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, ToolRun
+from pytest_agentreplay.interchange.trace import UNKNOWN, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -28,11 +28,11 @@ def told(observation: JsonObject, held: JsonObject, output: Json) -> bool:
     return named or any(name in held for name in (*_NAMES, *_ARGUMENTS)) or langchain.kind(output) == "tool"
 
 
-def fault(observation: JsonObject) -> Fault | None:
+def fault(observation: JsonObject) -> TraceFault | None:
     """The error of an observation."""
     if observation.get("level") != "ERROR":
         return None
-    return faults.fault(observation.get("statusMessage")) or Fault()
+    return faults.fault(observation.get("statusMessage")) or TraceFault()
 
 
 def tool_run(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool) -> ToolRun:

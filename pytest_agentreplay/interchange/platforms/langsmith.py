@@ -10,8 +10,8 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, langchain, langsmith_rows, literals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
+from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -98,13 +98,13 @@ def _status(told: JsonObject) -> Literal["ok", "error", ""]:
     return "ok" if told.get("status") == "success" or told.get("end_time") else ""
 
 
-def _span(told: JsonObject) -> Span:
+def _span(told: JsonObject) -> TreeSpan:
     step: ModelCall | ToolRun | None = None
     if told.get("run_type") == "llm":
         step = _chained_call(told) if _of_langchain(told) else _wrapped_call(told)
     elif told.get("run_type") == "tool":
         step = _tool_run(told)
-    return Span(
+    return TreeSpan(
         id=string(told.get("id")),
         parent=string(told.get("parent_run_id")),
         agent=string(_metadata(told).get("lc_agent_name")) if told.get("run_type") == "chain" else "",
@@ -176,7 +176,7 @@ def _tool_run(told: JsonObject) -> ToolRun:
     said = langchain.fields(given) if langchain.kind(given) else {}
     result = UNKNOWN if not outputs or (given is None and failed) else finals.told(given)
     if failed is None and said.get("status") == "error":
-        failed = faults.fault(said.get("content")) or Fault()
+        failed = faults.fault(said.get("content")) or TraceFault()
     return ToolRun(
         name=string(said.get("name")) or string(told.get("name")),
         call_id=string(said.get("tool_call_id")) or string(_metadata(told).get("tool_call_id")),

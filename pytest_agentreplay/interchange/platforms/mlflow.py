@@ -10,8 +10,8 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
+from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -139,7 +139,7 @@ def _time(span: JsonObject, which: str) -> int | None:
     return moment(span.get(f"{which}_time_unix_nano")) or moment(span.get(f"{which}_time"))
 
 
-def _span(told: JsonObject) -> Span:
+def _span(told: JsonObject) -> TreeSpan:
     attributes = _attributes(told)
     kind = string(attributes.get("mlflow.spanType")) or string(told.get("span_type"))
     step: ModelCall | ToolRun | None = None
@@ -147,7 +147,7 @@ def _span(told: JsonObject) -> Span:
         step = _model_call(told, attributes)
     elif kind == "TOOL":
         step = _tool_run(told, attributes)
-    return Span(
+    return TreeSpan(
         id=_id(told),
         parent=_parent(told),
         agent=string(told.get("name")) if kind == "AGENT" else "",
@@ -187,18 +187,18 @@ def _tool_run(told: JsonObject, attributes: JsonObject) -> ToolRun:
     )
 
 
-def _fault(told: JsonObject) -> Fault | None:
+def _fault(told: JsonObject) -> TraceFault | None:
     """The exception of a span, from the event that tells it, else from its status."""
     for event in objects(told.get("events")):
         noted = obj(event.get("attributes"))
         if event.get("name") == "exception":
             kind = string(noted.get("exception.type")).rpartition(".")[2]
-            return Fault(kind, string(noted.get("exception.message")), string(noted.get("exception.stacktrace")))
+            return TraceFault(kind, string(noted.get("exception.message")), string(noted.get("exception.stacktrace")))
     status = obj(told.get("status"))
     code = string(status.get("code")) or string(told.get("status_code"))
     if not code.endswith("ERROR"):
         return None
-    return faults.fault(status.get("message", told.get("status_message"))) or Fault()
+    return faults.fault(status.get("message", told.get("status_message"))) or TraceFault()
 
 
 MLFLOW = Format("mlflow", "traces of MLflow", 13, _fits, _read)

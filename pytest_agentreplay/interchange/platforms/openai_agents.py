@@ -10,8 +10,8 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, literals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
-from pytest_agentreplay.interchange.trace import UNKNOWN, Fault, Source, ToolRun, Trace
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
+from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -109,7 +109,7 @@ def _kind(told: JsonObject) -> str:
     return string(_data(told).get("type"))
 
 
-def _span(told: JsonObject) -> Span:
+def _span(told: JsonObject) -> TreeSpan:
     data = _data(told)
     step: ModelCall | ToolRun | None = None
     match _kind(told):
@@ -119,7 +119,7 @@ def _span(told: JsonObject) -> Span:
             step = _response(told, data)
         case "function":
             step = _tool_run(told, data)
-    return Span(
+    return TreeSpan(
         id=string(told.get("id")),
         parent=string(told.get("parent_id")),
         agent=string(data.get("name")) if _kind(told) == "agent" else "",
@@ -172,7 +172,7 @@ def _tool_run(told: JsonObject, data: JsonObject) -> ToolRun:
     )
 
 
-def _fault(told: JsonObject) -> Fault | None:
+def _fault(told: JsonObject) -> TraceFault | None:
     """The error of a span: what its data say, unless that is hidden."""
     error = obj(told.get("error"))
     if not error:
@@ -182,7 +182,7 @@ def _fault(told: JsonObject) -> Fault | None:
     message = string(error.get("message"))
     found = faults.fault(inner) if inner else None
     if found is None or not found.type:
-        return Fault("", ": ".join(filter(None, (message, inner))))
+        return TraceFault("", ": ".join(filter(None, (message, inner))))
     return found
 
 

@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -138,13 +138,13 @@ def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> 
     return run(trace, [_span(one) for one in spans], hint=_HINT, root=taken)
 
 
-def _span(told: JsonObject) -> Span:
+def _span(told: JsonObject) -> TreeSpan:
     step: ModelCall | ToolRun | None = None
     if told.get("type") == "llm":
         step = _model_call(told)
     elif told.get("type") == "tool":
         step = _tool_run(told)
-    return Span(
+    return TreeSpan(
         id=string(told.get("id")),
         parent=string(told.get("parent_span_id")),
         started=moment(told.get("start_time")),

@@ -21,7 +21,7 @@ SNIFFED = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class TreeSpan:
     """A span of any platform.
 
     `agent` is the name of the agent that it is, "" for any other. `step` is what it tells of a model or a tool. Where
@@ -38,7 +38,7 @@ class Span:
     tool: ToolRun | None = None
 
 
-def run(trace: Trace, spans: Sequence[Span], *, hint: str, untold: bool = False, root: str = "") -> Trace:
+def run(trace: Trace, spans: Sequence[TreeSpan], *, hint: str, untold: bool = False, root: str = "") -> Trace:
     """The trace with the steps that `spans` tell.
 
     Where they tell nothing, or too little (`untold`), `hint` names the setting that was off. `root` is the id of the
@@ -67,7 +67,7 @@ def run(trace: Trace, spans: Sequence[Span], *, hint: str, untold: bool = False,
     )
 
 
-def _recognised(spans: Sequence[Span]) -> list[Span]:
+def _recognised(spans: Sequence[TreeSpan]) -> list[TreeSpan]:
     """The spans, those as runs of tools that have the name of a tool which a model was given or asked for."""
     calls = [span.step for span in spans if isinstance(span.step, ModelCall)]
     names = {string(tool.get("name")) for call in calls for tool in call.tools}
@@ -84,7 +84,7 @@ def _recognised(spans: Sequence[Span]) -> list[Span]:
     ]
 
 
-def _placed(span: Span, known: dict[str, Span]) -> Step:
+def _placed(span: TreeSpan, known: dict[str, TreeSpan]) -> Step:
     assert span.step is not None
     agent = span.step.agent or _agent(span, known)
     return replace(span.step, id=span.id, parent=span.parent, agent=agent, started=span.started, ended=span.ended)
@@ -96,7 +96,7 @@ def _tells(step: Step) -> bool:
     return bool(step.messages) or step.reply is not None
 
 
-def _once(spans: Iterable[Span], known: dict[str, Span]) -> list[Span]:
+def _once(spans: Iterable[TreeSpan], known: dict[str, TreeSpan]) -> list[TreeSpan]:
     """The spans that are steps, each once: of a model call traced at several depths the deepest that tells anything."""
     steps = [span for span in spans if span.step is not None]
     wrappers: set[str] = set()
@@ -113,7 +113,7 @@ def _same(one: ToolRun, other: ToolRun) -> bool:
     return one.name == other.name and canonical(one.arguments) == canonical(other.arguments)
 
 
-def _above(span: Span, known: dict[str, Span]) -> Iterable[Span]:
+def _above(span: TreeSpan, known: dict[str, TreeSpan]) -> Iterable[TreeSpan]:
     """The spans in which this one happened, the nearest first."""
     seen = {span.id}
     while (above := known.get(span.parent)) is not None and above.id not in seen:
@@ -122,11 +122,11 @@ def _above(span: Span, known: dict[str, Span]) -> Iterable[Span]:
         span = above
 
 
-def _agent(span: Span, known: dict[str, Span]) -> str:
+def _agent(span: TreeSpan, known: dict[str, TreeSpan]) -> str:
     return next((above.agent for above in _above(span, known) if above.agent), "")
 
 
-def _ordered(spans: list[Span]) -> list[Span]:
+def _ordered(spans: list[TreeSpan]) -> list[TreeSpan]:
     """The spans in order of their start, of two at once the shorter first; where any has no start, as they stand."""
     if any(span.started is None for span in spans):
         return spans

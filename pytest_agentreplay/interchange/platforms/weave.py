@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import SNIFFED, Span, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ def _of_model(call: JsonObject) -> bool:
     return client or (_weave(call).get("kind") == "llm" and "messages" in obj(call.get("inputs")))
 
 
-def _span(call: JsonObject) -> Span:
+def _span(call: JsonObject) -> TreeSpan:
     kind = string(_weave(call).get("kind"))
     run_of_tool = _tool_run(call)
-    return Span(
+    return TreeSpan(
         id=string(call.get("id")),
         parent=string(call.get("parent_id")),
         agent=_name(call) if kind == "agent" else "",

@@ -13,7 +13,7 @@ from pytest_agentreplay.interchange.moments import nanoseconds
 from pytest_agentreplay.interchange.spans import otlp
 from pytest_agentreplay.interchange.spans.providers import number
 from pytest_agentreplay.interchange.spans.runs import runs
-from pytest_agentreplay.interchange.spans.span import Event, Span
+from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]
     """The runs in the rows of any of the tables."""
     rows = [row for file in (opened, *beside) for row in _rows(file)]
     events = [_event(row) for row in rows if not _is_span(row)]
-    raised: dict[tuple[str, str], list[Event]] = {}
+    raised: dict[tuple[str, str], list[SpanEvent]] = {}
     for event in events:
         raised.setdefault((event.trace, event.span), []).append(event)
     spans = [_span(row, raised) for row in rows if _is_span(row)]
@@ -61,7 +61,7 @@ def _is_span(row: JsonObject) -> bool:
     return _get(row, ("id", "Id")) is not None and _get(row, ("duration", "DurationMs")) is not None
 
 
-def _span(row: JsonObject, raised: dict[tuple[str, str], list[Event]]) -> Span:
+def _span(row: JsonObject, raised: dict[tuple[str, str], list[SpanEvent]]) -> Span:
     started = nanoseconds(_get(row, _TIME))
     took = number(_get(row, ("duration", "DurationMs")))
     known, trace = otlp.identity(_get(row, ("id", "Id"))), otlp.identity(_get(row, _OPERATION))
@@ -81,14 +81,14 @@ def _span(row: JsonObject, raised: dict[tuple[str, str], list[Event]]) -> Span:
     )
 
 
-def _event(row: JsonObject) -> Event:
+def _event(row: JsonObject) -> SpanEvent:
     """A log record, or an exception, by the span that it names as its parent."""
     held = _attributes(row)
     kind = string(_get(row, ("type", "ExceptionType", "problemId")))
     message = string(_get(row, ("outerMessage", "OuterMessage", "message", "Message")))
     is_exception = "outerMessage" in row or "OuterMessage" in row or row.get("itemType") == "exception"
     told: JsonObject = {"exception.type": kind, "exception.message": message} if is_exception else {}
-    return Event(
+    return SpanEvent(
         name="exception" if is_exception else string(held.get("event.name")) or string(held.get("_MS.event.name")),
         attributes=held | told,
         body=genai.parsed(message),

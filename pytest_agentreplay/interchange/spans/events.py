@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import obj, objects, string
 from pytest_agentreplay.interchange.spans.dotted_keys import text
-from pytest_agentreplay.interchange.spans.span import Event, Span
+from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,14 +28,14 @@ _SAID = ("role", "content", "parts", "tool_calls", "id", "name")
 _CONTENT = {"gen_ai.content.prompt": "gen_ai.prompt", "gen_ai.content.completion": "gen_ai.completion"}
 
 
-def tells(event: Event) -> bool:
+def tells(event: SpanEvent) -> bool:
     """Whether an event says something of a model call."""
     return event.name in {DETAILS, CHOICE, *_MESSAGE, *_CONTENT}
 
 
-def joined(spans: Iterable[Span], records: Iterable[Event]) -> list[Span]:
+def joined(spans: Iterable[Span], records: Iterable[SpanEvent]) -> list[Span]:
     """The spans with what their events and the records of them tell; of a record without its span, a span is made."""
-    told: defaultdict[tuple[str, str], list[Event]] = defaultdict(list)
+    told: defaultdict[tuple[str, str], list[SpanEvent]] = defaultdict(list)
     for record in records:
         if tells(record):
             told[record.trace, record.span].append(record)
@@ -46,7 +46,7 @@ def joined(spans: Iterable[Span], records: Iterable[Event]) -> list[Span]:
     return [*found, *(made for (trace, known), group in told.items() for made in _made(trace, known, group))]
 
 
-def _made(trace: str, known: str, group: list[Event]) -> list[Span]:
+def _made(trace: str, known: str, group: list[SpanEvent]) -> list[Span]:
     """A span for records alone; records that name none are one call each."""
     if not known:
         details = [event for event in group if event.name == DETAILS]
@@ -54,7 +54,7 @@ def _made(trace: str, known: str, group: list[Event]) -> list[Span]:
     return [_alone(trace, known, group)]
 
 
-def _alone(trace: str, known: str, group: list[Event]) -> Span:
+def _alone(trace: str, known: str, group: list[SpanEvent]) -> Span:
     times = [event.at for event in group if event.at is not None]
     plain: JsonObject = {"gen_ai.operation.name": "chat"}
     for event in group:
@@ -68,7 +68,7 @@ def _alone(trace: str, known: str, group: list[Event]) -> Span:
     )
 
 
-def _attributes(events: Iterable[Event]) -> JsonObject:
+def _attributes(events: Iterable[SpanEvent]) -> JsonObject:
     found: JsonObject = {}
     asked: list[Json] = []
     told: list[Json] = []
@@ -88,7 +88,7 @@ def _attributes(events: Iterable[Event]) -> JsonObject:
     return found
 
 
-def _body(event: Event) -> JsonObject:
+def _body(event: SpanEvent) -> JsonObject:
     """What the event says: its body, or JSON in an attribute, or the attributes themselves."""
     written = genai.parsed(text(event.attributes, "gen_ai.event.content"))
     return obj(event.body) or obj(written) or {name: genai.parsed(value) for name, value in event.attributes.items()}
@@ -111,7 +111,7 @@ def _choice(body: JsonObject) -> JsonObject | None:
     return told and {**told, "finish_reason": string(body.get("finish_reason"))}
 
 
-def _kept(attributes: JsonObject) -> list[Event]:
+def _kept(attributes: JsonObject) -> list[SpanEvent]:
     """The events that an instrumentation wrote into one attribute of the span."""
     kept = [one for name in _KEPT for one in objects(genai.parsed(attributes.get(name)))]
-    return [Event(name=string(one.get("event.name")), body=one) for one in kept]
+    return [SpanEvent(name=string(one.get("event.name")), body=one) for one in kept]

@@ -15,7 +15,7 @@ from pytest_agentreplay.interchange.moments import nanoseconds
 from pytest_agentreplay.interchange.spans import otlp
 from pytest_agentreplay.interchange.spans.dotted_keys import under
 from pytest_agentreplay.interchange.spans.runs import runs
-from pytest_agentreplay.interchange.spans.span import Event, Span
+from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,9 +92,9 @@ def span(row: JsonObject) -> Span:
     )
 
 
-def _event(one: JsonObject) -> Event:
+def _event(one: JsonObject) -> SpanEvent:
     at = nanoseconds(one.get("timestamp"))
-    return Event(name=string(one.get("name")), attributes=obj(one.get("attributes")), at=at)
+    return SpanEvent(name=string(one.get("name")), attributes=obj(one.get("attributes")), at=at)
 
 
 def _is_log(one: JsonObject) -> bool:
@@ -102,9 +102,9 @@ def _is_log(one: JsonObject) -> bool:
     return "severity_number" in one and "body" in one
 
 
-def _log(one: JsonObject) -> Event:
+def _log(one: JsonObject) -> SpanEvent:
     attributes = obj(one.get("attributes"))
-    return Event(
+    return SpanEvent(
         name=string(one.get("event_name")) or string(attributes.get("event.name")),
         attributes=attributes,
         body=one.get("body"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.moments import nanoseconds
-from pytest_agentreplay.interchange.spans.span import Event, Span
+from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,11 +62,11 @@ def names(rows: Iterable[Json]) -> set[str]:
     return found
 
 
-def logs(rows: Iterable[Json]) -> Iterator[Event]:
+def logs(rows: Iterable[Json]) -> Iterator[SpanEvent]:
     """Every log record in the rows of a file."""
     for _, _, record in _records(batches(rows, LOGS)):
         attributes = values(record.get("attributes"))
-        yield Event(
+        yield SpanEvent(
             name=string(_field(record, "eventName")) or string(attributes.get("event.name")),
             attributes=attributes,
             body=value(record.get("body")),
@@ -90,7 +90,7 @@ def span(record: JsonObject, *, resource: JsonObject | None = None, scope: JsonO
         message=string(status.get("message")),
         attributes=values(record.get("attributes")),
         events=tuple(
-            Event(
+            SpanEvent(
                 name=string(event.get("name")),
                 attributes=values(event.get("attributes")),
                 at=nanoseconds(_field(event, "timeUnixNano")),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.interchange.spans.convention import Family, Kind
-    from pytest_agentreplay.interchange.spans.span import Event, Span
+    from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
     from pytest_agentreplay.interchange.trace import Step
 
 FAMILIES = (LANGFUSE, OPENINFERENCE, OPENLLMETRY, GENAI)
@@ -35,12 +35,12 @@ FAMILIES = (LANGFUSE, OPENINFERENCE, OPENLLMETRY, GENAI)
 _NAMES = ("gen_ai.agent.name", "gen_ai.workflow.name", "traceloop.entity.name", "agent.name")
 
 
-def runs(spans: Iterable[Span], events: Iterable[Event], *, called: str, file: str) -> list[Trace]:
+def runs(spans: Iterable[Span], events: Iterable[SpanEvent], *, called: str, file: str) -> list[Trace]:
     """Every run of an agent in the spans. Spans of other work are left out; TraceIncomplete where nothing was said."""
     groups: dict[str, list[Span]] = {}
     for span in joined(spans, events):
         groups.setdefault(span.trace, []).append(replace(span, attributes=translated(span.attributes)))
-    known = [_Tree(group) for group in groups.values()]
+    known = [_SpanTree(group) for group in groups.values()]
     known = [tree for tree in known if tree.steps]
     if not known:
         raise TraceError("holds no model call and no tool: none of its spans is of an agent", file=file)
@@ -56,7 +56,7 @@ def runs(spans: Iterable[Span], events: Iterable[Event], *, called: str, file: s
     return sorted(found, key=lambda trace: trace.started or 0)
 
 
-class _Tree:
+class _SpanTree:
     """The spans of one trace, with what each of them is."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
@@ -206,7 +206,7 @@ def _called(span: Span) -> str:
     return text(span.attributes, *_NAMES) or span.name
 
 
-def _chained(trees: Sequence[_Tree], called: str) -> list[Trace]:
+def _chained(trees: Sequence[_SpanTree], called: str) -> list[Trace]:
     """Runs of model calls that nothing was built around: each goes on from the one whose messages it resends."""
     ordered = sorted(trees, key=lambda tree: tree.spans[0].started or 0)
     calls = [step for tree in ordered for step in tree.steps if isinstance(step, ModelCall)]

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.dialects.lenient import string
-from pytest_agentreplay.interchange.trace import Fault
+from pytest_agentreplay.interchange.trace import TraceFault
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class SpanEvent:
     """Something that happened in a span: an event of it, or a log record that names it."""
 
     name: str
@@ -37,17 +37,17 @@ class Span:
     status: Literal["ok", "error", ""] = ""
     message: str = ""
     attributes: JsonObject = field(default_factory=dict)
-    events: tuple[Event, ...] = ()
+    events: tuple[SpanEvent, ...] = ()
     resource: JsonObject = field(default_factory=dict)
     scope: str = ""
     version: str = ""
 
     @property
-    def fault(self) -> Fault | None:
+    def fault(self) -> TraceFault | None:
         """The error that the span ended with: its exception event, its status, and the attribute `error.type`."""
         raised = next((event.attributes for event in reversed(self.events) if event.name == "exception"), {})
         kind = string(raised.get("exception.type")) or string(self.attributes.get("error.type"))
         if self.status != "error" and not (kind and self.status == ""):
             return None
         message = string(raised.get("exception.message")) or self.message
-        return Fault(kind, message, string(raised.get("exception.stacktrace")))
+        return TraceFault(kind, message, string(raised.get("exception.stacktrace")))
