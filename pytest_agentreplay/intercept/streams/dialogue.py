@@ -1,6 +1,6 @@
 """A lasting connection of messages: what the agent sends is a call, what comes until it sends again is the reply.
 
-`RecordingDialogue` listens while the real connection carries the messages; `ReplayingDialogue` has no connection at all.
+`RecordingDialogue` listens while the real connection carries the messages; `ReplayingDialogue` has no connection.
 The `MessageProtocol` of a protocol says which message is about which, and how an answer comes under the ids that the
 agent made up today.
 """
