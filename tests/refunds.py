@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from pytest_agentreplay.intercept.environment.places import todays_places
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
-from pytest_agentreplay.runs.run_session import EndedRun, TestLocation
+from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
@@ -402,7 +402,7 @@ def run_once(root: Path, way: Way, mode: str):
     """One test as the plugin runs it: what the agent gave back, and the finding, if any."""
     test = f"{TESTS}::{way.name}"
     store = Store(root)
-    place = TestLocation(test, store.path_of(root / TESTS, test), root, todays_places(root), os.environ)
+    place = Location(test, store.path_of(root / TESTS, test), root, todays_places(root), os.environ)
     scene = begin(place, Settings(mode=mode), store, lambda: None)
     Seen.replaying, Seen.late = mode == "replay", []
     Seen.over.clear()

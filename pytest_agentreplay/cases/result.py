@@ -50,7 +50,7 @@ def model() -> type[BaseModel]:
         result: Anything = Field(None, validation_alias=AliasChoices("result", "output"))
         error: str | None = None
 
-    class CaseFault(BaseModel):
+    class Fault(BaseModel):
         """What went wrong."""
 
         model_config = loose
@@ -65,9 +65,7 @@ def model() -> type[BaseModel]:
         status: how = Field(description=f"{', '.join(GOOD)}; or {', '.join(BAD)}")
         final_output: Anything = Field(None, description="what came out of the agent; null for nothing")
         tool_calls: list[ToolUse] = Field([], max_length=10_000, description="the tool calls that it made, in order")
-        errors: list[str | CaseFault] = Field(
-            [], max_length=10_000, description="what went wrong: text, or type and text"
-        )
+        errors: list[str | Fault] = Field([], max_length=10_000, description="what went wrong: text, or type and text")
 
     return Result
 
@@ -129,7 +127,7 @@ def view(told: Any) -> ToolCallView:
 
 def place(path: tuple[int | str, ...]) -> str:
     """A place in the result as a JSON path."""
-    named = [part for part in path if isinstance(part, int) or part not in {"str", "CaseFault"}]
+    named = [part for part in path if isinstance(part, int) or part not in {"str", "Fault"}]
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in named)
 
 

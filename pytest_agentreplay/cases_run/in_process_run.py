@@ -30,7 +30,7 @@ from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.redact.chosen_policy import for_case
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.replay_session import ReplaySession
-from pytest_agentreplay.runs.run_session import TestLocation
+from pytest_agentreplay.runs.run_session import Location
 from pytest_agentreplay.settings.parsers import order_of
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def attempt(
         return frozen(run)
     serving = serving_of(case, half, allow_live=allow_live)
     marks = todays_places(root) if settings.places else {}
-    place = TestLocation(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
+    place = Location(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
     scene = InProcessRun(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
     scene.open()
     try:
@@ -117,7 +117,7 @@ class InProcessRun(ReplaySession):
 
     def __init__(
         self,
-        place: TestLocation,
+        place: Location,
         settings: Settings,
         run: Run,
         case: Case,

@@ -84,7 +84,7 @@ class FixtureSessions:
         from pytest_agentreplay.plugin import session_glue as scenes
         from pytest_agentreplay.plugin.adopting import planned
         from pytest_agentreplay.runs import fixture_session as fixtures
-        from pytest_agentreplay.runs.run_session import TestLocation
+        from pytest_agentreplay.runs.run_session import Location
 
         root = self.config.rootpath
         markers = [dict(mark.kwargs) for mark in node.iter_markers("agentreplay")]
@@ -97,7 +97,7 @@ class FixtureSessions:
         path = store.path_of(root / fixture.partition("::")[0], fixture)
         project = store.project_of(path, fixture, recording=settings.mode == "record")
         marks = todays_places(project) if settings.places else {}
-        place = TestLocation(fixture, path, root, marks, os.environ, redactors_of(self.config))
+        place = Location(fixture, path, root, marks, os.environ, redactors_of(self.config))
         suite = functools.partial(suite_of, item.session)
         facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": scope}
         scene = fixtures.begin(place, settings, store, suite, facts=facts, since=self.session.begun)

@@ -160,14 +160,14 @@ def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
 def place_of(item: pytest.Item, settings: Settings) -> Any:
     """Where the test stands, today's directories included."""
     from pytest_agentreplay.intercept.environment.places import todays_places
-    from pytest_agentreplay.runs.run_session import TestLocation
+    from pytest_agentreplay.runs.run_session import Location
 
     tmp = (getattr(item, "funcargs", None) or {}).get("tmp_path")
     nodeid, store = nodeid_of(item), store_of(item.config)
     path = store.path_of(item.path, nodeid)
     project = store.project_of(path, nodeid, recording=settings.mode == "record")
     marks = todays_places(project, tmp=tmp) if settings.places else {}
-    return TestLocation(nodeid, path, item.config.rootpath, marks, os.environ, redactors_of(item.config))
+    return Location(nodeid, path, item.config.rootpath, marks, os.environ, redactors_of(item.config))
 
 
 def refused_in_setup(item: pytest.Item, raised: BaseException) -> BaseException | None:

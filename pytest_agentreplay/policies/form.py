@@ -28,7 +28,7 @@ def model() -> type[BaseModel]:
     lines = Annotated[list[line], Field(max_length=MOST_RULES)]
     checked = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    class PolicyPattern(BaseModel):
+    class Pattern(BaseModel):
         """A kind of value by its looks."""
 
         model_config = checked
@@ -45,7 +45,7 @@ def model() -> type[BaseModel]:
         schemaVersion: str = Field(pattern=r"^1\.[0-9]{1,6}$", description="the version of this form")  # noqa: N815
         pii: bool = Field(False, description="take e-mails, phone numbers, cards, IBANs and national ids off too")
         strict: bool = Field(False, description="take public addresses off too")
-        patterns: Annotated[list[PolicyPattern], Field(max_length=MOST_RULES)] = Field(
+        patterns: Annotated[list[Pattern], Field(max_length=MOST_RULES)] = Field(
             [], description="values by their looks; matched in linear time, or refused"
         )
         paths: dict[kind, lines] = Field(

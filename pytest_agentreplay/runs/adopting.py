@@ -17,7 +17,7 @@ from pytest_agentreplay.redact.final_scan import checked
 from pytest_agentreplay.runs.accept import all_wanted, codes_between
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.replay_session import schedule_of
-from pytest_agentreplay.runs.run_session import EndedRun, RunSession, TestLocation
+from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class AdoptingSession(RunSession):
 
     mode = "adopt"
 
-    def __init__(self, place: TestLocation, settings: Settings, store: Store, snapshot: Snapshot) -> None:
+    def __init__(self, place: Location, settings: Settings, store: Store, snapshot: Snapshot) -> None:
         """`settings.adopt` is the reason that a person has given."""
         self.store = store
         rules = (*RULES, *accepted_rules(place.root), *settings.rules)

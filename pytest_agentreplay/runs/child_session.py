@@ -218,7 +218,7 @@ def after_fork() -> None:
     if guard._active is not None:
         guard._active._lock = threading.RLock()
     if (server := sys.modules.get("pytest_agentreplay.intercept.process.child_server")) is not None:
-        server.Server.close_copy()
+        server.ChildServer.close_copy()
 
 
 @contextmanager

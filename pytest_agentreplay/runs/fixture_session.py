@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.network.guard import Guard
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.runs.renamed_tests import Suite
-    from pytest_agentreplay.runs.run_session import EndedRun, RunSession, TestLocation
+    from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 
 
 def begin(
-    place: TestLocation, settings: Settings, store: Store, suite: Callable[[], Suite], *, facts: JsonObject, since: int
+    place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], *, facts: JsonObject, since: int
 ) -> RunSession:
     """Return the session of a fixture, not yet open.
 
@@ -80,7 +80,7 @@ class FixtureRecording(RecordingSession):
 
     keeps_unchanged = False  # the time of a recording says which session's it is
 
-    def __init__(self, place: TestLocation, settings: Settings, store: Store, facts: JsonObject, since: int) -> None:
+    def __init__(self, place: Location, settings: Settings, store: Store, facts: JsonObject, since: int) -> None:
         """Raises SnapshotError and CannotWrite as `RecordingSession` does."""
         super().__init__(place, settings, store)
         self.details = {"fixture": facts}
@@ -136,7 +136,7 @@ class Unrecorded(UnusableSnapshotSession):
     Most of such fixtures never call a model: they start a database, and need the clock and the sockets for it.
     """
 
-    def __init__(self, place: TestLocation, settings: Settings, explain: Callable[[Divergence], Divergence]) -> None:
+    def __init__(self, place: Location, settings: Settings, explain: Callable[[Divergence], Divergence]) -> None:
         """`explain` adds what is worth looking for at the first refusal."""
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this fixture")
         settings = settings._replace(clock="real", children=())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Exchange, JsonObject, Run
     from pytest_agentreplay.core.order_permutations import Order, OrderTrial
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.runs.run_session import EndedRun, TestLocation
+    from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
 
 
@@ -32,7 +32,7 @@ class OrderExploration(ReplaySession):
     """Answers from `snapshot` in the order of `trial`; the recorded order, number 0, is an ordinary replay."""
 
     def __init__(
-        self, place: TestLocation, settings: Settings, trial: OrderTrial, snapshot: Snapshot, edited: Sequence[str] = ()
+        self, place: Location, settings: Settings, trial: OrderTrial, snapshot: Snapshot, edited: Sequence[str] = ()
     ) -> None:
         """As `ReplaySession`."""
         self.trial = trial

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import Exchange, JsonObject
     from pytest_agentreplay.report.findings import Finding
-    from pytest_agentreplay.runs.run_session import TestLocation
+    from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 
@@ -62,7 +62,7 @@ class RecordingSession(RunSession):
     keeps_unchanged = True
     """Whether a recording that says the same as the snapshot before it leaves that as it is."""
 
-    def __init__(self, place: TestLocation, settings: Settings, store: Store) -> None:
+    def __init__(self, place: Location, settings: Settings, store: Store) -> None:
         """Raises SnapshotError for a snapshot that is there and unreadable, CannotWrite when nothing can be written."""
         self.store = store
         self.previous: Snapshot | None = None

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.media_match import Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
     from pytest_agentreplay.report.findings import Finding
-    from pytest_agentreplay.runs.run_session import TestLocation
+    from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
 
 
@@ -49,7 +49,7 @@ class ReplaySession(RunSession):
 
     mode = "replay"
 
-    def __init__(self, place: TestLocation, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
+    def __init__(self, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
         rules = (*RULES, *accepted_rules(place.root), *settings.rules)
@@ -336,7 +336,7 @@ class UnusableSnapshotSession(RunSession):
 
     def __init__(
         self,
-        place: TestLocation,
+        place: Location,
         settings: Settings,
         why: Divergence,
         *,

@@ -72,7 +72,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class TestLocation:
+class Location:
     """Which test this is and where it stands: node id, snapshot file, root of the project, marks, environment.
 
     `marks` are today's directories and names by mark ("tmp", "home", ...), `environ` the process environment,
@@ -114,7 +114,7 @@ class RunSession:
 
     def __init__(
         self,
-        place: TestLocation,
+        place: Location,
         settings: Settings,
         gate: Backend,
         *,

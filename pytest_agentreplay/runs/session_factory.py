@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.runs.renamed_tests import Suite
-    from pytest_agentreplay.runs.run_session import RunSession, TestLocation
+    from pytest_agentreplay.runs.run_session import Location, RunSession
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 
 
-def begin(place: TestLocation, settings: Settings, store: Store, suite: Callable[[], Suite]) -> RunSession:
+def begin(place: Location, settings: Settings, store: Store, suite: Callable[[], Suite]) -> RunSession:
     """The scene of one test, not yet open. A snapshot that cannot be used makes one that refuses every call.
 
     `suite` gives what is known of the other tests, for one that was renamed.
@@ -32,7 +32,7 @@ def begin(place: TestLocation, settings: Settings, store: Store, suite: Callable
         return loaded(place, settings, store, suite)
 
 
-def loaded(place: TestLocation, settings: Settings, store: Store, suite: Callable[[], Suite]) -> RunSession:
+def loaded(place: Location, settings: Settings, store: Store, suite: Callable[[], Suite]) -> RunSession:
     """The scene for what the store holds."""
     if settings.mode == "record":
         from pytest_agentreplay.runs.recording_session import RecordingSession
@@ -68,7 +68,7 @@ def loaded(place: TestLocation, settings: Settings, store: Store, suite: Callabl
     return ReplaySession(place, settings, snapshot, edited)
 
 
-def renamed(divergence: Divergence, place: TestLocation, store: Store, suite: Callable[[], Suite]) -> Divergence:
+def renamed(divergence: Divergence, place: Location, store: Store, suite: Callable[[], Suite]) -> Divergence:
     """The divergence of a missing snapshot, with the one that may be the test's own under its former name."""
     found = suite().former(place.test, store.around(place.root / place.test.partition("::")[0]))
     if found is None:

@@ -14,7 +14,7 @@ from pytest_agentreplay.cases_run.in_process_run import attempt
 from pytest_agentreplay.core.model import Exchange, Header, Run, Timing, ToolCall, ToolReply
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.dialects import encode
-from pytest_agentreplay.runs.run_session import EndedRun, TestLocation
+from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
@@ -168,9 +168,9 @@ def script(body, number):
     return f"Your order goes to u-3 (answer {number})." if "u-3" in asked else Ask("lookup_order", {"order_id": "A-17"})
 
 
-def place(root: Path) -> TestLocation:
+def place(root: Path) -> Location:
     store = Store(root)
-    return TestLocation(TEST, store.path_of(root / "tests/test_shop.py", TEST), root, {}, os.environ)
+    return Location(TEST, store.path_of(root / "tests/test_shop.py", TEST), root, {}, os.environ)
 
 
 def settings(**more) -> Settings:

@@ -11,7 +11,7 @@ import pytest
 from pytest_agentreplay.cases.case import Case, ServingPolicy
 from pytest_agentreplay.cases_run.in_process_run import attempt
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.runs.run_session import EndedRun, TestLocation
+from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
@@ -59,7 +59,7 @@ def shop(tmp_path):
     folder.mkdir(parents=True)
     (folder / "lookup_order-1.yaml").write_text(FIXTURES, encoding="utf-8")
     store = Store(tmp_path)
-    place = TestLocation(TEST, store.path_of(tmp_path / "tests/test_mcp.py", TEST), tmp_path, {}, os.environ)
+    place = Location(TEST, store.path_of(tmp_path / "tests/test_mcp.py", TEST), tmp_path, {}, os.environ)
     scene = begin(place, Settings(mode="record"), store, lambda: None)
     scene.open()
     try:

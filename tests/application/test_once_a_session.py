@@ -71,7 +71,7 @@ def test_the_rules_of_a_project_are_sorted_once(monkeypatch):
         return table(made[-1])
 
     table = matching.RuleTable
-    monkeypatch.setattr(matching, "Table", counting)
+    monkeypatch.setattr(matching, "RuleTable", counting)
     matching._table_of.cache_clear()
     call = HttpCall("POST", "https://api.test/orders", (), Body(b'{"order": 1, "noise": 2}'))
     noise = Rule("http", "body", "$.noise", "drop", "of this test")

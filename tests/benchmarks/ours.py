@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_agentreplay.intercept.environment.places import todays_places
-from pytest_agentreplay.runs.run_session import EndedRun, TestLocation
+from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
@@ -39,7 +39,7 @@ class Project:
         store = Store(self.root)
         module = self.root / "tests/test_orders.py"
         marks = todays_places(self.root, tmp=self.root / "tmp")
-        place = TestLocation(TEST, store.path_of(module, TEST), self.root, marks, self.environ)
+        place = Location(TEST, store.path_of(module, TEST), self.root, marks, self.environ)
         return begin(place, Settings(mode=mode, **self.settings), store, nobody_else)
 
     @property

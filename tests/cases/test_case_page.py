@@ -70,7 +70,7 @@ def test_every_key_word_and_rule_has_its_row():
         (ROOT / "pytest_agentreplay" / name).read_text("utf-8")
         for name in ("cases/linting.py", "cases/contradictions.py", "case_files/case_linting.py")
     )
-    used = set(re.findall(r'Complaint\(\s*"(\w+)"|yield "(\w+)", \w+,|_at\(case, "\w+", "(\w+)"', code))
+    used = set(re.findall(r'LintProblem\(\s*"(\w+)"|yield "(\w+)", \w+,|_at\(case, "\w+", "(\w+)"', code))
     named = {word for found in used for word in found if word} | set(
         re.findall(r'^[A-Z]+ = "(\w+)"$', code, re.MULTILINE)
     )

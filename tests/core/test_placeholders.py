@@ -88,8 +88,8 @@ def replayed(recorded, *calls):
 @pytest.mark.parametrize("dummy", ["", "dummy", "test-key", "sk-test", "xxx", "not-set", "None"])
 def test_a_dummy_key_or_none_matches_where_the_recording_held_one(dummy):
     recorded = [asked('{"api_key": "7Kdx9Qm2Lp4Tz", "q": 1}', Redaction(Places({})))]
-    assert replayed(recorded, asked(f'{{"api_key": "{dummy}", "q": 1}}', Redaction(Places({})))) == ["Answer"]
-    assert replayed(recorded, asked(f'{{"api_key": "{dummy}", "q": 2}}', Redaction(Places({})))) == ["Refuse"]
+    assert replayed(recorded, asked(f'{{"api_key": "{dummy}", "q": 1}}', Redaction(Places({})))) == ["Replayed"]
+    assert replayed(recorded, asked(f'{{"api_key": "{dummy}", "q": 2}}', Redaction(Places({})))) == ["Refused"]
 
 
 def test_a_secret_that_becomes_known_late_matches_before_it_is():
@@ -98,8 +98,8 @@ def test_a_secret_that_becomes_known_late_matches_before_it_is():
     recording.learn("key", "7Kdx9Qm2Lp4Tz")
     run = recording.rescan(Run(Header("t"), (Exchange(early, HttpReply(200), 0, 1),)))
     assert b"[[redacted:key:1]]" in run.exchanges[0].call.body.data
-    assert replayed([run.exchanges[0].call], asked("try 7Kdx9Qm2Lp4Tz", Redaction(Places({})))) == ["Answer"]
-    assert replayed([run.exchanges[0].call], asked("try again", Redaction(Places({})))) == ["Refuse"]
+    assert replayed([run.exchanges[0].call], asked("try 7Kdx9Qm2Lp4Tz", Redaction(Places({})))) == ["Replayed"]
+    assert replayed([run.exchanges[0].call], asked("try again", Redaction(Places({})))) == ["Refused"]
 
 
 def test_a_word_where_the_recording_held_a_key_is_a_change():
@@ -108,7 +108,7 @@ def test_a_word_where_the_recording_held_a_key_is_a_change():
         '{"password": "hello world"} {"password": "hello world"}',
         '{"password": "test"} {"password": "dummy"}',
     ):
-        assert replayed(recorded, asked(now, Redaction(Places({})))) == ["Refuse"]
+        assert replayed(recorded, asked(now, Redaction(Places({})))) == ["Refused"]
 
 
 def replaying(recording):

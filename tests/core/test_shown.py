@@ -29,7 +29,7 @@ from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.gateway.routes import Routes
 from pytest_agentreplay.intercept.http.stdlib import PendingRequest
 from pytest_agentreplay.intercept.session.interception import Interception
-from pytest_agentreplay.runs.run_session import TestLocation
+from pytest_agentreplay.runs.run_session import Location
 
 SECRET = "s3cret-of-a-test-0815-4711"
 HEADERS = ((SECRET, SECRET),)
@@ -60,7 +60,7 @@ def knowing():
         Exchange(HTTP, FAILURE, 0, 1),
         Header(SECRET, outcome={"message": SECRET}, kit={"a": SECRET}),
         Run(Header(SECRET), (Exchange(HTTP, FAILURE, 0, 1),)),
-        TestLocation("t", Path("p"), Path("r"), {"home": SECRET}, {"KEY": SECRET}),
+        Location("t", Path("p"), Path("r"), {"home": SECRET}, {"KEY": SECRET}),
         Routes({"a": SECRET}, {"b": SECRET}),
         PendingRequest(None, (SECRET.encode(),), [SECRET.encode()]),
         Seen(SECRET.encode(), [], 0),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import httpx2
 
 from pytest_agentreplay.intercept.environment.places import todays_places
-from pytest_agentreplay.runs.run_session import EndedRun, TestLocation
+from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
@@ -36,7 +36,7 @@ class Stage:
         store = Store(self.root)
         marks = todays_places(self.root, tmp=self.root / "tmp")
         snapshot = store.path_of(self.root / "tests/test_agents.py", TEST)
-        place = TestLocation(TEST, snapshot, self.root, marks, {"PATH": os.defpath})
+        place = Location(TEST, snapshot, self.root, marks, {"PATH": os.defpath})
         return begin(place, Settings(**settings), store, lambda: None)
 
     def play(self, act, **settings):

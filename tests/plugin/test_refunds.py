@@ -60,13 +60,13 @@ HOLES = {
     ),
     "a stub runs what it stands for": (
         """
-        call = tool_replaying.Replaying.call
+        call = tool_replaying.ToolReplaying.call
         def holed(self, *, awaitable):
             for body in originals._BODIES.values():
                 if body.__name__ == "refund":
                     body("hole")
             return call(self, awaitable=awaitable)
-        tool_replaying.Replaying.call = holed
+        tool_replaying.ToolReplaying.call = holed
         """,
         ["by its name", "in a registry", "in a closure", "retried after an exception", "in a thread"],
     ),

@@ -148,7 +148,7 @@ def model() -> type[BaseModel]:
     identity = Annotated[Annotated[by_path, Tag("(text)")] | Annotated[Identity, Tag("(keys)")], Discriminator(tag)]
     calls = Annotated[list[call], Field(max_length=MOST_ITEMS)]
 
-    class OrderCheck(BaseModel):
+    class Order(BaseModel):
         """Which tools were called, one of the three."""
 
         model_config = checked | ConfigDict(json_schema_extra=ONE)
@@ -156,7 +156,7 @@ def model() -> type[BaseModel]:
         subsequence: calls = maybe("these in this order, among others")
         multiset: calls = maybe("exactly these, in any order")
 
-    class CheckField(BaseModel):
+    class Check(BaseModel):
         """One assertion: exactly one word, and what it wants. Other packages may add words."""
 
         model_config = ConfigDict(extra="allow", strict=True, frozen=True, json_schema_extra=ONE)
@@ -166,7 +166,7 @@ def model() -> type[BaseModel]:
         tool_not_called: call = maybe("a tool was not called, or not with such arguments")
         tool_failed: title = maybe("a call of this tool failed")
         forbidden_tools: titles = maybe("none of these tools was called")
-        tool_order: OrderCheck = maybe("the tools were called in this order")
+        tool_order: Order = maybe("the tools were called in this order")
         repeated_call: repeated = maybe("one tool, the same arguments, again and again")
         turns: Bounds = maybe("so many model calls")
         tokens: Bounds = maybe("so many tokens, in and out")
@@ -181,4 +181,4 @@ def model() -> type[BaseModel]:
             "no record of somebody else is told; the path names the field that says whose"
         )
 
-    return CheckField
+    return Check
