@@ -403,25 +403,25 @@ def run_once(root: Path, way: Way, mode: str):
     test = f"{TESTS}::{way.name}"
     store = Store(root)
     place = Location(test, store.path_of(root / TESTS, test), root, todays_places(root), os.environ)
-    scene = begin(place, Settings(mode=mode), store, lambda: None)
+    run_session = begin(place, Settings(mode=mode), store, lambda: None)
     Seen.replaying, Seen.late = mode == "replay", []
     Seen.over.clear()
     given, failure = None, None
-    scene.open()
+    run_session.open()
     try:
-        handle = AgentReplay(scene)
+        handle = AgentReplay(run_session)
         for tool in TOOLS:
             handle.tool(tool)
-        scene.enter_body()
+        run_session.enter_body()
         try:
             given = way.agent()
         except BaseException as raised:
             failure = raised
-        scene.leave_body()
-        finding = scene.end_body(EndedRun(failure))
-        finding = scene.end() or finding
+        run_session.leave_body()
+        finding = run_session.end_body(EndedRun(failure))
+        finding = run_session.end() or finding
     finally:
-        scene.close()
+        run_session.close()
     Seen.over.set()
     for wait in Seen.late:
         wait()

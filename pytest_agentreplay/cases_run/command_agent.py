@@ -58,8 +58,8 @@ class Command:
         self._redaction = redaction
         self._keeping = keeping
 
-    def run(self, case: Case, gate: CaseBackend, serving: SnapshotServer, served: str) -> CaseEvidence:
-        """What came of one run under the policy `served`, answered by `gate` at the gateway of `serving`.
+    def run(self, case: Case, backend: CaseBackend, serving: SnapshotServer, served: str) -> CaseEvidence:
+        """What came of one run under the policy `served`, answered by `backend` at the gateway of `serving`.
 
         Raises RunnerError for one that tells nothing.
         """
@@ -70,18 +70,18 @@ class Command:
             ended = command.run(self._words, environ=environ, folder=self._folder, given=given, limit=self._limit)
             written = self._written(output)
         self._keep(ended, written)
-        asked = bool(gate.made()) or gate.parted() is not None
+        asked = bool(backend.made()) or backend.parted() is not None
         more: dict[str, Any] = {
-            "run": Run(Header(case.id), gate.made()) if asked else None,
+            "run": Run(Header(case.id), backend.made()) if asked else None,
             "seconds": ended.seconds,
-            "divergence": gate.finish() if asked else None,
+            "divergence": backend.finish() if asked else None,
             "escapes": serving.refused,
-            "served": served + (f" ({gate.told})" if gate.counts else "") if asked else ALONE,
+            "served": served + (f" ({backend.told})" if backend.counts else "") if asked else ALONE,
         }
         try:
             return result.read(self._result(ended, written), file=OUTPUT, **more)
         except RunnerError as wrong:
-            if gate.parted() is None:
+            if backend.parted() is None:
                 raise
             return CaseEvidence(status="error", errors=(("RunnerError", str(wrong)),), **more)  # a refused call is why
 

@@ -85,10 +85,10 @@ class CaseEvaluator(NamedTuple):
             if served.told not in tried:
                 if "live" in {served.model, served.other}:
                     raise CaseError("only a runner of this process is served live: take --runner", file=case.file)
-                gate = gate_of(case, served, asked_from_outside(snapshot.run), self.matching(case))
+                backend = gate_of(case, served, asked_from_outside(snapshot.run), self.matching(case))
                 hosts = self.settings.allow_hosts
-                serving = SnapshotServer(snapshot, case.folder / RUN, self.root, gate=gate, allow_hosts=hosts)
-                tried[served.told] = command.run(case, gate, serving, served.told)
+                serving = SnapshotServer(snapshot, case.folder / RUN, self.root, backend=backend, allow_hosts=hosts)
+                tried[served.told] = command.run(case, backend, serving, served.told)
             return tried[served.told]
 
         return VerdictRules(case, evidence.frozen(snapshot.run), self.judged(case), attempt, everywhere=True)

@@ -80,12 +80,12 @@ def attempt(
     serving = serving_of(case, half, allow_live=allow_live)
     marks = todays_places(root) if settings.places else {}
     place = Location(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
-    scene = InProcessRun(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
-    scene.open()
+    run_session = InProcessRun(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
+    run_session.open()
     try:
-        return scene.evidence(runner, case.input, despair)
+        return run_session.evidence(runner, case.input, despair)
     finally:
-        scene.close()
+        run_session.close()
 
 
 def joined(settings: Settings, case: Case) -> Settings:
@@ -131,7 +131,7 @@ class InProcessRun(ReplaySession):
         self._fixtures = fixtures
         super().__init__(place, settings, Snapshot(run, version=""))
         self.clock.live_inside = "live" in {serving.model, serving.other}
-        self.deadline = Deadline(self.crossing, self.overtime, settings.timeout, f"{case.file}: its runner")
+        self.deadline = Deadline(self.interception, self.overtime, settings.timeout, f"{case.file}: its runner")
 
     def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """The gate that serves each sort of call as the case says."""
@@ -203,20 +203,20 @@ class InProcessRun(ReplaySession):
 
     async def _awaited(self, result: Awaitable[Any]) -> Any:
         """What a coroutine gives, in a task that is the test's own strand."""
-        strand = self.crossing.main()
-        token = lanes.STRAND.set(strand)
-        strand.owner = lanes.runner()
-        self.crossing.strand()
+        call_context = self.interception.main()
+        token = lanes.CALL_CONTEXT.set(call_context)
+        call_context.owner = lanes.runner()
+        self.interception.call_context()
         try:
             with self.overtime.in_task():
                 return await result
         finally:
-            lanes.STRAND.reset(token)
+            lanes.CALL_CONTEXT.reset(token)
 
     def _unseen(self) -> list[JsonObject]:
         """The tools that ran for real, since no boundary has met them."""
         # A tool at which we stand was not run where it did not cross: the agent has answered for it.
-        met = self.crossing.met | {one.tool.name for one in self._met}
+        met = self.interception.met | {one.tool.name for one in self._met}
         found = replay_kit.unfrozen(self.casting.made(), READER, str(self.place.root), met)
         return [tool for tool in found if isinstance(tool, dict)]
 
@@ -233,7 +233,7 @@ class InProcessRun(ReplaySession):
                 cause="the model asked for it and a result went back, but no boundary met the call: it ran for real",
                 hints=paths,
             )
-        if late := self.crossing.late:
+        if late := self.interception.late:
             return Divergence(Kind.LATE, f"{late[0].partition('   ')[0]} was called after the end", detail=(*late,))
         return None
 

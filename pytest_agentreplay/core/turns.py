@@ -109,10 +109,10 @@ def divide(exchanges: Iterable[Exchange], reader: Reader) -> tuple[tuple[Turn, .
     exchanges = list(exchanges)
     models = {exchange.start for exchange in exchanges if is_model(exchange.call, reader)}
     told = _told(exchanges, models)
-    strands: dict[str, list[Exchange]] = {}
+    sequences: dict[str, list[Exchange]] = {}
     for exchange in exchanges:
-        strands.setdefault(told[exchange.lane], []).append(exchange)
-    return _named([turn for lane, strand in strands.items() for turn in _split(lane, strand, models)]), told
+        sequences.setdefault(told[exchange.lane], []).append(exchange)
+    return _named([turn for lane, sequence in sequences.items() for turn in _split(lane, sequence, models)]), told
 
 
 def place(run: Run, reader: Reader, exchange: Exchange) -> tuple[int, int, int, int]:
@@ -155,10 +155,10 @@ def home(told: Mapping[str, str], lane: str) -> str:
     return told.get(lane, lane)
 
 
-def _split(lane: str, strand: list[Exchange], models: set[int]) -> list[Turn]:
+def _split(lane: str, sequence: list[Exchange], models: set[int]) -> list[Turn]:
     """Cut one lane into turns. A retry continues the turn of the attempt before it."""
     cuts: list[tuple[Exchange | None, list[Exchange]]] = [(None, [])]
-    for exchange in strand:
+    for exchange in sequence:
         last = cuts[-1][0]
         if exchange.start in models:
             if last is not None and exchange.attempt > last.attempt and exchange.call == last.call:
@@ -168,7 +168,7 @@ def _split(lane: str, strand: list[Exchange], models: set[int]) -> list[Turn]:
         cuts[-1][1].append(exchange)
     begun = [(model.agent if model else "", found) for model, found in cuts]
     # What came before any model call is of the agent that asks first, or of whom the calls are.
-    begun[0] = begun[1][0] if len(begun) > 1 else next((x.agent for x in strand if x.agent), ""), begun[0][1]
+    begun[0] = begun[1][0] if len(begun) > 1 else next((x.agent for x in sequence if x.agent), ""), begun[0][1]
     numbers = Counter({begun[0][0]: -1})
     told = []
     for (model, found), (agent, _) in zip(cuts, begun, strict=True):
@@ -179,12 +179,13 @@ def _split(lane: str, strand: list[Exchange], models: set[int]) -> list[Turn]:
 
 def _named(found: list[Turn]) -> tuple[Turn, ...]:
     """The turns, each with the words for whose it is."""
-    strands = {(turn.lane, turn.agent) for turn in found}
-    if len(strands) < 2:
+    sequences = {(turn.lane, turn.agent) for turn in found}
+    if len(sequences) < 2:
         return tuple(found)
-    lanes = Counter(agent for _, agent in strands)
+    lanes = Counter(agent for _, agent in sequences)
     said = {
-        (lane, agent): agent if agent and lanes[agent] == 1 else f"{agent or 'lane'} {lane}" for lane, agent in strands
+        (lane, agent): agent if agent and lanes[agent] == 1 else f"{agent or 'lane'} {lane}"
+        for lane, agent in sequences
     }
     return tuple(replace(turn, who=said[turn.lane, turn.agent]) for turn in found)
 

@@ -1,14 +1,14 @@
-"""Door 1: pytest glue only. Options, marker, fixtures, and hooks that hand over at once.
+"""The pytest plugin: options, marker, fixtures, and hooks that delegate at once.
 
-    keys         what is kept on pytest's config and items      scenes       the scene of one test, begun and ended
-    names        names that other plugins have as well          recordings   the proof of each new recording
-    session      what is told when the session is over          orders       a test in other orders of answers
-    closing      the sandbox of the session, where asked for    cases        cases as items, and in reports
-    shared       one change behind many tests                   adopting     which tests accept --requests is about
-    running      one test, from its set-up to its report        fresh        the proof of a session, in a fresh process
-    proving      that process
+    stash              what is kept on pytest's config and items      session_glue  the run session of one test
+    conflicts          names that other plugins have as well          recordings    the proof of each new recording
+    session            the report at the end of the session           orders        a test in other orders of answers
+    sandboxing         the sandbox of the session, where asked for    cases         cases as items, and in reports
+    shared             one change behind many tests                   adopting      which tests accept --requests is about
+    runtest_hooks      one test, from its set-up to its report        fresh         the proof of a session, in a fresh process
+    report_redaction   secrets in pytest's own reports                proving       that process
 
-A test that does not ask for the plugin costs a look-up per hook; `scenes` and `recordings`, and whatever else is ours,
+A test that does not ask for the plugin costs a look-up per hook; `session_glue`, `recordings` and whatever else is ours
 wait for one that does.
 """
 
@@ -32,7 +32,7 @@ from pytest_agentreplay.plugin.runtest_hooks import (
     pytest_runtest_teardown,
 )
 from pytest_agentreplay.plugin.session import CLOSING, LINES, SessionReport
-from pytest_agentreplay.plugin.stash import BASE, SCENE, next_begins, nodeid_of
+from pytest_agentreplay.plugin.stash import BASE, RUN_SESSION, next_begins, nodeid_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -265,7 +265,7 @@ def agent_snapshot(request: pytest.FixtureRequest, agentreplay: AgentReplay) -> 
             "pytest-snapshot cannot be loaded beside it",
             pytrace=False,
         )
-    scene = request.node.stash[SCENE]
-    recording = scene is not None and scene.mode == "record"
+    run_session = request.node.stash[RUN_SESSION]
+    recording = run_session is not None and run_session.mode == "record"
     test = nodeid_of(request.node).removeprefix(f"{request.node.parent.nodeid}::")
     return wrap(request.getfixturevalue("snapshot"), test, update=recording)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import settings as knobs
-from pytest_agentreplay.plugin.stash import SCENE, wanted
+from pytest_agentreplay.plugin.stash import RUN_SESSION, wanted
 
 if TYPE_CHECKING:
     import pytest
@@ -66,7 +66,7 @@ def asks_for_ours(item: pytest.Item) -> bool:
 
 def foreign_fixture(item: pytest.Item) -> str:
     """What to say of a test that asked for `agentreplay` and got another's, which does not build on ours; else ""."""
-    if SCENE in item.stash or "agentreplay" not in getattr(item, "fixturenames", ()):
+    if RUN_SESSION in item.stash or "agentreplay" not in getattr(item, "fixturenames", ()):
         return ""
     from pytest_agentreplay.report.plugin_conflicts import foreign_fixture as told
     from pytest_agentreplay.store.display_path import shown

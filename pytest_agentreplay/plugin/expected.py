@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from _pytest.skipping import xfailed_key
 
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.plugin.stash import FINDING, SCENE
+from pytest_agentreplay.plugin.stash import FINDING, RUN_SESSION
 
 if TYPE_CHECKING:
     import pytest
@@ -37,8 +37,8 @@ def correct_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytes
 
 def fail_hidden(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Fail a test that failed as expected, and no longer made calls of its recording before it did."""
-    scene = item.stash.get(SCENE, None)
-    finding = scene.failed_as_expected() if scene is not None and FINDING not in item.stash else None
+    run_session = item.stash.get(RUN_SESSION, None)
+    finding = run_session.failed_as_expected() if run_session is not None and FINDING not in item.stash else None
     if finding is None or call.excinfo is None:
         return
     import pytest

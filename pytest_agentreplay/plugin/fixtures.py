@@ -43,9 +43,9 @@ class FixtureSessions:
 
     def close(self) -> None:
         """Close what an interrupt left open."""
-        for scene in [*self._open]:
-            self.leave(scene)
-            self.sealed(scene)
+        for run_session in [*self._open]:
+            self.leave(run_session)
+            self.sealed(run_session)
 
     def needed(self, fixturedef: pytest.FixtureDef[Any]) -> bool:
         """Whether a collected test that opted in needs the fixture."""
@@ -81,7 +81,7 @@ class FixtureSessions:
     ) -> RunSession | None:
         """The session of a fixture, opened and paused; None where its node is in mode off."""
         from pytest_agentreplay.intercept.environment.places import todays_places
-        from pytest_agentreplay.plugin import session_glue as scenes
+        from pytest_agentreplay.plugin import session_glue as run_sessions
         from pytest_agentreplay.plugin.adopting import planned
         from pytest_agentreplay.runs import fixture_session as fixtures
         from pytest_agentreplay.runs.run_session import Location
@@ -100,33 +100,33 @@ class FixtureSessions:
         place = Location(fixture, path, root, marks, os.environ, redactors_of(self.config))
         suite = functools.partial(suite_of, item.session)
         facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": scope}
-        scene = fixtures.begin(place, settings, store, suite, facts=facts, since=self.session.begun)
-        scenes.meet_what_others_bring(self.config)
-        scene.open()
-        scene.pause()
-        scene.keys.stop()
-        self._open.append(scene)
-        return scene
+        run_session = fixtures.begin(place, settings, store, suite, facts=facts, since=self.session.begun)
+        run_sessions.meet_what_others_bring(self.config)
+        run_session.open()
+        run_session.pause()
+        run_session.keys.stop()
+        self._open.append(run_session)
+        return run_session
 
-    def enter(self, scene: RunSession) -> None:
-        """Intercept for `scene` from now on, and for nothing else."""
-        from pytest_agentreplay.intercept.session.lanes import STRAND
+    def enter(self, run_session: RunSession) -> None:
+        """Intercept for `run_session` from now on, and for nothing else."""
+        from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT
 
         if (outer := self.current()) is not None:
             outer.pause()
-        self._stamps.append(STRAND.set(None))  # a fixture may be asked for by the body of a test
-        self._stack.append(scene)
-        scene.resume()
+        self._stamps.append(CALL_CONTEXT.set(None))  # a fixture may be asked for by the body of a test
+        self._stack.append(run_session)
+        run_session.resume()
 
-    def leave(self, scene: RunSession) -> None:
+    def leave(self, run_session: RunSession) -> None:
         """Intercept again for what was intercepted before `enter`."""
-        from pytest_agentreplay.intercept.session.lanes import STRAND
+        from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT
 
-        scene.pause()
-        scene.keys.stop()
-        if scene in self._stack:
-            self._stack.remove(scene)
-            STRAND.reset(self._stamps.pop())
+        run_session.pause()
+        run_session.keys.stop()
+        if run_session in self._stack:
+            self._stack.remove(run_session)
+            CALL_CONTEXT.reset(self._stamps.pop())
             if (outer := self.current()) is not None:
                 outer.resume()
 
@@ -146,19 +146,19 @@ class FixtureSessions:
             if outer is not None:
                 outer.resume()
 
-    def sealed(self, scene: RunSession) -> tuple[Finding | None, AgentReplayError | None]:
+    def sealed(self, run_session: RunSession) -> tuple[Finding | None, AgentReplayError | None]:
         """End the session of a fixture, and keep what it has to report. What its set-up has reported is not new."""
-        finding, broken, reported = None, None, "code" in scene.told
-        if scene not in self._open:
+        finding, broken, reported = None, None, "code" in run_session.told
+        if run_session not in self._open:
             return None, None
-        self._open.remove(scene)
-        self.up = {key: each for key, each in self.up.items() if each is not scene}
+        self._open.remove(run_session)
+        self.up = {key: each for key, each in self.up.items() if each is not run_session}
         try:
-            finding = scene.end()
+            finding = run_session.end()
         except AgentReplayError as error:
             broken = error
-        if not scene.told.pop("silent", False):
-            self._told.append(cast("dict[str, Any]", scene.redaction.hide_tree(dict(scene.told))))
+        if not run_session.told.pop("silent", False):
+            self._told.append(cast("dict[str, Any]", run_session.redaction.hide_tree(dict(run_session.told))))
         return None if reported else finding, broken
 
     def report(self) -> list[dict[str, Any]]:
@@ -169,12 +169,16 @@ class FixtureSessions:
     def uses(self, item: pytest.Item) -> dict[str, Any]:
         """Which recordings the test has built on: by id of a fixture, when its recording began."""
         wider = [*fixture_names.wide(item), *packages(item)]
-        scenes = [self.up[id(each)] for each in wider if id(each) in self.up]
-        return {scene.place.test: scene.told["instance"] for scene in scenes if "instance" in scene.told}
+        run_sessions = [self.up[id(each)] for each in wider if id(each) in self.up]
+        return {
+            run_session.place.test: run_session.told["instance"]
+            for run_session in run_sessions
+            if "instance" in run_session.told
+        }
 
     def redactions(self) -> list[Redaction]:
         """What the fixtures that are set up know as secrets."""
-        return [scene.redaction for scene in self.up.values()]
+        return [run_session.redaction for run_session in self.up.values()]
 
     def sharing(self, fixturedef: pytest.FixtureDef[Any], fixture: str) -> list[str]:
         """The collected tests that share the fixture."""
@@ -222,30 +226,30 @@ def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -
 
     fixture = fixture_names.id_of(fixturedef, item)
     try:
-        scene = fixtures.session_of(fixture, fixturedef.scope, request.node, item)
+        run_session = fixtures.session_of(fixture, fixturedef.scope, request.node, item)
     except AgentReplayError as error:
         from pytest_agentreplay.plugin.session_glue import unfit
 
         raise kept(unfit(item, error)) from None
-    if scene is None:
+    if run_session is None:
         with fixtures.paused():
             return (yield)
     if not wanted(item) and not fixtures.needed(fixturedef):
-        scene.told["idle"] = True  # nobody who opted in needs it: prune may take its snapshot
-    fixtures.up[id(fixturedef)] = scene
+        run_session.told["idle"] = True  # nobody who opted in needs it: prune may take its snapshot
+    fixtures.up[id(fixturedef)] = run_session
     sharing = functools.partial(fixtures.sharing, fixturedef, fixture)
-    fixturedef.addfinalizer(functools.partial(tear_down, item, scene, sharing))
+    fixturedef.addfinalizer(functools.partial(tear_down, item, run_session, sharing))
     result, failure = None, None
-    fixtures.enter(scene)
+    fixtures.enter(run_session)
     try:
         result = yield
     except BaseException as raised:  # raised again below
         failure = raised
     finally:
-        fixtures.leave(scene)
-        hold_refusals(fixturedef._finalizers, scene)
-        fixturedef.addfinalizer(functools.partial(fixtures.enter, scene))
-    refused = ended(item, scene, sharing, failure)
+        fixtures.leave(run_session)
+        hold_refusals(fixturedef._finalizers, run_session)
+        fixturedef.addfinalizer(functools.partial(fixtures.enter, run_session))
+    refused = ended(item, run_session, sharing, failure)
     if refused is not None:
         raise kept(refused) from None
     if failure is not None:
@@ -270,27 +274,27 @@ def set_up_package(node: pytest.Package, item: pytest.Item) -> None:
     """Run `setup_module` of the `__init__.py` of a package, and later its `teardown_module`, as a fixture is run."""
     vars(node).pop("setup", None)
     fixtures = fixtures_of(item.config)
-    scene = fixtures.session_of(fixture_names.id_of_package(node), "package", node, item)
-    if scene is None:
+    run_session = fixtures.session_of(fixture_names.id_of_package(node), "package", node, item)
+    if run_session is None:
         with fixtures.paused():
             return node.setup()
 
     def sharing() -> list[str]:
         return [nodeid_of(each) for each in fixtures.session.items if node in each.listchain()]
 
-    fixtures.up[id(node)] = scene
-    node.addfinalizer(functools.partial(tear_down, item, scene, sharing))
+    fixtures.up[id(node)] = run_session
+    node.addfinalizer(functools.partial(tear_down, item, run_session, sharing))
     failure = None
-    fixtures.enter(scene)
+    fixtures.enter(run_session)
     try:
         node.setup()
     except BaseException as raised:  # raised again below
         failure = raised
     finally:
-        fixtures.leave(scene)
-        hold_refusals(item.session._setupstate.stack[node][0], scene)
-        node.addfinalizer(functools.partial(fixtures.enter, scene))
-    refused = ended(item, scene, sharing, failure)
+        fixtures.leave(run_session)
+        hold_refusals(item.session._setupstate.stack[node][0], run_session)
+        node.addfinalizer(functools.partial(fixtures.enter, run_session))
+    refused = ended(item, run_session, sharing, failure)
     if refused is not None:
         raise refused from None
     if failure is not None:
@@ -298,7 +302,7 @@ def set_up_package(node: pytest.Package, item: pytest.Item) -> None:
     return None
 
 
-def hold_refusals(finalizers: list[Any], scene: RunSession) -> None:
+def hold_refusals(finalizers: list[Any], run_session: RunSession) -> None:
     """Let the finalizers of the fixture end at a refusal without a word: the finding reports it, once.
 
     Their list is private in pytest 8.4 to 9.2. Nothing else stands around a finalizer, and pytest makes a group of
@@ -309,14 +313,14 @@ def hold_refusals(finalizers: list[Any], scene: RunSession) -> None:
         try:
             finalizer()
         except ReplayDiverged:
-            if scene.crossing.refused is None:
+            if run_session.interception.refused is None:
                 raise
 
     finalizers[:] = [functools.partial(run, finalizer) for finalizer in finalizers]
 
 
 def ended(
-    item: pytest.Item, scene: RunSession, sharing: Callable[[], list[str]], failure: BaseException | None
+    item: pytest.Item, run_session: RunSession, sharing: Callable[[], list[str]], failure: BaseException | None
 ) -> BaseException | None:
     """End the set-up that `failure` has ended; return what it fails with instead, if anything."""
     from pytest_agentreplay.plugin.session_glue import INTERRUPTS
@@ -324,7 +328,7 @@ def ended(
 
     skipped = isinstance(failure, pytest.skip.Exception)
     interrupted = isinstance(failure, INTERRUPTS)
-    finding = scene.end_body(EndedRun(None if skipped else failure, interrupted=interrupted, skipped=skipped))
+    finding = run_session.end_body(EndedRun(None if skipped else failure, interrupted=interrupted, skipped=skipped))
     if interrupted:
         return None
     if finding is not None:
@@ -332,13 +336,13 @@ def ended(
     return pytest.fail.Exception(str(failure), pytrace=False) if isinstance(failure, ReplayDiverged) else None
 
 
-def tear_down(item: pytest.Item, scene: RunSession, sharing: Callable[[], list[str]]) -> None:
+def tear_down(item: pytest.Item, run_session: RunSession, sharing: Callable[[], list[str]]) -> None:
     """The finalizers of the fixture have run: seal its session. Raises what the test that is torn down fails with."""
     from pytest_agentreplay.plugin.session_glue import unfit
 
     fixtures = fixtures_of(item.config)
-    fixtures.leave(scene)
-    finding, broken = fixtures.sealed(scene)
+    fixtures.leave(run_session)
+    finding, broken = fixtures.sealed(run_session)
     if fixtures.session.finishing:
         return  # there is no test to fail any more: the end of the session reports it
     if broken is not None:
@@ -351,7 +355,7 @@ def failed(
     item: pytest.Item, finding: Finding, sharing: Callable[[], list[str]], failure: BaseException | None = None
 ) -> BaseException:
     """The exception for a finding about the fixture."""
-    from pytest_agentreplay.plugin import session_glue as scenes
+    from pytest_agentreplay.plugin import session_glue as run_sessions
     from pytest_agentreplay.runs.fixture_session import used_by
 
-    return scenes.failed(item, used_by(finding, sharing()), failure)
+    return run_sessions.failed(item, used_by(finding, sharing()), failure)

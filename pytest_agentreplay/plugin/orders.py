@@ -135,14 +135,14 @@ def leave_out(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.skip(reason=f"order-{known.found} has found a race: that comes first"))
 
 
-def remember(item: pytest.Item, scene: RunSession, ended: EndedRun) -> None:
+def remember(item: pytest.Item, run_session: RunSession, ended: EndedRun) -> None:
     """Keep how the test ended: in the recorded order, for the others; in another, when that has changed something."""
     trial, known = trial_of(item), tried(item)
     if trial is not None and trial.number:
-        known.found = trial.number if scene.told.get("code") else known.found
-    elif scene.mode == "replay":
-        known.broken = bool(scene.told.get("code"))
-        outcome = getattr(scene, "outcome", None)
+        known.found = trial.number if run_session.told.get("code") else known.found
+    elif run_session.mode == "replay":
+        known.broken = bool(run_session.told.get("code"))
+        outcome = getattr(run_session, "outcome", None)
         known.ended = None if outcome is None else outcome(ended)
 
 

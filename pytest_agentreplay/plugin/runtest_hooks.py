@@ -25,7 +25,7 @@ from pytest_agentreplay.plugin.stash import (
     OPEN,
     PROVING,
     RESEEDS,
-    SCENE,
+    RUN_SESSION,
     TRIAL,
     TRIED,
     UNDO,
@@ -53,9 +53,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         if wanted(item):
             from pytest_agentreplay.plugin import report_redaction
 
-            scene = item.stash.get(SCENE, None)
+            run_session = item.stash.get(RUN_SESSION, None)
             report_redaction.hide_reason(
-                stop, report_redaction.hide_of(item) if scene is None else scene.redaction.hide
+                stop, report_redaction.hide_of(item) if run_session is None else run_session.redaction.hide
             )
         raise
     finally:
@@ -67,7 +67,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """A fixture that crosses the doorstep may be refused there; the finding says it, not a traceback."""
     next_begins(item.config)  # again, for a test that is run once more
-    earlier: list[pytest.StashKey[Any]] = [SCENE, FINDING, INNER]  # of another go at the same test
+    earlier: list[pytest.StashKey[Any]] = [RUN_SESSION, FINDING, INNER]  # of another go at the same test
     for key in earlier:
         if key in item.stash:
             del item.stash[key]
@@ -145,8 +145,8 @@ def pytest_fixture_setup(
 
             return (yield from fixtures.set_up(fixturedef, request))
         value = yield
-        if fixturedef.argname == "tmp_path" and (scene := item.stash.get(SCENE, None)) is not None:
-            scene.place_tmp(value)
+        if fixturedef.argname == "tmp_path" and (run_session := item.stash.get(RUN_SESSION, None)) is not None:
+            run_session.place_tmp(value)
         return value
 
 
@@ -174,22 +174,22 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         pytest.fail(clash, pytrace=False)
     from pytest_agentreplay.plugin import session_glue
 
-    scene = session_glue.begin(item)
-    if scene is None:
+    run_session = session_glue.begin(item)
+    if run_session is None:
         return (yield)
 
-    session_glue.stamp_coroutine(item, scene)
+    session_glue.stamp_coroutine(item, run_session)
     result, failure = None, None
     item.stash[BODY] = True
-    scene.enter_body()
+    run_session.enter_body()
     try:
         result = yield
     except BaseException as raised:  # whatever ended the body is told to the scene, then raised again
         failure = raised
     finally:
-        scene.leave_body()
+        run_session.leave_body()
         item.stash[BODY] = False
-    return conclude(item, scene, result, failure)
+    return conclude(item, run_session, result, failure)
 
 
 def call_of_late(item: pytest.Item) -> Generator[None, Any, Any]:
@@ -199,25 +199,25 @@ def call_of_late(item: pytest.Item) -> Generator[None, Any, Any]:
         result = yield
     except BaseException as raised:  # raised again below
         failure = raised
-    if (scene := item.stash.get(SCENE, None)) is not None:
-        scene.leave_body()
-        return conclude(item, scene, result, failure)
+    if (run_session := item.stash.get(RUN_SESSION, None)) is not None:
+        run_session.leave_body()
+        return conclude(item, run_session, result, failure)
     if failure is not None:
         raise failure
     return result
 
 
-def conclude(item: pytest.Item, scene: RunSession, result: Any, failure: BaseException | None) -> Any:
+def conclude(item: pytest.Item, run_session: RunSession, result: Any, failure: BaseException | None) -> Any:
     """The body has given `result` or raised `failure`: let the gate have the last word."""
     from pytest_agentreplay.plugin import session_glue
     from pytest_agentreplay.runs.run_session import EndedRun
 
     ended = session_glue.how_it_ended(item, failure, EndedRun)
-    finding = scene.end_body(ended)
+    finding = run_session.end_body(ended)
     if TRIAL in item.stash or TRIED in item.stash:
         from pytest_agentreplay.plugin.orders import remember
 
-        remember(item, scene, ended)
+        remember(item, run_session, ended)
     if failure is not None and isinstance(failure, session_glue.INTERRUPTS):
         raise failure
     if finding is not None:
@@ -225,7 +225,7 @@ def conclude(item: pytest.Item, scene: RunSession, result: Any, failure: BaseExc
         session_glue.unittest_forget(item)
         error = session_glue.failed(item, finding, ended.failure)
         raise error  # --pdb stands here: the agent caught the refusal, its frames are gone
-    if scene.told.get("expect") == "fails as recorded":
+    if run_session.told.get("expect") == "fails as recorded":
         session_glue.unittest_forget(item)
         return None
     if failure is not None:
@@ -237,34 +237,34 @@ def conclude(item: pytest.Item, scene: RunSession, result: Any, failure: BaseExc
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
     """Close the scene when all fixtures are down; a recording is sealed here."""
     finding, broken, leaving, refused, result = None, None, False, None, None
-    if (scene := item.stash.get(SCENE, None)) is not None and FIXTURES in item.config.stash:
-        scene.told["uses"] = item.config.stash[FIXTURES].uses(item)
+    if (run_session := item.stash.get(RUN_SESSION, None)) is not None and FIXTURES in item.config.stash:
+        run_session.told["uses"] = item.config.stash[FIXTURES].uses(item)
     try:
         result = yield
     except BaseException as raised:
         leaving = isinstance(raised, KeyboardInterrupt | pytest.exit.Exception)
-        if not leaving and SCENE in item.stash and item in (state := item.session._setupstate).stack:
+        if not leaving and RUN_SESSION in item.stash and item in (state := item.session._setupstate).stack:
             # A hook of another plugin has failed before pytest's own: the finalizers still belong to the test.
             state.teardown_exact(nextitem)
-        if (scene := item.stash.get(SCENE, None)) is not None:
+        if (run_session := item.stash.get(RUN_SESSION, None)) is not None:
             from pytest_agentreplay.plugin.session_glue import broken_off
 
-            broken_off(scene, raised)
-        if scene is None or not isinstance(raised, ReplayDiverged):
+            broken_off(run_session, raised)
+        if run_session is None or not isinstance(raised, ReplayDiverged):
             raise
         refused = raised  # the finding says it, not a traceback
     finally:
         if item.config.stash.get(RESEEDS, False):
             item.config.option.randomly_reset_seed = True
             del item.config.stash[RESEEDS]
-        if (scene := item.stash.get(SCENE, None)) is not None:
+        if (run_session := item.stash.get(RUN_SESSION, None)) is not None:
             from pytest_agentreplay.intercept.session import between_tests
             from pytest_agentreplay.intercept.tools import deferred_unpatching
 
-            between_tests.begin(scene.crossing)
+            between_tests.begin(run_session.interception)
             item.config.stash[NEXT] = deferred_unpatching.next_begins
             try:
-                finding = scene.end()
+                finding = run_session.end()
             except AgentReplayError as error:
                 broken = error
             except Exception:  # it is in the report, and would be raised again at the end of the session
@@ -296,15 +296,15 @@ def pytest_runtest_makereport(
 
         return cases.told(item, (yield))
     shared = item.config.stash.get(FIXTURES, None)
-    if not wanted(item) and SCENE not in item.stash:  # a test may ask for the fixture while it runs
+    if not wanted(item) and RUN_SESSION not in item.stash:  # a test may ask for the fixture while it runs
         return with_fixtures(shared, call, (yield))
     from pytest_agentreplay.plugin import report_redaction
 
     if call.excinfo is not None:
         report_redaction.leave_out_our_frames(call.excinfo.value)
-    if (scene := item.stash.get(SCENE, None)) is not None:
+    if (run_session := item.stash.get(RUN_SESSION, None)) is not None:
         known = item.stash.setdefault(HIDING, [])
-        redactions = [scene.redaction, *(shared.redactions() if shared is not None else ())]
+        redactions = [run_session.redaction, *(shared.redactions() if shared is not None else ())]
         known += [each for each in redactions if each not in known]
     hide = report_redaction.hide_of(item)
     item.config.stash[LINES].hiding = item.nodeid, hide
@@ -339,20 +339,24 @@ def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestR
 
         show_headline(report, finding)
         report.__dict__["agentreplay_cause"] = cause_of(finding)
-    elif report.failed and (scene := item.stash.get(SCENE, None)) is not None and scene.mode == "replay":
+    elif (
+        report.failed
+        and (run_session := item.stash.get(RUN_SESSION, None)) is not None
+        and run_session.mode == "replay"
+    ):
         from pytest_agentreplay.plugin.report_redaction import notice_redacted
 
-        scene.told["redacted"] = notice_redacted(report, call.excinfo)
+        run_session.told["redacted"] = notice_redacted(report, call.excinfo)
         if report.when != "teardown":
             from pytest_agentreplay.plugin.session_glue import add_stopped_early
 
-            add_stopped_early(item, report, scene)
-    if report.when == "teardown" and (scene := item.stash.get(SCENE, None)) is not None:
-        told = scene.redaction.hide_tree(dict(scene.told))
+            add_stopped_early(item, report, run_session)
+    if report.when == "teardown" and (run_session := item.stash.get(RUN_SESSION, None)) is not None:
+        told = run_session.redaction.hide_tree(dict(run_session.told))
         report.__dict__["agentreplay"] = told  # plain data crosses xdist with the report
-        afterwards_of(item.config).listen(scene)
-        if scene.mode == "record":
-            item.stash[UNDO] = scene.withdraw
+        afterwards_of(item.config).listen(run_session)
+        if run_session.mode == "record":
+            item.stash[UNDO] = run_session.withdraw
         # Let go: it holds the run. A test that is run again opens another one.
-        del item.stash[SCENE]
+        del item.stash[RUN_SESSION]
     return report

@@ -161,8 +161,8 @@ class SessionReport:
         config = session.config
         if self.shared_causes is not None:
             self.shared_causes.complete()
-        if (scene := config.stash.get(OPEN, None)) is not None:
-            self.cut_short(scene)
+        if (run_session := config.stash.get(OPEN, None)) is not None:
+            self.cut_short(run_session)
         if FIXTURES in config.stash:
             config.stash[FIXTURES].close()
             if told := config.stash[FIXTURES].report():
@@ -215,17 +215,17 @@ class SessionReport:
         exiting.collect()
         exiting.await_exit()
 
-    def cut_short(self, scene: RunSession) -> None:
+    def cut_short(self, run_session: RunSession) -> None:
         """Close what an interrupt left open; a second one, which people type, has to wait for that moment."""
         from pytest_agentreplay.runs.run_session import EndedRun
 
         main = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
         try:
-            if scene.told.get("verdict") not in {"created", "replaced"}:  # else it came when all was done
-                scene.end_body(EndedRun(interrupted=True))
-                scene.end()
-            self.told.append(cast("dict[str, Any]", scene.redaction.hide_tree(scene.told)))
+            if run_session.told.get("verdict") not in {"created", "replaced"}:  # else it came when all was done
+                run_session.end_body(EndedRun(interrupted=True))
+                run_session.end()
+            self.told.append(cast("dict[str, Any]", run_session.redaction.hide_tree(run_session.told)))
         finally:
             if before is not None:
                 signal.signal(signal.SIGINT, before)

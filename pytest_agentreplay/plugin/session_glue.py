@@ -22,7 +22,7 @@ from pytest_agentreplay.plugin.stash import (
     OPEN,
     PROVING,
     RESEEDS,
-    SCENE,
+    RUN_SESSION,
     TRIAL,
     nodeid_of,
     redactors_of,
@@ -43,8 +43,8 @@ TIMED_OUT = re.compile(r"Timeout \(?>[\d.]+s\)?( from pytest-timeout\.)?")
 
 def begin(item: pytest.Item) -> RunSession | None:
     """Open the test's scene, once; None in mode off. What cannot be set up fails the test with our message."""
-    if SCENE in item.stash:
-        return item.stash[SCENE]
+    if RUN_SESSION in item.stash:
+        return item.stash[RUN_SESSION]
     outcome.install()
     try:
         marker = [dict(mark.kwargs) for mark in item.iter_markers("agentreplay")]
@@ -55,7 +55,7 @@ def begin(item: pytest.Item) -> RunSession | None:
             settings = planned(settings, store_of(item.config).snapshot_id(nodeid_of(item)), item.config)
         if settings.orders or TRIAL in item.stash:
             settings = settings._replace(trial=in_which_order(item))
-        scene = None
+        run_session = None
         if settings.mode != "off" and not left_out(item, marker):
             from pytest_agentreplay.runs.garbage_collection import uncollected
 
@@ -63,17 +63,17 @@ def begin(item: pytest.Item) -> RunSession | None:
                 from pytest_agentreplay.runs.session_factory import begin as begin_scene
 
                 place, store = place_of(item, settings), store_of(item.config)
-            scene = begin_scene(place, settings, store, functools.partial(suite_of, item.session))
+            run_session = begin_scene(place, settings, store, functools.partial(suite_of, item.session))
             meet_what_others_bring(item.config)
             hold_seeds(item)
-            scene.open()
+            run_session.open()
             if not wanted(item):
-                scene.told["late"] = True
+                run_session.told["late"] = True
     except AgentReplayError as error:
-        item.stash[SCENE] = None
+        item.stash[RUN_SESSION] = None
         raise unfit(item, error) from None
-    item.stash[SCENE] = item.config.stash[OPEN] = scene
-    return scene
+    item.stash[RUN_SESSION] = item.config.stash[OPEN] = run_session
+    return run_session
 
 
 def in_which_order(item: pytest.Item) -> OrderTrial | None:
@@ -124,11 +124,16 @@ def is_skipped(item: pytest.Item) -> bool:
 
 def drop_skipped(item: pytest.Item, raised: BaseException) -> None:
     """Forget a test that was skipped in its set-up before it had made a call: there is nothing to report."""
-    scene = item.stash.get(SCENE, None)
-    if scene is None or not isinstance(raised, pytest.skip.Exception) or scene.crossing.activity or scene.watch.ledger:
+    run_session = item.stash.get(RUN_SESSION, None)
+    if (
+        run_session is None
+        or not isinstance(raised, pytest.skip.Exception)
+        or run_session.interception.activity
+        or run_session.watch.ledger
+    ):
         return
-    scene.discard()
-    del item.stash[SCENE]
+    run_session.discard()
+    del item.stash[RUN_SESSION]
     item.config.stash[OPEN] = None
 
 
@@ -172,39 +177,39 @@ def place_of(item: pytest.Item, settings: Settings) -> Any:
 
 def refused_in_setup(item: pytest.Item, raised: BaseException) -> BaseException | None:
     """What to fail a test with whose set-up was ended by `raised`, when its gate has refused a call; else None."""
-    scene = item.stash.get(SCENE, None)
-    refused = scene is not None and getattr(scene.crossing.gate, "divergence", None) is not None
-    if scene is None or not (refused or isinstance(raised, ReplayDiverged)) or isinstance(raised, INTERRUPTS):
+    run_session = item.stash.get(RUN_SESSION, None)
+    refused = run_session is not None and getattr(run_session.interception.backend, "divergence", None) is not None
+    if run_session is None or not (refused or isinstance(raised, ReplayDiverged)) or isinstance(raised, INTERRUPTS):
         return None
     from pytest_agentreplay.runs.run_session import EndedRun
 
-    finding = scene.end_body(EndedRun(raised))
+    finding = run_session.end_body(EndedRun(raised))
     if finding is None:
         return None
     item.stash[FINDING] = finding
     return failed(item, finding, raised)
 
 
-def stamp_coroutine(item: pytest.Item, scene: RunSession) -> None:
+def stamp_coroutine(item: pytest.Item, run_session: RunSession) -> None:
     """Make a coroutine test carry the stamp itself: its runner may have copied its context before the body began."""
     function = getattr(item, "obj", None)
     if not inspect.iscoroutinefunction(function) or hasattr(function, "__agentreplay__"):
         return
-    from pytest_agentreplay.intercept.session.lanes import STRAND, runner
+    from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, runner
 
-    strand = scene.crossing.main()
+    call_context = run_session.interception.main()
 
     @functools.wraps(function)
     async def stamped(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        token = STRAND.set(strand)
-        strand.owner = runner()
-        scene.crossing.strand()  # its loop may outlive the test
+        token = CALL_CONTEXT.set(call_context)
+        call_context.owner = runner()
+        run_session.interception.call_context()  # its loop may outlive the test
         try:
-            with outcome.unwrapped(), scene.overtime.in_task():
+            with outcome.unwrapped(), run_session.overtime.in_task():
                 return await function(*args, **kwargs)
         finally:
-            STRAND.reset(token)
+            CALL_CONTEXT.reset(token)
 
     item.obj = stamped  # type: ignore[attr-defined]
     item.addfinalizer(functools.partial(setattr, item, "obj", function))
@@ -222,12 +227,12 @@ def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[E
     )
 
 
-def broken_off(scene: RunSession, raised: BaseException) -> None:
+def broken_off(run_session: RunSession, raised: BaseException) -> None:
     """A teardown was ended by `raised`: a run that was interrupted there is not complete either."""
     if isinstance(raised, INTERRUPTS):
         from pytest_agentreplay.runs.run_session import EndedRun
 
-        scene.end_body(EndedRun(interrupted=True))
+        run_session.end_body(EndedRun(interrupted=True))
 
 
 def timed_out(failure: BaseException | None) -> bool:
@@ -271,9 +276,9 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
     return error
 
 
-def add_stopped_early(item: pytest.Item, report: pytest.TestReport, scene: RunSession) -> None:
+def add_stopped_early(item: pytest.Item, report: pytest.TestReport, run_session: RunSession) -> None:
     """Show beside the error of a test how far its replay came; the short summary stays the test's own error."""
-    finding = scene.stopped_early()
+    finding = run_session.stopped_early()
     if finding is None:
         return
     from pytest_agentreplay.plugin.report_redaction import add_section

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BASE: pytest.StashKey[Settings] = pytest.StashKey()
 STORE: pytest.StashKey[Store] = pytest.StashKey()
-SCENE: pytest.StashKey[RunSession | None] = pytest.StashKey()
+RUN_SESSION: pytest.StashKey[RunSession | None] = pytest.StashKey()
 OPEN: pytest.StashKey[RunSession | None] = pytest.StashKey()
 FINDING: pytest.StashKey[Finding] = pytest.StashKey()
 SUITE: pytest.StashKey[Suite] = pytest.StashKey()

@@ -46,7 +46,7 @@ class AdoptingSession(RunSession):
         if (schedule := schedule_of(snapshot.run)).matters:
             # What the agent asks may depend on which answer came first, and a replay will keep that order.
             loose = settings.order in {"loose", "free"}
-            self.crossing.order = ReleaseQueue(schedule, self.crossing, self.adopter.stalled, loose=loose)
+            self.interception.order = ReleaseQueue(schedule, self.interception, self.adopter.stalled, loose=loose)
         self._ended: EndedRun | None = None
 
     def guard(self) -> Guard:

@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.intercept.process.child_link import Invitation
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.tools.tool import Tool
     from pytest_agentreplay.runs.child_tools import ChildTool
     from pytest_agentreplay.settings import Settings
 
 
 def greeting(
-    settings: Settings, crossing: Interception, kit: JsonObject, tools: Iterable[tuple[str, Tool]]
+    settings: Settings, interception: Interception, kit: JsonObject, tools: Iterable[tuple[str, Tool]]
 ) -> dict[str, Any]:
     """What a child is told when it joins: what holds in the test, its tools by their import paths, and its codecs."""
     return {
         "site": TAKING.site,
-        "root": crossing.root,
+        "root": interception.root,
         "clock": "stepped" if settings.clock == "virtual" else settings.clock,
         "zone": kit.get("zone") if settings.clock != "real" else None,
         "locale": kit.get("locale"),
         "order": settings.order,
         "waits": settings.waits,
         "tools": [*places(tools)],
-        "codecs": [codec for codec in crossing.codecs if can_travel(codec)],
+        "codecs": [codec for codec in interception.codecs if can_travel(codec)],
         "read_tools": settings.read_tools,
         "seams": dict(registry.ALSO),
         "allow_hosts": settings.allow_hosts,

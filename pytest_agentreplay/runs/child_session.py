@@ -32,8 +32,7 @@ from pytest_agentreplay.intercept.process.child_backend import (
     held_by,
 )
 from pytest_agentreplay.intercept.process.child_link import Invitation, ParentLink
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools import tool
 from pytest_agentreplay.runs.child_tools import freeze
@@ -55,11 +54,11 @@ PATIENCE = 5.0
 class ChildSession:
     """What this process, a child, has joined. It is made once; jobs of pools may lead it from run to run."""
 
-    def __init__(self, crossing: doorstep.Interception | None, told: Told) -> None:
-        """`crossing` is the copy that a fork has left in this process, None in a process of its own."""
-        self.forked = crossing is not None
+    def __init__(self, interception: interceptions.Interception | None, told: Told) -> None:
+        """`interception` is the copy that a fork has left in this process, None in a process of its own."""
+        self.forked = interception is not None
         nobody: Any = None  # until `attach`
-        self.crossing = crossing or doorstep.Interception(
+        self.interception = interception or interceptions.Interception(
             nobody,
             nobody,
             steps=ClockAndSeeds(Clock(told["clock"], told["wall"]), RandomSource(told["seed"])),
@@ -72,38 +71,40 @@ class ChildSession:
 
     def attach(self, link: ParentLink, told: Told) -> None:
         """Belong to the run that `link` leads to."""
-        crossing = self.crossing
+        interception = self.interception
         # The copy of a fork is that of the run which has invited it: a fixture's, maybe, while jobs are of tests.
         inherited = self.forked and self.run in {"", told["run"]}
         if self.link is not None:
             self.link.abandon()
         self.link, self.run, self.told = link, told["run"], told
-        gate = RemoteBackend(link, told["root"])
-        gate.crossing = crossing
-        crossing.gate, crossing.scrub = gate, RemoteRedactor(link)
-        crossing.count = lambda: link.ask("count")
-        crossing.ended, crossing.main_patience = ParentEnd(link), PATIENCE
-        crossing.codecs[:] = told["codecs"]
-        crossing.read_tools = told["read_tools"]
-        crossing.hosts = DeclaredHosts(told["allow_hosts"])
-        crossing.now = lambda: clocks.monotonic_ns() - told["began"]
-        crossing.forget()
+        backend = RemoteBackend(link, told["root"])
+        backend.interception = interception
+        interception.backend, interception.redactor = backend, RemoteRedactor(link)
+        interception.count = lambda: link.ask("count")
+        interception.ended, interception.main_patience = ParentEnd(link), PATIENCE
+        interception.codecs[:] = told["codecs"]
+        interception.read_tools = told["read_tools"]
+        interception.hosts = DeclaredHosts(told["allow_hosts"])
+        interception.now = lambda: clocks.monotonic_ns() - told["began"]
+        interception.forget()
         self._start(told, inherited=inherited)
         self.work_in(told)
 
     def work_in(self, told: Told) -> lanes.CallContext:
         """Work in the lane of `told` from now on: its order, its seeds. Return its strand, which runs here."""
-        crossing = self.crossing
-        strand = lanes.CallContext(crossing, told["lane"], lanes.runner(), threading.get_ident(), inside=told["inside"])
-        crossing.begin_at(strand)
-        crossing.order = order_of(crossing, self.told, told["exchanges"])
-        assert crossing.steps is not None
-        crossing.steps.step(told["at"], told["lane"], 0)
-        return strand
+        interception = self.interception
+        call_context = lanes.CallContext(
+            interception, told["lane"], lanes.runner(), threading.get_ident(), inside=told["inside"]
+        )
+        interception.begin_at(call_context)
+        interception.order = order_of(interception, self.told, told["exchanges"])
+        assert interception.steps is not None
+        interception.steps.step(told["at"], told["lane"], 0)
+        return call_context
 
     def _start(self, told: Told, *, inherited: bool) -> None:
         """Intercept for the run of `told`. `inherited` says that a fork has left all of it but the guard in place."""
-        crossing, steps = self.crossing, self.crossing.steps
+        interception, steps = self.interception, self.interception.steps
         assert isinstance(steps, ClockAndSeeds)
         if not inherited:
             steps.stop()
@@ -118,7 +119,7 @@ class ChildSession:
                 self._surroundings.callback(surrounding.stop)
             with unloaded("pytest"):
                 steps.start()
-            freeze(told["tools"], crossing.codecs, told["main"])
+            freeze(told["tools"], interception.codecs, told["main"])
         if self.watch is not None:
             self.watch.stop()
         self.watch = ChildGuard(
@@ -130,33 +131,33 @@ class ChildSession:
         self.watch.link = self.link
         self.watch.joins = child_start.joins
         self.watch.served = lambda environ, _: "" if any(GATEWAY.match(value) for value in environ.values()) else None
-        self.watch.start(crossing)
+        self.watch.start(interception)
         child_start.install()
         child_start.exchange(self, child_start.ChildHandover(join, job, told["site"]))
-        doorstep.open_for(crossing)
+        interceptions.open_for(interception)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
         """A block that belongs to no run."""
-        assert isinstance(self.crossing.steps, ClockAndSeeds)
+        assert isinstance(self.interception.steps, ClockAndSeeds)
         assert self.watch is not None
-        token = lanes.STRAND.set(None)
-        doorstep.open_for(None)
+        token = lanes.CALL_CONTEXT.set(None)
+        interceptions.open_for(None)
         self.watch.stop()
-        self.crossing.steps.stop()
+        self.interception.steps.stop()
         try:
             yield
         finally:
-            self.crossing.steps.start()
-            self.watch.start(self.crossing)
-            doorstep.open_for(self.crossing)
-            lanes.STRAND.reset(token)
+            self.interception.steps.start()
+            self.watch.start(self.interception)
+            interceptions.open_for(self.interception)
+            lanes.CALL_CONTEXT.reset(token)
 
     def here(self) -> Here:
         """Return where a child would be started by the code that runs here."""
-        strand, steps = self.crossing.strand(), self.crossing.steps
+        call_context, steps = self.interception.call_context(), self.interception.steps
         assert isinstance(steps, ClockAndSeeds)
-        return strand.path, strand.inside, True, steps.at
+        return call_context.path, call_context.inside, True, steps.at
 
     def invite(self, kind: str = "p", program: str = "", here: Here | None = None) -> Invitation:
         """Return an invitation for a child of this child: it joins the run at the test's own process."""
@@ -198,9 +199,9 @@ def join(invitation: Invitation, main: str = "") -> None:
     global _session, _process  # noqa: PLW0603  a process is in one run at a time
     if _process != os.getpid():
         after_fork()
-    running = doorstep._running
-    lanes.STRAND.set(None)
-    doorstep.open_for(None)
+    running = interceptions._running
+    lanes.CALL_CONTEXT.set(None)
+    interceptions.open_for(None)
     with guard.deaf():
         link = ParentLink(invitation)
     told = {**link.ask("join", invitation.token, dict(os.environ)), "main": main}
@@ -208,7 +209,7 @@ def join(invitation: Invitation, main: str = "") -> None:
         _session = ChildSession(running, told)
     _session.attach(link, told)
     _process = os.getpid()
-    lanes.STRAND.set(_session.crossing.main())
+    lanes.CALL_CONTEXT.set(_session.interception.main())
 
 
 def after_fork() -> None:
@@ -225,7 +226,7 @@ def after_fork() -> None:
 def job(invitation: Invitation | None) -> Iterator[None]:
     """A block that works for the job of a pool, in the job's lane; for one of no run without `invitation`."""
     if invitation is None:
-        if _session is None or doorstep._running is None:
+        if _session is None or interceptions._running is None:
             yield
         else:
             with _session.aside():
@@ -237,32 +238,32 @@ def job(invitation: Invitation | None) -> Iterator[None]:
         return
     link = _session.link
     assert link is not None
-    before, order = _session.crossing.main(), _session.crossing.order
-    token = lanes.STRAND.set(_session.work_in(link.ask("job", invitation.token)))
+    before, order = _session.interception.main(), _session.interception.order
+    token = lanes.CALL_CONTEXT.set(_session.work_in(link.ask("job", invitation.token)))
     try:
         yield
     finally:
-        lanes.STRAND.reset(token)
+        lanes.CALL_CONTEXT.reset(token)
         link.ask("job", link.invitation.token)
-        _session.crossing.begin_at(before)
-        _session.crossing.order = order
+        _session.interception.begin_at(before)
+        _session.interception.order = order
 
 
-def order_of(crossing: doorstep.Interception, told: Told, recorded: tuple[Exchange, ...]) -> Any:
+def order_of(interception: interceptions.Interception, told: Told, recorded: tuple[Exchange, ...]) -> Any:
     """The order of answers in this process: as recorded where that matters; None where they come at once."""
     if told["mode"] == "record":
-        return held_by(Holding)(crossing.gate, crossing)
+        return held_by(Holding)(interception.backend, interception)
     policy, schedule = told["order"], ReleaseSchedule(recorded)
     if (policy == "free" and not told["waits"]) or (policy == "auto" and not told["waits"] and not schedule.matters):
         return None
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
-    gate = crossing.gate
-    assert isinstance(gate, RemoteBackend)
+    backend = interception.backend
+    assert isinstance(backend, RemoteBackend)
 
     def explain(call: Call, mine: Exchange, expected: Exchange | None) -> Divergence:
-        found: Divergence = gate.link.ask("stalled", call, mine.start, None if expected is None else expected.start)
+        found: Divergence = backend.link.ask("stalled", call, mine.start, None if expected is None else expected.start)
         return found
 
     loose = policy in {"loose", "free"}
-    return held_by(ReleaseQueue)(schedule, crossing, explain, loose=loose, waits=told["waits"])
+    return held_by(ReleaseQueue)(schedule, interception, explain, loose=loose, waits=told["waits"])

@@ -31,22 +31,22 @@ class AgentReplay:
     """One test's recording or replay, as the test sees it."""
 
     def __init__(
-        self, scene: RunSession | None, root: Path | None = None, skip: Callable[[], NoReturn] | None = None
+        self, run_session: RunSession | None, root: Path | None = None, skip: Callable[[], NoReturn] | None = None
     ) -> None:
-        """`scene` is None in mode off; then tools run, nothing is kept, and there is no run. `root`: the project's.
+        """`run_session` is None in mode off: tools run, nothing is kept, and there is no run. `root` is the project's.
 
         `skip` ends a test in mode off that reads its run; without it such a run is empty.
         """
-        self._scene = scene
+        self._run_session = run_session
         self._root = root or Path()
         self._skip = skip
 
     @property
     def mode(self) -> Literal["record", "replay", "off"]:
         """What happens in this test: "record", "replay" or "off"."""
-        if self._scene is None:
+        if self._run_session is None:
             return "off"
-        return "record" if self._scene.mode == "record" else "replay"
+        return "record" if self._run_session.mode == "record" else "replay"
 
     @property
     def run(self) -> RunView:
@@ -54,7 +54,7 @@ class AgentReplay:
 
         In mode off there is none, and a test that reads one is skipped from there on.
         """
-        if self._scene is None:
+        if self._run_session is None:
             from pytest_agentreplay.cases.view import RunView, UnrecordedRun
             from pytest_agentreplay.core.model import Header, Run
             from pytest_agentreplay.dialects import READER
@@ -62,16 +62,16 @@ class AgentReplay:
             if self._skip is not None:
                 return UnrecordedRun(self._skip)
             return RunView(lambda: Run(Header(test="")), READER)
-        return self._scene.view()
+        return self._run_session.view()
 
     @property
     def gateway(self) -> Gateway | NoGateway:
         """Where the model calls of child processes are met: merge `gateway.env` into a child's environment."""
-        if self._scene is None:
+        if self._run_session is None:
             from pytest_agentreplay.intercept.gateway.gateway import NoGateway
 
             return NoGateway()
-        return self._scene.gateway
+        return self._run_session.gateway
 
     def tool(
         self,
@@ -86,9 +86,9 @@ class AgentReplay:
         `returns` is the type that its result is restored to where the annotation does not say it, `name` the name
         shown. Raises CannotRedirect for what cannot be met (a builtin, a class).
         """
-        if self._scene is None:
+        if self._run_session is None:
             return function
-        return self._scene.meet(function, name, effects=effects, returns=returns)
+        return self._run_session.meet(function, name, effects=effects, returns=returns)
 
     def model(
         self,
@@ -106,10 +106,10 @@ class AgentReplay:
         `parameters` are what no argument shows: they are kept and compared with each call. A generator is a streamed
         reply. `returns` is as for `tool`. Raises CannotRedirect for what cannot be met (a builtin, a class).
         """
-        if self._scene is None:
+        if self._run_session is None:
             return function
         facts = said(version=version, provider=provider, parameters=parameters or {})
-        return self._scene.meet(function, name, returns=returns, boundary="model", facts=facts)
+        return self._run_session.meet(function, name, returns=returns, boundary="model", facts=facts)
 
     def retrieval(
         self,
@@ -126,10 +126,12 @@ class AgentReplay:
         `name` and `returns` are as for `tool`. Looking something up reads; say `effects="write"` for a memory that
         writes when it is asked. Raises CannotRedirect for what cannot be met (a builtin, a class).
         """
-        if self._scene is None:
+        if self._run_session is None:
             return function
         facts = said(embedding_model=embedding_model)
-        return self._scene.meet(function, name, effects=effects, returns=returns, boundary="retrieval", facts=facts)
+        return self._run_session.meet(
+            function, name, effects=effects, returns=returns, boundary="retrieval", facts=facts
+        )
 
     def agent(self, name: str) -> AgentName:
         """Name the agent that makes the calls of a `with` block, or of a function that this decorates (async ones too).
@@ -143,8 +145,8 @@ class AgentReplay:
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """Say how values of `kind` become JSON and come back; for classes whose annotation is not enough."""
-        if self._scene is not None:
-            self._scene.codec(kind, freeze, thaw)
+        if self._run_session is not None:
+            self._run_session.codec(kind, freeze, thaw)
 
     def media(self, near: N) -> N:
         """Say when two pictures, sounds or files of requests are near enough; gives `near` back, so it also decorates.
@@ -152,22 +154,22 @@ class AgentReplay:
         `near(kind, recorded, now)` gets the type ("image/png") and the bytes of both sides, and gives whether one may
         stand for the other. A replay asks it where they alone tell two calls apart; the difference is told as drift.
         """
-        if self._scene is not None:
-            self._scene.media(near)
+        if self._run_session is not None:
+            self._run_session.media(near)
         return near
 
     def annotate(self, **facts: Json) -> None:
         """Keep facts about this run in the snapshot's header: user, tenant, session, feature flags ..."""
-        if self._scene is not None:
-            self._scene.annotations.update(facts)
+        if self._run_session is not None:
+            self._run_session.annotations.update(facts)
 
     def fixture_file(self, path: str | PathLike[str]) -> Path:
         """A file that the run depends on, from the project's root: its hash is kept, and a replay tells its change."""
-        return self._root / path if self._scene is None else self._scene.fixture_file(path)
+        return self._root / path if self._run_session is None else self._run_session.fixture_file(path)
 
     def secret(self, value: str) -> str:
         """Never write `value`, in any encoding; gives it back."""
-        return value if self._scene is None else self._scene.secret(value)
+        return value if self._run_session is None else self._run_session.secret(value)
 
     def __repr__(self) -> str:
         return f"<agentreplay {self.mode}>"

@@ -26,9 +26,9 @@ class LateCalls:
         self._told: list[int] = []  # by ended test, how many of its late calls have been reported
         self._standing: ModelHostWatch | None = None
 
-    def listen(self, scene: RunSession) -> None:
+    def listen(self, run_session: RunSession) -> None:
         """The scene is closed, and its test is reported next; the scene itself is let go."""
-        self.hear(scene.place.test, scene.crossing.late, told=scene.late_calls_reported())
+        self.hear(run_session.place.test, run_session.interception.late, told=run_session.late_calls_reported())
 
     def hear(self, test: str, late: list[str], *, told: int = 0) -> None:
         """Report what comes to the list `late` from now on as calls after the end of `test`."""

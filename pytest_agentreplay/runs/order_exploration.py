@@ -45,7 +45,7 @@ class OrderExploration(ReplaySession):
         if not self.trial.number:
             return super()._order()
         schedule = schedule_of(self.snapshot.run, self.trial.completion)
-        return ReleaseQueue(schedule, self.crossing, self.replayer.stalled, loose=True, waits=self.settings.waits)
+        return ReleaseQueue(schedule, self.interception, self.replayer.stalled, loose=True, waits=self.settings.waits)
 
     def end_body(self, ended: EndedRun) -> Finding | None:
         """What this order has changed; a failure that the recorded order has too is none."""

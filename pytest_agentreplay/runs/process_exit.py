@@ -21,7 +21,7 @@ from pytest_agentreplay.core.turns import is_model
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.network.guard import ModelsOnly
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_model_host
 from pytest_agentreplay.intercept.session.origins import origin
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refuse_for_good
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.model import HttpCall
-    from pytest_agentreplay.intercept.session.interception import Redactor
+    from pytest_agentreplay.intercept.session.interceptions import Redactor
     from pytest_agentreplay.runs.late_calls import LateCalls
 
 NOBODY = "after the last test"
@@ -54,7 +54,12 @@ class Exit:
     """
 
     def __init__(
-        self, afterwards: LateCalls, scrub: Redactor, root: str, hand_over: str = "", allow_hosts: tuple[str, ...] = ()
+        self,
+        afterwards: LateCalls,
+        redactor: Redactor,
+        root: str,
+        hand_over: str = "",
+        allow_hosts: tuple[str, ...] = (),
     ) -> None:
         """Nothing is refused yet."""
         self.passed: Callable[[], bool] = bool
@@ -62,21 +67,21 @@ class Exit:
         self._hand_over = hand_over
         self._process = os.getpid()
         self._reports = 0
-        self._crossing = doorstep.Interception(
-            RefuseAll(Divergence(Kind.LATE, "the session is over")), scrub, root=root
+        self._interception = interceptions.Interception(
+            RefuseAll(Divergence(Kind.LATE, "the session is over")), redactor, root=root
         )
-        self._crossing.ended.set()
-        self._crossing.takes = self._takes
-        self._crossing.hosts = DeclaredHosts(allow_hosts)
+        self._interception.ended.set()
+        self._interception.takes = self._takes
+        self._interception.hosts = DeclaredHosts(allow_hosts)
         self._guard = ModelsOnly("deny", allow_hosts=allow_hosts, root=root)
-        afterwards.hear(NOBODY, self._crossing.late)
+        afterwards.hear(NOBODY, self._interception.late)
 
     def collect(self) -> None:
         """Let go of garbage of the tests now, while what its `__del__` calls can still be reported as usual."""
         tools = refuse_for_good()
-        doorstep.after_session(self._crossing)
+        interceptions.after_session(self._interception)
         gc.collect()
-        doorstep.after_session(None)
+        interceptions.after_session(None)
         for tool in reversed(tools):
             tool.restore()
 
@@ -89,8 +94,8 @@ class Exit:
         if os.getpid() != self._process:
             return
         refuse_for_good()
-        doorstep.after_session(self._crossing)
-        self._guard.refuse_from_now_on(self._crossing)
+        interceptions.after_session(self._interception)
+        self._guard.refuse_from_now_on(self._interception)
         atexit.unregister(self.at_exit)
         # The status was chosen before; only `os._exit` can change it, and it must not keep any handler from running.
         # Private and as old as the module; multiprocessing ends its children by it.
@@ -102,8 +107,8 @@ class Exit:
         url = split(call.url)
         if is_model(call, READER) or is_model_host(url.host):
             return True
-        declared = self._crossing.hosts.reach_url(url.host, url.port or DEFAULT_PORTS.get(url.scheme, 0))
-        return not declared and origin(self._crossing.root) != ""
+        declared = self._interception.hosts.reach_url(url.host, url.port or DEFAULT_PORTS.get(url.scheme, 0))
+        return not declared and origin(self._interception.root) != ""
 
     def conclude(self) -> None:
         """Report the calls that came since the last report, and fail the process by them."""

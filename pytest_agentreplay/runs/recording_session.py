@@ -82,10 +82,10 @@ class RecordingSession(RunSession):
         self.recorder = RecordBackend(self.journal.write)
         recorder = self.recorder
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
-        self.crossing.courses = Courses()
-        self.crossing.order = self.order = Holding(recorder, self.crossing)
+        self.interception.courses = Courses()
+        self.interception.order = self.order = Holding(recorder, self.interception)
         if settings.clock == "virtual":
-            self.crossing.order = self.order = pacing = Pacing(recorder, self.crossing)
+            self.interception.order = self.order = pacing = Pacing(recorder, self.interception)
             self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
         self.details: JsonObject = {}  # what else the header says
         self._locale = locale_here(place.environ)
@@ -114,8 +114,8 @@ class RecordingSession(RunSession):
         self.strangers()
         if (late := self.stragglers()) is not None:
             return late
-        if self.crossing.problems and ended.failure is None:
-            return findings.cannot_freeze(self.place.test, self.crossing.problems)
+        if self.interception.problems and ended.failure is None:
+            return findings.cannot_freeze(self.place.test, self.interception.problems)
         return None
 
     def end(self) -> Finding | None:
@@ -126,8 +126,8 @@ class RecordingSession(RunSession):
         if ended is None or ended.interrupted:
             self.told["why"] = "its set-up failed" if ended is None else "it was cut short"
             self._keep_journal(ended is not None)
-        elif self.crossing.problems:
-            self.told["why"] = str(self.crossing.problems[0])
+        elif self.interception.problems:
+            self.told["why"] = str(self.interception.problems[0])
             self._keep_journal(False)
         elif not self.recorder.count():
             self.told["verdict"] = "nothing crossed"
@@ -225,7 +225,7 @@ class RecordingSession(RunSession):
             return "the test keeps its recorded failure"
         if self.previous.run.header.outcome.get("status") != "passed":
             return ""
-        if ended.failure is not None or self.crossing.late:
+        if ended.failure is not None or self.interception.late:
             return "this run failed, the recorded one passed"
         return "this run skipped itself, the recorded one passed" if ended.skipped else ""
 
@@ -240,11 +240,11 @@ class RecordingSession(RunSession):
     def _sealed(self, ended: EndedRun) -> Run:
         exchanges, now = thinned(self._names.applied(self.recorder.exchanges()))
         exchanges = untangled(exchanges, self.child_lanes())
-        begun = {lane: now(reading) for lane, reading in self.crossing.begun.items()}
+        begun = {lane: now(reading) for lane, reading in self.interception.begun.items()}
         gaps = [entry.line() for entry in self.watch.ledger]
-        missed = replay_kit.unfrozen(exchanges, READER, str(self.place.root), self.crossing.met, self.child_lanes())
+        missed = replay_kit.unfrozen(exchanges, READER, str(self.place.root), self.interception.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
-        self.told["uncompared"] = uncompared = replay_kit.uncompared(self.crossing.uncompared, self.redaction.text)
+        self.told["uncompared"] = uncompared = replay_kit.uncompared(self.interception.uncompared, self.redaction.text)
         apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
         order = order_of(exchanges, apart, self.order.collisions)
         self.told["racy"] = order.get("racy", 0)
@@ -257,10 +257,10 @@ class RecordingSession(RunSession):
             "locale": self._locale,
             "generators": [*sorted(GENERATORS)],
             "fixtures": dict(self.fixtures),
-            "servers": [*sorted(now(start) for start in self.crossing.serving)],
-            "trace": dict(self.crossing.trace),
-            "starts": self.crossing.started.kept({up for x in exchanges for up in (x.lane, *above(x.lane))}),
-            "after": orders_between_lanes(exchanges, self.crossing.courses, now),
+            "servers": [*sorted(now(start) for start in self.interception.serving)],
+            "trace": dict(self.interception.trace),
+            "starts": self.interception.started.kept({up for x in exchanges for up in (x.lane, *above(x.lane))}),
+            "after": orders_between_lanes(exchanges, self.interception.courses, now),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),
             "environment": self.settings.environment(self.place.environ),

@@ -26,7 +26,7 @@ from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
-from pytest_agentreplay.intercept.session.interception import describe
+from pytest_agentreplay.intercept.session.interceptions import describe
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.store.display_path import shown
@@ -62,20 +62,22 @@ class ReplaySession(RunSession):
         self.replayer.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction.is_given)
         servers = header.kit.get("servers")
         if isinstance(servers, list):
-            self.crossing.servers = frozenset(start for start in servers if isinstance(start, int))
-        self.crossing.started = Started(header.kit.get("starts", {}))
+            self.interception.servers = frozenset(start for start in servers if isinstance(start, int))
+        self.interception.started = Started(header.kit.get("starts", {}))
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         self.clock.live_inside = self.verifier is not None
         self.replayer.loose = settings.order == "loose"
-        self.crossing.order = self.order = None if self.verifier else self._order()
+        self.interception.order = self.order = None if self.verifier else self._order()
         self.replayer.looks_ahead = self.order is None and self.verifier is None
         self.replayer.gives_way = self.order is None and self.verifier is None
         if self.replayer.gives_way and settings.order != "free":
-            self.crossing.pause = Pausing(self.crossing)
+            self.interception.pause = Pausing(self.interception)
         if self.order is None and (self.verifier is not None or settings.order == "free"):
             schedule = schedule_of(recorded)
-            self.crossing.stalls = StallWatch(schedule, self.crossing, self.replayer.stalled, self.replayer.missing)
+            self.interception.stalls = StallWatch(
+                schedule, self.interception, self.replayer.stalled, self.replayer.missing
+            )
         self._whole = False
         if edited:
             self.told["edited"] = list(edited)
@@ -99,10 +101,10 @@ class ReplaySession(RunSession):
 
             clock = run.header.kit.get("clock")
             exact = isinstance(clock, dict) and clock.get("mode") == "virtual"
-            order = Discrete(schedule, self.crossing, self.replayer.stalled, loose=loose, exact=exact)
+            order = Discrete(schedule, self.interception, self.replayer.stalled, loose=loose, exact=exact)
             self.keep_time(order, order.now_ns, order.now_ns, clocks=True)
             return order
-        return ReleaseQueue(schedule, self.crossing, self.replayer.stalled, loose=loose, waits=settings.waits)
+        return ReleaseQueue(schedule, self.interception, self.replayer.stalled, loose=loose, waits=settings.waits)
 
     def guard(self) -> Guard:
         """Denies sockets and child processes, and keeps a ledger of who tried."""
@@ -141,7 +143,7 @@ class ReplaySession(RunSession):
         self.told["failed"] = ended.failure is not None
         self.told["guessed"] = self.order is not None and self.order.guessed
         if (stranger := self.strangers()) is not None:
-            self.crossing.latch(stranger, "")
+            self.interception.latch(stranger, "")
         divergence = self.replayer.parted()
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body, self._writes)
@@ -233,7 +235,7 @@ class ReplaySession(RunSession):
 
     def _recorded_inside(self, divergence: Divergence) -> str:
         """The first recorded request that was passed through now and never made over the network; "" for none."""
-        if not (passed := self.crossing.passed):
+        if not (passed := self.interception.passed):
             return ""
         made = {in_process.target(x.call.url) for x in self.replayer.made() if not isinstance(x.call, ToolCall)}
         if divergence.now is not None and not isinstance(divergence.now, ToolCall):
@@ -345,10 +347,10 @@ class UnusableSnapshotSession(RunSession):
         seed: int = 0,
     ) -> None:
         """`why` is told at the first call; `explain` adds what is worth looking for only then."""
-        self.gate = RefuseAll(why)
+        self.backend = RefuseAll(why)
         self.at_once = at_once
         self._explain = explain
-        super().__init__(place, settings, self.gate, clock=time.time_ns(), seed=seed)
+        super().__init__(place, settings, self.backend, clock=time.time_ns(), seed=seed)
 
     def guard(self) -> Guard:
         """Nothing goes live here either."""
@@ -362,7 +364,7 @@ class UnusableSnapshotSession(RunSession):
         """The refusal, if anything was asked."""
         del ended
         if (stranger := self.strangers()) is not None:
-            self.crossing.latch(stranger, "")
+            self.interception.latch(stranger, "")
         return self._refusal() or self.stragglers()
 
     def end(self) -> Finding | None:
@@ -371,11 +373,11 @@ class UnusableSnapshotSession(RunSession):
         return self._refusal() or self.stragglers()
 
     def _refusal(self) -> Finding | None:
-        divergence = self.gate.why if self.at_once else self.gate.divergence
+        divergence = self.backend.why if self.at_once else self.backend.divergence
         if divergence is None:
             return None
         if self._explain is not None:
-            divergence = self.gate.divergence = self._explain(divergence)
+            divergence = self.backend.divergence = self._explain(divergence)
             self._explain = None
         return self.parted(divergence, {"file": str(self.place.snapshot)})
 

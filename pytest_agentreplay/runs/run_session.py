@@ -33,8 +33,7 @@ from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.ordering.overtime import Overtime
 from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.process.child_server import Children, is_of_process
-from pytest_agentreplay.intercept.session import exits, lanes
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import exits, interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools.call_again import Redirections
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refusing, release
@@ -116,7 +115,7 @@ class RunSession:
         self,
         place: Location,
         settings: Settings,
-        gate: Backend,
+        backend: Backend,
         *,
         clock: int,
         seed: int,
@@ -153,21 +152,21 @@ class RunSession:
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.fixtures)
         self.chance = RandomSource(seed)
-        self.crossing = doorstep.Interception(
-            gate, self.redaction, steps=ClockAndSeeds(self.clock, self.chance), root=str(place.root), count=count
+        self.interception = interceptions.Interception(
+            backend, self.redaction, steps=ClockAndSeeds(self.clock, self.chance), root=str(place.root), count=count
         )
-        self.crossing.read_tools = settings.read_tools
-        self.crossing.hosts = DeclaredHosts(settings.allow_hosts)
-        self.overtime = Overtime(self.crossing)
+        self.interception.read_tools = settings.read_tools
+        self.interception.hosts = DeclaredHosts(settings.allow_hosts)
+        self.overtime = Overtime(self.interception)
         self._hands: VirtualClock | None = None
         self._gateway: Gateway | None = None
         self._kit = kit
         self.tools: list[tuple[str, Tool]] = []
         self.children = Children(
-            self.crossing,
+            self.interception,
             mode=self.mode,
             greeting=lambda: {
-                **child_invitation.greeting(settings, self.crossing, kit, self.tools),
+                **child_invitation.greeting(settings, self.interception, kit, self.tools),
                 "wall": clock,
                 "seed": seed,
                 "ids": self.chance.ids,
@@ -175,7 +174,7 @@ class RunSession:
             recorded=self.recorded_exchanges(),
             learn=self._learn,
         )
-        self._met = Redirections(self.crossing.codecs)
+        self._met = Redirections(self.interception.codecs)
         self._names = ToolNames({call.name for call in self.recorded_calls() if isinstance(call, ToolCall)})
         self._told_late = 0
         self._stack = ExitStack()
@@ -209,9 +208,9 @@ class RunSession:
         """Redirect the tools, and intercept from now on. Raises CannotRedirect, and then nothing has changed."""
         with ExitStack() as stack:
             registry.install()
-            exits.install(doorstep.current, refusing)
+            exits.install(interceptions.current, refusing)
             debuggers.install()
-            stack.callback(release, self.crossing, self._met)
+            stack.callback(release, self.interception, self._met)
             stack.callback(self._met.stop)
             self._met.start()
             self.watch = self.children.guard = self.guard()
@@ -239,7 +238,7 @@ class RunSession:
         """Intercept again, with the clock and the random numbers where `pause` left them."""
         with ExitStack() as stack:
             self.keys.start()
-            steps = self.crossing.steps
+            steps = self.interception.steps
             assert isinstance(steps, ClockAndSeeds)
             steps.start()
             stack.callback(steps.stop)
@@ -250,10 +249,10 @@ class RunSession:
             stack.callback(self.zone.stop)
             self.locale.start()
             stack.callback(self.locale.stop)
-            self.watch.start(self.crossing)
+            self.watch.start(self.interception)
             stack.callback(self.watch.stop)
-            doorstep.open_for(self.crossing)
-            stack.callback(doorstep.open_for, None)
+            interceptions.open_for(self.interception)
+            stack.callback(interceptions.open_for, None)
             stack.enter_context(child_start.joining(self.children, child_invitation.TAKING))
             if self.settings.children:
                 from pytest_agentreplay.intercept.gateway.children import declared
@@ -265,12 +264,12 @@ class RunSession:
         """Show the test virtual time: `now` for what is written down, `passes` for who waits on the wall clock."""
         from pytest_agentreplay.intercept.ordering.virtual_time import VirtualClock
 
-        self.crossing.now, self.clock.passes = now, passes
-        self._hands = VirtualClock(self.crossing, order, clocks=clocks)
+        self.interception.now, self.clock.passes = now, passes
+        self._hands = VirtualClock(self.interception, order, clocks=clocks)
 
     def close(self) -> None:
         """Leave everything as it was before `open`. A second call does nothing."""
-        self.crossing.end()
+        self.interception.end()
         self._stack.close()
         if self._gateway is not None and self._gateway.strays:
             self.told["strays"] = [*self._gateway.strays]
@@ -289,7 +288,7 @@ class RunSession:
 
     def enter_body(self) -> None:
         """Stamp the test's own thread, so that what it starts carries the stamp on."""
-        self._token = lanes.STRAND.set(self.crossing.main())
+        self._token = lanes.CALL_CONTEXT.set(self.interception.main())
         if self.mode == "replay":
             self.overtime.start()
 
@@ -297,9 +296,9 @@ class RunSession:
         """Take the stamp off, refuse the body's stragglers, and wait a moment for them."""
         self.overtime.stop()
         if self._token is not None:
-            lanes.STRAND.reset(self._token)
+            lanes.CALL_CONTEXT.reset(self._token)
             self._token = None
-        self.crossing.end_body()
+        self.interception.end_body()
 
     def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """The finding of a divergence, `facts` as `findings.of` takes them; of a closed door with all who tried it."""
@@ -324,7 +323,7 @@ class RunSession:
 
     def stragglers(self) -> Finding | None:
         """The finding of calls that came after the end, as far as none has told them yet."""
-        calls = self.crossing.late[self._told_late :]
+        calls = self.interception.late[self._told_late :]
         self._told_late += len(calls)
         if not calls:
             return None
@@ -338,7 +337,7 @@ class RunSession:
         """Return how many late calls the test's report covers: all of them where it has a cause of its own."""
         if self._told_late or not (self.told.get("code") or self.told.get("failed")):
             return self._told_late
-        return len(self.crossing.late)
+        return len(self.interception.late)
 
     @property
     def gateway(self) -> Gateway:
@@ -349,7 +348,7 @@ class RunSession:
             from pytest_agentreplay.intercept.gateway.gateway import Gateway
 
             self._gateway = Gateway(
-                self.crossing,
+                self.interception,
                 recording=self.mode == "record",
                 recorded=self.recorded_calls(),
                 allow_hosts=self.settings.allow_hosts,
@@ -420,20 +419,20 @@ class RunSession:
     def _redirect(self, tool: Tool, path: str = "") -> Redirection:
         from pytest_agentreplay.intercept.tools.tool import redirect
 
-        redirection = redirect(tool, codecs=self.crossing.codecs)
+        redirection = redirect(tool, codecs=self.interception.codecs)
         self._met.add(redirection, path)
         return redirection
 
     def has_effects(self, call: Call) -> bool:
         """Return whether a call may change something outside, by what was declared of the tools."""
         reading = {redirection.tool.name for redirection in self._met if redirection.tool.effects == "read"}
-        return has_effects(call, READER, lambda name: name in reading or self.crossing.reads(name))
+        return has_effects(call, READER, lambda name: name in reading or self.interception.reads(name))
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """How values of `kind` are frozen and come back."""
         from pytest_agentreplay.core.serialize import Codec
 
-        self.crossing.codecs.append(Codec(kind, freeze, thaw))
+        self.interception.codecs.append(Codec(kind, freeze, thaw))
 
     def media(self, near: Near) -> None:
         """Which pictures, sounds and files of requests are near enough: a replay asks, nothing else does."""

@@ -15,7 +15,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.environment.places import todays_places
 from pytest_agentreplay.intercept.gateway.gateway import Gateway
-from pytest_agentreplay.intercept.session.interception import Interception
+from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.redact.chosen_policy import in_force
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.report import findings
@@ -41,10 +41,10 @@ class SnapshotServer:
         root: Path,
         *,
         port: int = 0,
-        gate: ReplayBackend | None = None,
+        backend: ReplayBackend | None = None,
         allow_hosts: Iterable[str] = (),
     ) -> None:
-        """`root` is the project of `file`; `port` 0 takes a free one. `gate` answers where it is given.
+        """`root` is the project of `file`; `port` 0 takes a free one. `backend` answers where it is given.
 
         `allow_hosts` are those that a process may reach past us by its proxy.
 
@@ -53,14 +53,14 @@ class SnapshotServer:
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
         policy = in_force(root)
-        self._replayer = gate or ReplayBackend(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
+        self._replayer = backend or ReplayBackend(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
         kit = snapshot.run.header.kit
         redaction.recall(tags_in(kit))
         self._replayer.keep_apart(redaction.reserve(variables_in(kit)), redaction.is_given)
-        self._crossing = Interception(self._replayer, redaction, root=str(root))
+        self._interception = Interception(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
-        self._gateway = Gateway(self._crossing, recording=False, recorded=calls, allow_hosts=allow_hosts, port=port)
+        self._gateway = Gateway(self._interception, recording=False, recorded=calls, allow_hosts=allow_hosts, port=port)
         self.env = self._gateway.env
         self.url = self._gateway.url
 
@@ -68,7 +68,7 @@ class SnapshotServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._crossing.end()
+        self._interception.end()
         self._gateway.close()
 
     @property

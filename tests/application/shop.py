@@ -182,15 +182,15 @@ def settings(**more) -> Settings:
 def recorded(root: Path, agent) -> Run:
     """The run of `agent`, which is called without arguments, as the plugin records it."""
     here, store = place(root), Store(root)
-    scene = begin(here, settings(mode="record"), store, lambda: None)
-    scene.open()
+    run_session = begin(here, settings(mode="record"), store, lambda: None)
+    run_session.open()
     try:
-        scene.enter_body()
+        run_session.enter_body()
         agent()
-        scene.leave_body()
-        finding = scene.end_body(EndedRun()) or scene.end()
+        run_session.leave_body()
+        finding = run_session.end_body(EndedRun()) or run_session.end()
     finally:
-        scene.close()
+        run_session.close()
     assert finding is None, finding
     return store.load(here.snapshot, TEST).run
 

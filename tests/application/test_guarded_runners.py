@@ -143,8 +143,8 @@ def test_a_command_may_ask_its_proxy_for_the_hosts_that_the_project_allows(tmp_p
     verdicts(tmp_path, answer)
 
     class Command:
-        def run(self, case, gate, serving, served):
-            del case, gate, served
+        def run(self, case, backend, serving, served):
+            del case, backend, served
             with serving:
                 told.append(serving.env)
             return CaseEvidence(served="strict")

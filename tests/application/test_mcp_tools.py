@@ -60,15 +60,15 @@ def shop(tmp_path):
     (folder / "lookup_order-1.yaml").write_text(FIXTURES, encoding="utf-8")
     store = Store(tmp_path)
     place = Location(TEST, store.path_of(tmp_path / "tests/test_mcp.py", TEST), tmp_path, {}, os.environ)
-    scene = begin(place, Settings(mode="record"), store, lambda: None)
-    scene.open()
+    run_session = begin(place, Settings(mode="record"), store, lambda: None)
+    run_session.open()
     try:
-        scene.enter_body()
+        run_session.enter_body()
         asyncio.run(agent(tmp_path, [{"order_id": "A-1"}, {"order_id": "A-2"}])())
-        scene.leave_body()
-        finding = scene.end_body(EndedRun()) or scene.end()
+        run_session.leave_body()
+        finding = run_session.end_body(EndedRun()) or run_session.end()
     finally:
-        scene.close()
+        run_session.close()
     assert finding is None, finding
     run = store.load(place.snapshot, TEST).run
 

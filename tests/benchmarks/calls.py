@@ -136,9 +136,9 @@ def added_rounds(project, script, rounds):
         script.salt = script.salt and f"round {number}"
         script.world.rewind()
         bare.append(cpu_each(asks))
-        with project.body("replay") as scene:
+        with project.body("replay") as run_session:
             mine.append(cpu_each(asks))
-            ends.append(cpu(ours.end, scene)[0])
+            ends.append(cpu(ours.end, run_session)[0])
     share = middle(ends) / len(asks)
     bare, mine = (list(map(middle, zip(*readings, strict=True))) for readings in (bare, mine))
     return bare, [one - other + share for one, other in zip(mine, bare, strict=True)]

@@ -43,9 +43,9 @@ def snapshots(rows, rounds=15):
         )
         loads, first = [], []
         for _ in range(rounds):
-            began, scene = cpu(opened, project)
+            began, run_session = cpu(opened, project)
             loads.append(began)
-            first.append(cpu(answered, scene, script)[0])
+            first.append(cpu(answered, run_session, script)[0])
         their_loads = [cpu(loaded, other, script)[0] for _ in range(2)]
     took = middle(loads) * MS
     rows.append(
@@ -64,17 +64,17 @@ def snapshots(rows, rounds=15):
 
 def opened(project):
     """A scene that could serve a call: snapshot read, proven, indexed; boundaries met."""
-    scene = project.scene("replay")
-    scene.open()
-    return scene
+    run_session = project.run_session("replay")
+    run_session.open()
+    return run_session
 
 
-def answered(scene, script):
+def answered(run_session, script):
     """Serve one call, and leave."""
-    scene.enter_body()
+    run_session.enter_body()
     script.ask(0)
-    scene.leave_body()
-    scene.close()
+    run_session.leave_body()
+    run_session.close()
 
 
 def loaded(other, script):

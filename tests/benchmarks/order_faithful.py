@@ -64,7 +64,7 @@ def count(family, programs, url):
                 if settings["clock"] != clock:
                     clock = settings["clock"]
                     recorded = stage.record(act, clock=clock)
-                calls += recorded.scene.told["exchanges"]
+                calls += recorded.run_session.told["exchanges"]
                 replayed = stage.replay(act, **settings)
                 same = replayed.finding is None and replayed.result == recorded.result
                 found[policy] += same

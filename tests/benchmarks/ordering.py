@@ -87,21 +87,21 @@ class Crowd:
 
     def record(self, *, held=True):
         """Nanoseconds of a recorded call; `held` says whether answers are held for an idle moment."""
-        with self.project.body("record") as scene:
+        with self.project.body("record") as run_session:
             if not held:
-                scene.crossing.order = None
+                run_session.interception.order = None
             return cpu(self.agent, self.calls, self.size)[0] / self.calls
 
     def replay(self, order):
         """Nanoseconds of a replayed call."""
         self.project.settings["order"] = order
-        with self.project.body("replay") as scene:
-            assert (scene.order is not None) == (order == "recorded"), "the order was kept in the wrong rounds"
+        with self.project.body("replay") as run_session:
+            assert (run_session.order is not None) == (order == "recorded"), "the order was kept in the wrong rounds"
             return cpu(self.agent, self.calls, self.size)[0] / self.calls
 
     def loaded(self):
         """Nanoseconds a call that the order takes to be made of a recording."""
-        exchanges = self.project.scene("replay").snapshot.run.exchanges
+        exchanges = self.project.run_session("replay").snapshot.run.exchanges
         return cpu(lambda: release_order.ReleaseSchedule(exchanges).matters)[0] / self.calls
 
 

@@ -34,7 +34,7 @@ class Project:
         self.settings = settings
         self.environ = {"PATH": os.defpath, "LANG": "C.UTF-8"} | SECRETS
 
-    def scene(self, mode):
+    def run_session(self, mode):
         """A scene, not yet open. The store is new each time, as in a new session."""
         store = Store(self.root)
         module = self.root / "tests/test_orders.py"
@@ -50,16 +50,16 @@ class Project:
     @contextmanager
     def body(self, mode):
         """The body of the test, with its scene opened before and ended after; a finding is a failed benchmark."""
-        scene = self.scene(mode)
-        scene.open()
-        scene.enter_body()
+        run_session = self.run_session(mode)
+        run_session.open()
+        run_session.enter_body()
         try:
-            yield scene
+            yield run_session
         except BaseException:
-            scene.leave_body()
-            scene.close()
+            run_session.leave_body()
+            run_session.close()
             raise
-        end(scene)
+        end(run_session)
 
     def recording(self):
         """The body of a test that is recorded."""
@@ -73,10 +73,10 @@ class Project:
         return self.snapshot.stat().st_size
 
 
-def end(scene):
+def end(run_session):
     """Leave the body and end the test; a second time does nothing."""
-    if "ended" not in scene.told:
-        scene.leave_body()
-        finding = scene.end_body(EndedRun()) or scene.end()
+    if "ended" not in run_session.told:
+        run_session.leave_body()
+        finding = run_session.end_body(EndedRun()) or run_session.end()
         assert finding is None, finding
-        scene.told["ended"] = True
+        run_session.told["ended"] = True

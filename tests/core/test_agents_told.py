@@ -34,24 +34,24 @@ def twins(*where):
     return replayer(Run(Header("t::x"), tuple(made)))
 
 
-def given(gate, lane, agent):
-    verdict = gate.ask(LOOK, Moment(lane, 0, agent=agent))
+def given(backend, lane, agent):
+    verdict = backend.ask(LOOK, Moment(lane, 0, agent=agent))
     assert isinstance(verdict, Replayed), verdict
     return verdict.exchange.lane, verdict.exchange.agent
 
 
 def test_of_twins_the_one_of_the_lane_and_the_agent_goes_first():
-    gate = twins(("main", "r"), ("main.1", "w"), ("main", "w"))
-    assert given(gate, "main", "w") == ("main", "w")
-    assert given(gate, "main", "w") == ("main", "r"), "then any of the lane"
-    assert given(gate, "main", "r") == ("main.1", "w"), "then any"
+    backend = twins(("main", "r"), ("main.1", "w"), ("main", "w"))
+    assert given(backend, "main", "w") == ("main", "w")
+    assert given(backend, "main", "w") == ("main", "r"), "then any of the lane"
+    assert given(backend, "main", "r") == ("main.1", "w"), "then any"
 
 
 def test_a_lane_goes_before_a_name_and_a_name_before_nothing():
-    gate = twins(("main.1", "r"), ("main.2", "w"), ("main.3", "r"), ("main.4", "w"))
-    assert given(gate, "main.1", "w") == ("main.1", "r")
-    assert given(gate, "main.9", "w") == ("main.2", "w")
-    assert given(gate, "main.9", "") == ("main.3", "r"), "who has no name takes the first"
+    backend = twins(("main.1", "r"), ("main.2", "w"), ("main.3", "r"), ("main.4", "w"))
+    assert given(backend, "main.1", "w") == ("main.1", "r")
+    assert given(backend, "main.9", "w") == ("main.2", "w")
+    assert given(backend, "main.9", "") == ("main.3", "r"), "who has no name takes the first"
 
 
 @pytest.mark.parametrize("names", list(product(["", "r", "w", "x"], repeat=3)))
@@ -59,10 +59,10 @@ def test_no_name_ever_fails_a_run(writing, names):
     book = writing.Book()
     for agent in ("r", "w", "r"):
         book.add(LOOK, ToolReply(agent), agent=agent)
-    gate = replayer(book.run())
-    served = [gate.ask(LOOK, Moment("main", 0, agent=agent)) for agent in names]
+    backend = replayer(book.run())
+    served = [backend.ask(LOOK, Moment("main", 0, agent=agent)) for agent in names]
     assert [one.exchange.outcome.value for one in served] == ["r", "w", "r"]
-    assert gate.finish() is None
+    assert backend.finish() is None
 
 
 @pytest.mark.parametrize("lane", ["main.1", "main.7"])
@@ -70,8 +70,8 @@ def test_no_name_fails_a_run_of_several_lanes(writing, lane):
     book = writing.Book()
     for agent in ("r", "w"):
         book.add(LOOK, ToolReply(agent), lane="main.1", agent=agent)
-    gate = replayer(book.run())
-    assert [gate.ask(LOOK, Moment(lane, 0, agent=agent)).exchange.agent for agent in ("w", "r")] == ["r", "w"]
+    backend = replayer(book.run())
+    assert [backend.ask(LOOK, Moment(lane, 0, agent=agent)).exchange.agent for agent in ("w", "r")] == ["r", "w"]
 
 
 def named(book, agent, *, said="hi", lane="main"):
@@ -189,25 +189,25 @@ def test_what_follows_from_a_missing_call_is_no_place_of_its_own(writing):
 
 @pytest.mark.parametrize("order", [("researcher", "writer"), ("writer", "researcher")])
 def test_lanes_that_part_side_by_side_have_one_headline(writing, order):
-    gate = replayer(team(writing))
+    backend = replayer(team(writing))
     lanes = {"researcher": "main.1", "writer": "main.2"}
     for agent in order:
         call = writing.chat([{"role": "user", "content": f"{agent} else"}])
-        verdict = gate.ask(call, Moment(lanes[agent], 0, agent=agent))
+        verdict = backend.ask(call, Moment(lanes[agent], 0, agent=agent))
         assert isinstance(verdict, Refused)
-        gate.latch(verdict.divergence, "")
-    found = gate.finish()
+        backend.latch(verdict.divergence, "")
+    found = backend.finish()
     assert findings.place(found) == "researcher turn 1 (call 1 of 4)"
     (also,) = found.detail
     assert also.startswith("also, independently, in writer: AR-PROMPT model gpt-x: ")
 
 
 def test_what_comes_after_a_refusal_in_its_own_lane_or_above_is_no_place_of_its_own(writing):
-    gate = replayer(team(writing))
+    backend = replayer(team(writing))
     for lane, agent in (("main.1", "researcher"), ("main.1", "researcher"), ("main", ""), ("main.1.1", "researcher")):
         call = writing.chat([{"role": "user", "content": f"sorry, {lane}"}])
-        gate.latch(gate.ask(call, Moment(lane, 0, agent=agent)).divergence, "")
-    assert not gate.finish().detail
+        backend.latch(backend.ask(call, Moment(lane, 0, agent=agent)).divergence, "")
+    assert not backend.finish().detail
 
 
 def test_two_recordings_part_in_agents_side_by_side(writing):

@@ -64,85 +64,85 @@ def shop():
 
 
 def test_all_strict_is_a_replay(shop):
-    gate = casting(shop, AnswerPolicy())
+    backend = casting(shop, AnswerPolicy())
     for x in shop.exchanges:
-        assert isinstance(gate.ask(x.call, at()), Replayed)
-    assert gate.finish() is None
-    assert [x.call for x in gate.made()] == [x.call for x in shop.exchanges]
-    assert gate.told == "model 2 strict, tools 1 strict"
+        assert isinstance(backend.ask(x.call, at()), Replayed)
+    assert backend.finish() is None
+    assert [x.call for x in backend.made()] == [x.call for x in shop.exchanges]
+    assert backend.told == "model 2 strict, tools 1 strict"
 
 
 def test_strictly_another_prompt_is_refused_and_what_never_came_is_missed(shop):
-    gate = casting(shop, AnswerPolicy())
-    refused = gate.ask(ask("Where is my parcel?"), at())
+    backend = casting(shop, AnswerPolicy())
+    refused = backend.ask(ask("Where is my parcel?"), at())
     assert isinstance(refused, Refused)
     assert refused.divergence.kind is Kind.PROMPT or refused.divergence.kind is Kind.HISTORY
-    gate = casting(shop, AnswerPolicy())
-    gate.ask(shop.exchanges[0].call, at())
-    assert gate.finish().kind is Kind.MISSING
+    backend = casting(shop, AnswerPolicy())
+    backend.ask(shop.exchanges[0].call, at())
+    assert backend.finish().kind is Kind.MISSING
 
 
 def test_by_position_the_next_reply_comes_whatever_is_asked_and_then_no_more(shop):
-    gate = casting(shop, FREE)
-    gate.ask(ask("Something else"), at())
-    assert said(gate.ask(ask("Anything"), at())) == "It is late."
-    refused = gate.ask(ask("And now?"), at())
+    backend = casting(shop, FREE)
+    backend.ask(ask("Something else"), at())
+    assert said(backend.ask(ask("Anything"), at())) == "It is late."
+    refused = backend.ask(ask("And now?"), at())
     assert isinstance(refused, Refused)
     assert refused.divergence.kind is Kind.EXTRA
     assert "more often" in refused.divergence.summary
     assert "2 replies" in refused.divergence.cause
     assert any("--live" in hint for hint in refused.divergence.hints)
-    assert gate.finish() is None, "nobody has latched it, and what was not asked for is no failure"
+    assert backend.finish() is None, "nobody has latched it, and what was not asked for is no failure"
 
 
 def test_calls_that_are_no_longer_made_are_no_failure(shop):
-    gate = casting(shop, FREE)
-    gate.ask(ask("Enough"), at())
-    assert gate.finish() is None
-    assert [x.start for x in gate.made()] == [1]
+    backend = casting(shop, FREE)
+    backend.ask(ask("Enough"), at())
+    assert backend.finish() is None
+    assert [x.start for x in backend.made()] == [1]
 
 
 def test_a_tool_is_served_by_name_where_position_counts(shop):
-    gate = casting(shop, BY_POSITION)
-    assert said(gate.ask(ToolCall("lookup", {"id": 8, "user": "u-7"}), at())) == "late"
-    refused = gate.ask(ToolCall("refund", {"id": 8}), at())
+    backend = casting(shop, BY_POSITION)
+    assert said(backend.ask(ToolCall("lookup", {"id": 8, "user": "u-7"}), at())) == "late"
+    refused = backend.ask(ToolCall("refund", {"id": 8}), at())
     assert isinstance(refused, Refused)
     assert refused.divergence.summary == "the case has no reply of tool refund"
 
 
 def test_a_tool_is_served_by_its_arguments_from_fixtures(shop):
     fixtures = Written({("lookup", ("id", 7)): "late", ("lookup", ("id", 7), ("user", "u-7")): "!mine"})
-    gate = casting(shop, AnswerPolicy(model="position", tools="arguments", fixtures=fixtures))
-    assert said(gate.ask(ToolCall("lookup", {"id": 7, "user": "u-7"}), at())) == "!mine"
-    assert said(gate.ask(ToolCall("lookup", {"id": 7}), at())) == "late"
-    assert said(gate.ask(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
-    refused = gate.ask(ToolCall("lookup", {"id": 9}), at())
+    backend = casting(shop, AnswerPolicy(model="position", tools="arguments", fixtures=fixtures))
+    assert said(backend.ask(ToolCall("lookup", {"id": 7, "user": "u-7"}), at())) == "!mine"
+    assert said(backend.ask(ToolCall("lookup", {"id": 7}), at())) == "late"
+    assert said(backend.ask(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
+    refused = backend.ask(ToolCall("lookup", {"id": 9}), at())
     assert isinstance(refused, Refused)
     assert refused.divergence.kind is Kind.ARGS or refused.divergence.kind is Kind.TOOL
     assert refused.divergence.hints == ("write fixtures/lookup-2.yaml with {'id': 9}",)
-    assert gate.told == "tools 2 arguments (recorded), tools 1 arguments (written)"
+    assert backend.told == "tools 2 arguments (recorded), tools 1 arguments (written)"
 
 
 def test_without_fixtures_the_recorded_results_answer_their_arguments_once(shop):
-    gate = casting(shop, FREE)
-    assert said(gate.ask(ToolCall("lookup", {"id": 7}), at("main.3"))) == "late"
-    assert isinstance(gate.ask(ToolCall("lookup", {"id": 7}), at()), Refused)
+    backend = casting(shop, FREE)
+    assert said(backend.ask(ToolCall("lookup", {"id": 7}), at("main.3"))) == "late"
+    assert isinstance(backend.ask(ToolCall("lookup", {"id": 7}), at()), Refused)
 
 
 def test_the_model_may_be_live_and_a_tool_never_is(shop):
-    gate = casting(shop, AnswerPolicy(model="live", tools="arguments"))
-    forward = gate.ask(ask("Really?"), at())
+    backend = casting(shop, AnswerPolicy(model="live", tools="arguments"))
+    forward = backend.ask(ask("Really?"), at())
     assert isinstance(forward, PassThrough)
-    inner = gate.ask(chat([], url="https://elsewhere/v1/x"), at(parent=forward.ticket))
+    inner = backend.ask(chat([], url="https://elsewhere/v1/x"), at(parent=forward.ticket))
     assert isinstance(inner, PassThrough), "what a live model does inside is its own"
-    gate.part(forward.ticket, 1)
-    gate.settle(inner.ticket, HttpReply(200), at=3, first=None, suspended=False)
-    assert said(gate.ask(ToolCall("lookup", {"id": 7}), at(parent=forward.ticket))) == "late"
-    gate.settle(forward.ticket, completion("Yes."), at=5, first=4, suspended=True)
-    outer, within, tool = gate.made()
+    backend.part(forward.ticket, 1)
+    backend.settle(inner.ticket, HttpReply(200), at=3, first=None, suspended=False)
+    assert said(backend.ask(ToolCall("lookup", {"id": 7}), at(parent=forward.ticket))) == "late"
+    backend.settle(forward.ticket, completion("Yes."), at=5, first=4, suspended=True)
+    outer, within, tool = backend.made()
     assert (outer.outcome, outer.timing.end, within.parent) == (completion("Yes."), 5, outer.start)
     assert tool.call == ToolCall("lookup", {"id": 7})
-    assert gate.told == "model 1 live, other 1 live, tools 1 arguments (recorded)"
+    assert backend.told == "model 1 live, other 1 live, tools 1 arguments (recorded)"
 
 
 def test_an_unknown_lane_is_served_from_where_it_began_and_known_lanes_from_their_own():
@@ -151,11 +151,11 @@ def test_an_unknown_lane_is_served_from_where_it_began_and_known_lanes_from_thei
         lane = f"main.{n % 2 + 1}"
         book.model([{"role": "user", "content": f"{lane} {n}"}], completion(f"{lane} {n}"), lane=lane)
     book.model([{"role": "user", "content": "main"}], completion("main"), lane="main")
-    gate = casting(book.run(), FREE)
-    assert said(gate.ask(ask("x"), at("main.2"))) == "main.2 1"
-    assert said(gate.ask(ask("x"), at("main.1"))) == "main.1 0"
-    assert said(gate.ask(ask("x"), at("main.7"))) == "main"
-    assert isinstance(gate.ask(ask("x"), at("main.7")), Refused)
+    backend = casting(book.run(), FREE)
+    assert said(backend.ask(ask("x"), at("main.2"))) == "main.2 1"
+    assert said(backend.ask(ask("x"), at("main.1"))) == "main.1 0"
+    assert said(backend.ask(ask("x"), at("main.7"))) == "main"
+    assert isinstance(backend.ask(ask("x"), at("main.7")), Refused)
 
 
 def test_what_was_given_up_has_no_reply_to_give():
@@ -163,19 +163,19 @@ def test_what_was_given_up_has_no_reply_to_give():
     book.add(ask("first"), Failure("asyncio.exceptions.CancelledError"))
     book.add(ask("second"), completion("second"))
     book.add(ask("third"), None, finish=None)
-    gate = casting(book.run(), FREE)
-    assert said(gate.ask(ask("x"), at())) == "second"
-    assert isinstance(gate.ask(ask("x"), at()), Refused)
+    backend = casting(book.run(), FREE)
+    assert said(backend.ask(ask("x"), at())) == "second"
+    assert isinstance(backend.ask(ask("x"), at()), Refused)
 
 
 def test_a_refusal_is_for_good():
     book = Book()
     book.tool("lookup", "a", id=1)
-    gate = casting(book.run(), BY_POSITION)
-    refused = gate.ask(ToolCall("other"), at())
-    kept = gate.latch(refused.divergence, "agent.py:1 in f")
-    assert gate.ask(ToolCall("lookup", {"id": 1}), at()).divergence is kept
-    assert gate.finish() is kept
+    backend = casting(book.run(), BY_POSITION)
+    refused = backend.ask(ToolCall("other"), at())
+    kept = backend.latch(refused.divergence, "agent.py:1 in f")
+    assert backend.ask(ToolCall("lookup", {"id": 1}), at()).divergence is kept
+    assert backend.finish() is kept
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["main", "main.1", "main.2"]), st.sampled_from(["", "a", "b"])), max_size=12)
@@ -189,13 +189,13 @@ def test_each_reply_is_given_at_most_once_and_in_order_whatever_the_interleaving
             book.tool(tool, number, lane=lane, n=number)
         else:
             book.model([{"role": "user", "content": str(number)}], completion(str(number)), lane=lane)
-    gate = casting(book.run(), BY_POSITION)
+    backend = casting(book.run(), BY_POSITION)
     served = defaultdict(list)
     parts = [asked[at::threads] for at in range(threads)]
 
     def work(mine):
         for lane, tool in mine:
-            verdict = gate.ask(ToolCall(tool, {"n": -1}) if tool else ask("else"), at(lane))
+            verdict = backend.ask(ToolCall(tool, {"n": -1}) if tool else ask("else"), at(lane))
             if isinstance(verdict, Replayed):
                 served[threading.get_ident(), verdict.exchange.lane, tool].append(verdict.exchange.start)
 
@@ -213,7 +213,7 @@ def test_each_reply_is_given_at_most_once_and_in_order_whatever_the_interleaving
     for x in book.exchanges:
         taken[x.lane, kinds[x.start]].append(x.start in given_)
     assert all(flags == sorted(flags, reverse=True) for flags in taken.values()), "a later reply before an earlier one"
-    assert len(gate.made()) == sum(given_.values())
+    assert len(backend.made()) == sum(given_.values())
 
 
 def asks(number, **arguments):
@@ -228,18 +228,18 @@ def test_a_tool_behind_http_is_a_tool_and_its_fixture_is_told_over_the_wire():
     book = Book()
     book.add(asks(1, id=7), HttpReply(200, body=Body(json.dumps(recorded).encode())))
     fixtures = Written({("look", ("id", 8)): "!mine"})
-    gate = casting(book.run(), AnswerPolicy(tools="arguments", fixtures=fixtures, spell=mcp.spelled))
-    answer = gate.ask(asks(5, id=8), at())
+    backend = casting(book.run(), AnswerPolicy(tools="arguments", fixtures=fixtures, spell=mcp.spelled))
+    answer = backend.ask(asks(5, id=8), at())
     told = json.loads(answer.exchange.outcome.body.data)
     assert (told["id"], told["result"]["content"][0]["text"], told["result"]["isError"]) == (5, "!mine", False)
-    assert gate.told == "tools 1 arguments (written)"
+    assert backend.told == "tools 1 arguments (written)"
     assert casting(book.run(), AnswerPolicy(tools="position")).ask(asks(5, id=9), at()).exchange.start == 0
 
 
 def test_what_the_function_adds_by_itself_is_no_difference():
     book = Book()
     book.tool("lookup", "late", id=7)
-    gate = casting(book.run(), FREE)
-    refused = gate.ask(ToolCall("lookup", {"id": 8, "deep": False}, defaults=frozenset({"deep"})), at())
+    backend = casting(book.run(), FREE)
+    refused = backend.ask(ToolCall("lookup", {"id": 8, "deep": False}, defaults=frozenset({"deep"})), at())
     assert [one.path for one in refused.divergence.differences] == ["$.id"]
-    assert said(gate.ask(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
+    assert said(backend.ask(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"

@@ -48,8 +48,8 @@ def replayer(run):
     return ReplayBackend(run, Matching(READER, RULES), READER)
 
 
-def ask(gate, call, lane="main"):
-    return gate.ask(call, Moment(lane, 0))
+def ask(backend, call, lane="main"):
+    return backend.ask(call, Moment(lane, 0))
 
 
 def released(run, order, about=None):
@@ -122,17 +122,17 @@ def test_messages_are_answered_in_their_own_connection():
         )
         for x in recorded(({"q": 1}, [{"a": "two"}])).exchanges
     ]
-    gate = replayer(Run(Header("t::t"), (*first, *second)))
-    assert [ask(gate, FrameCall(URL), lane).exchange.start for lane in ("main.2", "main.1")] == [1, 11]
-    assert [ask(gate, message({"q": 1}, opened)).exchange.start for opened in (11, 1)] == [13, 3]
-    assert [x.start for x in gate.connection(11)] == [11, 13]
+    backend = replayer(Run(Header("t::t"), (*first, *second)))
+    assert [ask(backend, FrameCall(URL), lane).exchange.start for lane in ("main.2", "main.1")] == [1, 11]
+    assert [ask(backend, message({"q": 1}, opened)).exchange.start for opened in (11, 1)] == [13, 3]
+    assert [x.start for x in backend.connection(11)] == [11, 13]
 
 
 def test_a_changed_message_is_a_divergence_at_that_message():
     run = recorded(({"say": "Where is my order?", "n": 1}, []), ({"say": "Thanks."}, []))
-    gate = replayer(run)
-    ask(gate, FrameCall(URL))
-    found = ask(gate, message({"say": "Where is my parcel?", "n": 1})).divergence
+    backend = replayer(run)
+    ask(backend, FrameCall(URL))
+    found = ask(backend, message({"say": "Where is my parcel?", "n": 1})).divergence
     assert (found.kind, found.position, found.positions, found.recorded.start) == (Kind.REQUEST, 2, 3, 3)
     assert [one.path for one in found.differences] == ["$.say"]
     assert "SEND voice.example.com/v1/talk" in found.summary
@@ -140,18 +140,18 @@ def test_a_changed_message_is_a_divergence_at_that_message():
 
 def test_messages_of_one_strand_stay_in_order_and_those_of_two_need_not():
     said = [({"q": 1}, [{"a": 1}]), ({"q": 2}, [{"a": 2}])]
-    gate = replayer(recorded(*said))
-    ask(gate, FrameCall(URL))
-    assert ask(gate, message({"q": 2})).divergence.kind is Kind.ORDER
-    gate = replayer(recorded(*said, lanes=("main.1", "main.2")))
-    ask(gate, FrameCall(URL))
-    assert [ask(gate, message({"q": n}), f"main.{n}").exchange.start for n in (2, 1)] == [5, 3]
+    backend = replayer(recorded(*said))
+    ask(backend, FrameCall(URL))
+    assert ask(backend, message({"q": 2})).divergence.kind is Kind.ORDER
+    backend = replayer(recorded(*said, lanes=("main.1", "main.2")))
+    ask(backend, FrameCall(URL))
+    assert [ask(backend, message({"q": n}), f"main.{n}").exchange.start for n in (2, 1)] == [5, 3]
 
 
 def test_a_message_that_is_not_sent_is_missing():
-    gate = replayer(recorded(({"q": 1}, [])))
-    ask(gate, FrameCall(URL))
-    found = gate.finish()
+    backend = replayer(recorded(({"q": 1}, [])))
+    ask(backend, FrameCall(URL))
+    found = backend.finish()
     assert found.kind is Kind.MISSING
     assert found.recorded.start == 3
 
@@ -159,9 +159,9 @@ def test_a_message_that_is_not_sent_is_missing():
 @pytest.mark.parametrize("text", [True, False])
 def test_text_is_no_bytes(text):
     run = recorded(({"q": 1}, []))
-    gate = replayer(run)
-    ask(gate, FrameCall(URL))
-    verdict = ask(gate, replace(message({"q": 1}), binary=not text))
+    backend = replayer(run)
+    ask(backend, FrameCall(URL))
+    verdict = ask(backend, replace(message({"q": 1}), binary=not text))
     assert isinstance(verdict, Replayed) is text
 
 

@@ -35,15 +35,15 @@ def at(lane="main", moment=0, parent=None):
 
 def recorded(steps):
     """A run of (lane, call) in order, each over before the next begins."""
-    gate = RecordBackend()
+    backend = RecordBackend()
     for number, (lane, call) in enumerate(steps):
-        verdict = gate.ask(call, at(lane, number))
+        verdict = backend.ask(call, at(lane, number))
         assert isinstance(verdict, PassThrough)
         outcome = (
             ToolReply(number) if isinstance(call, ToolCall) else HttpReply(200, body=Body(b"%d" % number), cuts=(1,))
         )
-        gate.settle(verdict.ticket, outcome, at=number, first=None, suspended=False)
-    return Run(Header("t::x"), gate.exchanges())
+        backend.settle(verdict.ticket, outcome, at=number, first=None, suspended=False)
+    return Run(Header("t::x"), backend.exchanges())
 
 
 def replayer(run):
@@ -52,67 +52,67 @@ def replayer(run):
 
 def test_a_recorder_numbers_starts_and_finishes_by_one_counter():
     noted = []
-    gate = RecordBackend(noted.append)
-    first, second = gate.ask(tool(1), at("main", 10)), gate.ask(tool(2), at("main.1", 20, parent=1))
-    gate.settle(second.ticket, ToolReply("b"), at=40, first=30, suspended=True)
-    gate.settle(first.ticket, Failure("builtins.OSError"), at=50, first=None, suspended=False)
-    assert not gate.recognise(tool(1))
-    assert [(x.start, x.finish, x.lane, x.parent, x.suspended) for x in gate.exchanges()] == [
+    backend = RecordBackend(noted.append)
+    first, second = backend.ask(tool(1), at("main", 10)), backend.ask(tool(2), at("main.1", 20, parent=1))
+    backend.settle(second.ticket, ToolReply("b"), at=40, first=30, suspended=True)
+    backend.settle(first.ticket, Failure("builtins.OSError"), at=50, first=None, suspended=False)
+    assert not backend.recognise(tool(1))
+    assert [(x.start, x.finish, x.lane, x.parent, x.suspended) for x in backend.exchanges()] == [
         (1, 4, "main", None, False),
         (2, 3, "main.1", 1, True),
     ]
     assert [x.start for x in noted] == [2, 1]
-    assert gate.count() == 4
-    assert gate.exchanges()[1].timing.first == 30
+    assert backend.count() == 4
+    assert backend.exchanges()[1].timing.first == 30
 
 
 def test_each_exchange_is_served_once_in_order_of_start():
-    gate = replayer(recorded([("main", tool(1)), ("main", tool(1))]))
-    assert gate.recognise(tool(1))
-    assert not gate.recognise(tool(2))
-    served = [gate.ask(tool(1), at()) for _ in range(3)]
+    backend = replayer(recorded([("main", tool(1)), ("main", tool(1))]))
+    assert backend.recognise(tool(1))
+    assert not backend.recognise(tool(2))
+    served = [backend.ask(tool(1), at()) for _ in range(3)]
     assert [answer.exchange.outcome.value for answer in served[:2]] == [0, 1]
     assert isinstance(served[2], Refused)
     assert served[2].divergence.kind is Kind.EXTRA
 
 
 def test_a_refusal_is_for_good_and_the_first_one_is_kept():
-    gate = replayer(recorded([("main", tool(1))]))
-    refused = gate.ask(tool(9), at())
-    kept = gate.latch(refused.divergence, "agent.py:1 in f")
-    again = gate.ask(tool(1), at())
+    backend = replayer(recorded([("main", tool(1))]))
+    refused = backend.ask(tool(9), at())
+    kept = backend.latch(refused.divergence, "agent.py:1 in f")
+    again = backend.ask(tool(1), at())
     assert isinstance(again, Refused)
-    assert gate.latch(again.divergence, "elsewhere") is kept
+    assert backend.latch(again.divergence, "elsewhere") is kept
     assert (kept.kind, kept.origin) == (Kind.ARGS, "agent.py:1 in f")
-    assert gate.finish() is kept
+    assert backend.finish() is kept
 
 
 def test_what_was_not_made_is_told_at_the_end_and_what_came_later_is_waited_for():
     run = recorded([("main", tool(1)), ("main", tool(2))])
-    gate = replayer(run)
-    gate.ask(tool(1), at())
-    assert gate.finish(until=run.exchanges[0].finish) is None, "teardown has still to ask"
-    assert gate.finish().kind is Kind.MISSING
-    assert [x.start for x in gate.replayed()] == [1]
+    backend = replayer(run)
+    backend.ask(tool(1), at())
+    assert backend.finish(until=run.exchanges[0].finish) is None, "teardown has still to ask"
+    assert backend.finish().kind is Kind.MISSING
+    assert [x.start for x in backend.replayed()] == [1]
 
 
 def test_another_key_order_is_the_same_call_and_a_watched_field_is_drift():
-    gate = replayer(recorded([("main", chat("a", prompt_cache_key="k1"))]))
+    backend = replayer(recorded([("main", chat("a", prompt_cache_key="k1"))]))
     body = {"prompt_cache_key": "k2", "messages": [{"content": "a", "role": "user"}], "model": "m"}
     now = HttpCall("POST", "http://h/v1/chat/completions", JSON_TYPE, Body(json.dumps(body).encode()))
-    assert isinstance(gate.ask(now, at()), Replayed)
-    ((_, drift),) = gate.drift
+    assert isinstance(backend.ask(now, at()), Replayed)
+    ((_, drift),) = backend.drift
     assert [d.path for d in drift] == ["$.prompt_cache_key"]
-    assert [x.call for x in gate.made()] == [now]
+    assert [x.call for x in backend.made()] == [now]
 
 
 def test_children_belong_to_their_parent_and_are_never_awaited():
-    gate = RecordBackend()
-    outer = gate.ask(tool(1), at())
-    inner = gate.ask(chat("inside"), at(parent=outer.ticket))
-    gate.settle(inner.ticket, HttpReply(200), at=1, first=None, suspended=False)
-    gate.settle(outer.ticket, ToolReply(1), at=2, first=None, suspended=False)
-    replay = replayer(Run(Header("t::x"), gate.exchanges()))
+    backend = RecordBackend()
+    outer = backend.ask(tool(1), at())
+    inner = backend.ask(chat("inside"), at(parent=outer.ticket))
+    backend.settle(inner.ticket, HttpReply(200), at=1, first=None, suspended=False)
+    backend.settle(outer.ticket, ToolReply(1), at=2, first=None, suspended=False)
+    replay = replayer(Run(Header("t::x"), backend.exchanges()))
     assert isinstance(replay.ask(tool(1), at()), Replayed)
     assert replay.finish() is None
     assert len(replay.replayed()) == 2
@@ -131,24 +131,24 @@ def test_lanes_may_interleave_in_any_way_and_every_call_gets_its_own_reply(steps
     calls = [(lane, ToolCall("look", {"n": n, "lane": lane})) for lane, n in steps]
     run = recorded(calls)
     waiting = {lane: [x for x in run.exchanges if x.lane == lane] for lane, _ in calls}
-    gate = replayer(run)
+    backend = replayer(run)
     while any(waiting.values()):
         lane = dice.choice([lane for lane, left in waiting.items() if left])
         x = waiting[lane].pop(0)
-        answer = gate.ask(x.call, at(lane))
+        answer = backend.ask(x.call, at(lane))
         assert isinstance(answer, Replayed)
         assert answer.exchange.start == x.start
-    assert gate.finish() is None
+    assert backend.finish() is None
 
 
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=8, unique=True), st.data())
 def test_two_calls_of_one_lane_never_change_places(numbers, data):
     run = recorded([("main", tool(n)) for n in numbers])
     late = data.draw(st.integers(1, len(numbers) - 1))
-    gate = replayer(run)
+    backend = replayer(run)
     for x in run.exchanges[: late - 1]:
-        gate.ask(x.call, at())
-    verdict = gate.ask(run.exchanges[late].call, at())
+        backend.ask(x.call, at())
+    verdict = backend.ask(run.exchanges[late].call, at())
     assert isinstance(verdict, Refused)
     assert verdict.divergence.kind in {Kind.ORDER, Kind.MISSING}
 
@@ -159,16 +159,16 @@ def test_a_token_of_one_reply_is_not_taken_for_that_of_another(held):
 
     def run(first, second, key=own):
         steps = [ToolCall("login", {"key": key}), ToolCall("logout"), held(f"pay {first}"), held(f"pay {second}")]
-        gate = RecordBackend()
+        backend = RecordBackend()
         for number, call in enumerate(steps):
-            ticket = gate.ask(call, at("main", number)).ticket
+            ticket = backend.ask(call, at("main", number)).ticket
             reply = ToolReply([ada, eve]) if number == 0 else ToolReply(number)
-            gate.settle(ticket, reply, at=number, first=None, suspended=False)
-        return steps, Run(Header("t::x"), gate.exchanges())
+            backend.settle(ticket, reply, at=number, first=None, suspended=False)
+        return steps, Run(Header("t::x"), backend.exchanges())
 
     def refused(steps, recorded=(ada, eve)):
-        gate = replayer(run(*recorded)[1])
-        return [isinstance(gate.ask(call, at()), Refused) for call in steps]
+        backend = replayer(run(*recorded)[1])
+        return [isinstance(backend.ask(call, at()), Refused) for call in steps]
 
     assert not any(refused(run(ada, eve)[0]))
     assert not any(refused(run(ada, eve, key="[[redacted:key:9]]")[0])), "the key of another machine"
@@ -183,12 +183,12 @@ def adopter(run):
 
 def test_changed_requests_get_the_replies_of_their_places():
     run = recorded([("main", chat("a")), ("main", tool(1)), ("main", chat("b"))])
-    gate = adopter(run)
-    assert not gate.recognise(chat("a"))
-    answers = [gate.ask(call, at()) for call in (chat("A"), tool(1), chat("b"))]
+    backend = adopter(run)
+    assert not backend.recognise(chat("a"))
+    answers = [backend.ask(call, at()) for call in (chat("A"), tool(1), chat("b"))]
     assert [answer.exchange.start for answer in answers] == [x.start for x in run.exchanges]
-    assert gate.finish() is None
-    new, changed = gate.adopted()
+    assert backend.finish() is None
+    new, changed = backend.adopted()
     assert [(aligned.recorded, aligned.now) for aligned in changed] == [(run.exchanges[0], chat("A"))]
     assert new.exchanges[0].call == chat("A")
     assert new.exchanges[0].outcome == run.exchanges[0].outcome

@@ -74,8 +74,8 @@ def replayer(*calls, lanes=()):
     return ReplayBackend(Run(Header("t"), tuple(exchanges)), Matching(READER, RULES), READER)
 
 
-def ask(gate, sent, lane="main"):
-    return gate.ask(sent, Moment(lane=lane, at=0, attempt=1))
+def ask(backend, sent, lane="main"):
+    return backend.ask(sent, Moment(lane=lane, at=0, attempt=1))
 
 
 @pytest.mark.parametrize(("recorded", "now", "kind"), CALLS.values(), ids=CALLS)
@@ -105,27 +105,27 @@ class TestEveryPlace:
 
 
 def test_what_stands_beside_the_picture_still_counts():
-    gate = replayer(call(JSON_PLACES["anthropic"](ONE)))
-    gate.media(lambda *_: True)
-    assert isinstance(ask(gate, call(JSON_PLACES["anthropic"](OTHER) | {"temperature": 1})), Refused)
-    gate = replayer(call({"a": [{"mime_type": "image/png", "data": b64(ONE)}]}))
-    gate.media(lambda *_: True)
+    backend = replayer(call(JSON_PLACES["anthropic"](ONE)))
+    backend.media(lambda *_: True)
+    assert isinstance(ask(backend, call(JSON_PLACES["anthropic"](OTHER) | {"temperature": 1})), Refused)
+    backend = replayer(call({"a": [{"mime_type": "image/png", "data": b64(ONE)}]}))
+    backend.media(lambda *_: True)
     for body in (
         {"a": [{"mime_type": "image/gif", "data": b64(ONE)}]},
         {"a": [{"mime_type": "image/png", "data": b64(ONE)}] * 2},
         {"a": []},
     ):
-        assert isinstance(ask(gate, call(body)), Refused)
-    assert isinstance(ask(gate, ToolCall("look")), Refused)
+        assert isinstance(ask(backend, call(body)), Refused)
+    assert isinstance(ask(backend, ToolCall("look")), Refused)
 
 
 def test_each_exchange_is_served_once_in_its_lane_first():
     sent = [call(JSON_PLACES["ollama"](ONE + bytes([n]))) for n in range(4)]
-    gate = replayer(*sent, lanes=["main.1", "main", "main.1", "main"])
-    gate.media(lambda *_: True)
+    backend = replayer(*sent, lanes=["main.1", "main", "main.1", "main"])
+    backend.media(lambda *_: True)
     now = [call(JSON_PLACES["ollama"](OTHER + bytes([n]))) for n in range(5)]
     lanes = ["main", "main.1", "main", "main", "main"]
-    answers = [ask(gate, one, lane) for one, lane in zip(now, lanes, strict=True)]
+    answers = [ask(backend, one, lane) for one, lane in zip(now, lanes, strict=True)]
     assert [answer.exchange.start for answer in answers[:4]] == [2, 0, 6, 4]
     assert isinstance(answers[4], Refused)
 
@@ -135,13 +135,13 @@ def test_only_the_pictures_that_differ_are_asked_about_and_all_must_be_near():
         return call({"prompt": "?", "images": [b64(first), b64(second)]})
 
     seen = []
-    gate = replayer(two(ONE, OTHER))
-    gate.media(lambda *sides: seen.append(sides) or sides[2] != SOUND)
-    assert isinstance(ask(gate, two(ONE, SOUND)), Refused)
-    assert isinstance(ask(gate, two(ONE, NOISE)), Replayed) is False
-    gate = replayer(two(ONE, OTHER))
-    gate.media(lambda *sides: seen.append(sides) or True)
-    assert isinstance(ask(gate, two(ONE, OTHER + b"!")), Replayed)
+    backend = replayer(two(ONE, OTHER))
+    backend.media(lambda *sides: seen.append(sides) or sides[2] != SOUND)
+    assert isinstance(ask(backend, two(ONE, SOUND)), Refused)
+    assert isinstance(ask(backend, two(ONE, NOISE)), Replayed) is False
+    backend = replayer(two(ONE, OTHER))
+    backend.media(lambda *sides: seen.append(sides) or True)
+    assert isinstance(ask(backend, two(ONE, OTHER + b"!")), Replayed)
     assert all(old != new for _, old, new in seen)
 
 
@@ -150,10 +150,10 @@ def test_a_later_difference_is_told_without_the_pictures_that_are_near():
         history = JSON_PLACES["anthropic"](picture)
         return call({**history, "messages": [*history["messages"], {"role": "user", "content": text}]})
 
-    gate = replayer(call(JSON_PLACES["anthropic"](ONE)), turn(ONE, "and then?"))
-    gate.media(lambda *_: True)
-    assert isinstance(ask(gate, call(JSON_PLACES["anthropic"](OTHER))), Replayed)
-    refused = ask(gate, turn(OTHER, "and now?"))
+    backend = replayer(call(JSON_PLACES["anthropic"](ONE)), turn(ONE, "and then?"))
+    backend.media(lambda *_: True)
+    assert isinstance(ask(backend, call(JSON_PLACES["anthropic"](OTHER))), Replayed)
+    refused = ask(backend, turn(OTHER, "and now?"))
     assert [one.note for one in refused.divergence.differences] == ["then -> now"]
 
 

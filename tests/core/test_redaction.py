@@ -594,16 +594,16 @@ def test_what_the_agent_calls_secret_is_never_stored_however_short():
     from pytest_agentreplay.core.model import ToolCall, ToolReply
     from pytest_agentreplay.core.serialize import freeze, load
 
-    scrub = Redaction(Places({}))
+    redactor = Redaction(Places({}))
     value = freeze(
         {"pin": SecretStr("1234"), "raw": SecretBytes(b"ab\xff"), "n": 7}, hint=dict[str, SecretStr | SecretBytes | int]
     )
-    stored = scrub.outcome(ToolCall("t"), ToolReply(value=[value]))
+    stored = redactor.outcome(ToolCall("t"), ToolReply(value=[value]))
     assert "1234" not in str(stored.value)
     assert "$secret" in str(stored.value)
     back = load(stored.value[0], hint=dict[str, SecretStr | SecretBytes | int])
     assert back["pin"].get_secret_value() == "[[redacted:secret:1]]"
     assert back["raw"].get_secret_value() == b"[[redacted:secret:2]]"
-    call = scrub.call(ToolCall("t", {"key": {"$secret": "1234"}}))
+    call = redactor.call(ToolCall("t", {"key": {"$secret": "1234"}}))
     assert call.arguments == {"key": {"$secret": "[[redacted:secret:1]]"}}
     assert isinstance(load({"$secret": "x"}, hint=SecretStr), SecretStr)

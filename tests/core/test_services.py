@@ -18,26 +18,26 @@ def get(port, path="/", host="127.0.0.1"):
 
 
 def recorded(calls):
-    gate = RecordBackend()
+    backend = RecordBackend()
     for number, (lane, call) in enumerate(calls):
-        verdict = gate.ask(call, Moment(lane, number))
+        verdict = backend.ask(call, Moment(lane, number))
         assert isinstance(verdict, PassThrough)
         reply = HttpReply(200, body=Body(f"{call.url}".encode()))
-        gate.settle(verdict.ticket, reply, at=number, first=None, suspended=False)
-    return Run(Header("t::x"), gate.exchanges())
+        backend.settle(verdict.ticket, reply, at=number, first=None, suspended=False)
+    return Run(Header("t::x"), backend.exchanges())
 
 
 def replayed(before, now):
     """The URLs whose replies `now` gets, up to the first refusal, and that refusal."""
-    gate = ReplayBackend(recorded([("main", call) for call in before]), Matching(READER, RULES), READER)
+    backend = ReplayBackend(recorded([("main", call) for call in before]), Matching(READER, RULES), READER)
     got = []
     for call in now:
-        verdict = gate.ask(call, Moment("main", 0))
+        verdict = backend.ask(call, Moment("main", 0))
         if isinstance(verdict, Refused):
             return got, verdict.divergence
         assert isinstance(verdict, Replayed)
         got.append(verdict.exchange.call.url)
-    return got, gate.finish()
+    return got, backend.finish()
 
 
 BOTH = [get(8001), get(8002)]

@@ -28,7 +28,7 @@ from pytest_agentreplay.core.redaction.remembering import Seen
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.gateway.routes import Routes
 from pytest_agentreplay.intercept.http.stdlib import PendingRequest
-from pytest_agentreplay.intercept.session.interception import Interception
+from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.runs.run_session import Location
 
 SECRET = "s3cret-of-a-test-0815-4711"
@@ -103,9 +103,9 @@ def test_what_is_shown_loses_what_is_known_and_keys_alone():
 
 
 def test_a_call_that_comes_too_late_is_told_without_its_secret():
-    crossing = Interception(None, knowing())
-    crossing.end()
+    interception = Interception(None, knowing())
+    interception.end()
     with pytest.raises(ReplayDiverged) as caught:
-        crossing.enter(HttpCall("GET", f"https://h/{SECRET}"))
+        interception.enter(HttpCall("GET", f"https://h/{SECRET}"))
     assert "refused: GET h/[[redacted:key:1]] was called" in str(caught.value)
-    assert crossing.late[0].startswith("GET h/[[redacted:key:1]]   called from")
+    assert interception.late[0].startswith("GET h/[[redacted:key:1]]   called from")

@@ -10,8 +10,7 @@ from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Repla
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, Timing
 from pytest_agentreplay.intercept import registry
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes
 
 
 class Plain:
@@ -68,7 +67,7 @@ class Player(Tape):
     def ask(self, call, moment):
         queue = self.queues.get(identity(call))
         if not queue:
-            return Refused(Divergence(Kind.EXTRA, f"nothing for {doorstep.describe(call)}", now=call))
+            return Refused(Divergence(Kind.EXTRA, f"nothing for {interceptions.describe(call)}", now=call))
         return Replayed(queue.popleft(), 1)
 
 
@@ -85,17 +84,17 @@ class Steps:
 
 
 @contextmanager
-def running(gate):
-    crossing = doorstep.Interception(gate, Plain(), steps=Steps())
+def running(backend):
+    interception = interceptions.Interception(backend, Plain(), steps=Steps())
     registry.install()
-    doorstep.open_for(crossing)
-    token = lanes.STRAND.set(crossing.main())
+    interceptions.open_for(interception)
+    token = lanes.CALL_CONTEXT.set(interception.main())
     try:
-        yield crossing
+        yield interception
     finally:
-        lanes.STRAND.reset(token)
-        doorstep.open_for(None)
-        crossing.end()
+        lanes.CALL_CONTEXT.reset(token)
+        interceptions.open_for(None)
+        interception.end()
 
 
 @contextmanager
@@ -114,12 +113,12 @@ def both(server, act):
     with recording() as tape:
         live = act()
     hits = server.hits
-    with replaying(tape) as crossing:
+    with replaying(tape) as interception:
         replayed = act()
     assert server.hits == hits
-    assert crossing.gate.latched is None
-    assert not any(crossing.gate.queues.values()), "not all was asked for"
-    assert len(crossing.steps.times) == len(tape.exchanges), "each crossing moves the clock once"
+    assert interception.backend.latched is None
+    assert not any(interception.backend.queues.values()), "not all was asked for"
+    assert len(interception.steps.times) == len(tape.exchanges), "each crossing moves the clock once"
     return live, replayed, list(tape.exchanges.values())
 
 

@@ -16,20 +16,19 @@ from pytest_agentreplay.core.backends.record import RecordBackend
 from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.intercept.session import agents, lanes
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import agents, interceptions, lanes
 from pytest_agentreplay.intercept.session.agents import agent_here
 
 
 @pytest.fixture
 def stamped():
     """The test's own stamp, which threads are carried over with."""
-    crossing = doorstep.Interception(None, None)
-    doorstep.open_for(crossing)
-    token = lanes.STRAND.set(crossing.main())
+    interception = interceptions.Interception(None, None)
+    interceptions.open_for(interception)
+    token = lanes.CALL_CONTEXT.set(interception.main())
     yield
-    lanes.STRAND.reset(token)
-    doorstep.open_for(None)
+    lanes.CALL_CONTEXT.reset(token)
+    interceptions.open_for(None)
 
 
 def test_nobody_is_named_unless_somebody_says_a_name():
@@ -169,12 +168,12 @@ def test_the_places_of_a_graph(monkeypatch, metadata, name):
 def test_the_crossing_keeps_the_name_without_its_secrets():
     redaction = Redaction(Places({}))
     redaction.learn("secret", "hunter2-hunter2")
-    gate = RecordBackend()
-    crossing = doorstep.Interception(gate, redaction)
+    backend = RecordBackend()
+    interception = interceptions.Interception(backend, redaction)
     for name in ("researcher", "researcher", "of hunter2-hunter2", ""):
         with agent(name):
-            crossing.enter(ToolCall("look")).settle(ToolReply("x"))
-    first, second, third, last = [x.agent for x in gate.exchanges()]
+            interception.enter(ToolCall("look")).settle(ToolReply("x"))
+    first, second, third, last = [x.agent for x in backend.exchanges()]
     assert (first, second, last) == ("researcher", "researcher", "")
     assert third.startswith("of ")
     assert "hunter2" not in third

@@ -18,9 +18,8 @@ from pytest_agentreplay.core.backends.backend import PassThrough, Replayed
 from pytest_agentreplay.core.model import Exchange, Timing, ToolCall, ToolReply
 from pytest_agentreplay.intercept.environment import randomness as chances
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.interception import Interception
+from pytest_agentreplay.intercept.session import interceptions, lanes
+from pytest_agentreplay.intercept.session.interceptions import Interception
 
 SEED = 20_251_120
 
@@ -81,26 +80,26 @@ def run():
 
     def go(agent, *, recording=True, seed=SEED):
         chance = RandomSource(seed)
-        crossing = Interception(Gate(forward=recording), Scrub(), steps=Steps(chance))
+        interception = Interception(Gate(forward=recording), Scrub(), steps=Steps(chance))
 
         def call(body=lambda: None):
-            passage = crossing.enter(ToolCall("look_up"))
-            if passage.forward:
-                with passage.inside():
+            intercepted = interception.enter(ToolCall("look_up"))
+            if intercepted.forward:
+                with intercepted.inside():
                     body()
-                passage.settle(ToolReply(None))
+                intercepted.settle(ToolReply(None))
             else:
-                passage.finish()
+                intercepted.finish()
 
         chance.start()
-        doorstep.open_for(crossing)
-        stamp = lanes.STRAND.set(crossing.main())
+        interceptions.open_for(interception)
+        stamp = lanes.CALL_CONTEXT.set(interception.main())
         try:
             return agent(call)
         finally:
-            lanes.STRAND.reset(stamp)
-            crossing.end()
-            doorstep.open_for(None)
+            lanes.CALL_CONTEXT.reset(stamp)
+            interception.end()
+            interceptions.open_for(None)
             chance.stop()
 
     return go

@@ -18,7 +18,7 @@ from pytest_agentreplay.intercept.environment.clock import Clock
 from pytest_agentreplay.intercept.environment.clock_and_seeds import ClockAndSeeds
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.interception import Interception
+from pytest_agentreplay.intercept.session.interceptions import Interception
 
 pytestmark = pytest.mark.env("main", "lowest")
 
@@ -244,7 +244,7 @@ def test_one_step_moves_both():
     steps = ClockAndSeeds(Clock("stepped", WALL), RandomSource(1))
     state = random.getstate()
     steps.start()
-    stamp = lanes.STRAND.set(Interception(None, None).main())
+    stamp = lanes.CALL_CONTEXT.set(Interception(None, None).main())
     try:
         steps.step(1_000, "main", 1)
         first = time.time_ns(), random.random(), uuid.uuid4()
@@ -253,7 +253,7 @@ def test_one_step_moves_both():
         assert (time.time_ns(), random.random(), uuid.uuid4()) == first
         assert first[0] == WALL + 1_000
     finally:
-        lanes.STRAND.reset(stamp)
+        lanes.CALL_CONTEXT.reset(stamp)
         steps.stop()
     assert random.getstate() == state
 

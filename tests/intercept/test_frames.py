@@ -17,8 +17,7 @@ from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.streams import frames_replaying
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
@@ -27,38 +26,38 @@ OPENING = FrameCall("wss://voice.example.com/talk")
 
 
 @contextmanager
-def doors(gate):
-    crossing = doorstep.Interception(gate, Redaction(Places({})))
-    doorstep.open_for(crossing)
-    token = lanes.STRAND.set(crossing.main())
+def doors(backend):
+    interception = interceptions.Interception(backend, Redaction(Places({})))
+    interceptions.open_for(interception)
+    token = lanes.CALL_CONTEXT.set(interception.main())
     try:
-        yield crossing
+        yield interception
     finally:
-        lanes.STRAND.reset(token)
-        doorstep.open_for(None)
-        crossing.end()
+        lanes.CALL_CONTEXT.reset(token)
+        interceptions.open_for(None)
+        interception.end()
 
 
 def recorded(act):
     """The run of `act(line, crossing)`, which plays the agent and the world."""
-    gate = RecordBackend()
-    with doors(gate) as crossing:
-        act(FrameRecording(crossing, crossing.enter(OPENING), OPENING), crossing)
-    return Run(Header("t::t"), gate.exchanges())
+    backend = RecordBackend()
+    with doors(backend) as interception:
+        act(FrameRecording(interception, interception.enter(OPENING), OPENING), interception)
+    return Run(Header("t::t"), backend.exchanges())
 
 
 @contextmanager
 def replayed(run):
-    gate = ReplayBackend(run, Matching(READER, RULES), READER)
-    with doors(gate) as crossing:
-        yield FrameReplaying(crossing, crossing.enter(OPENING), OPENING), gate
+    backend = ReplayBackend(run, Matching(READER, RULES), READER)
+    with doors(backend) as interception:
+        yield FrameReplaying(interception, interception.enter(OPENING), OPENING), backend
 
 
 def ask(line, word):
     line.send(json.dumps({"say": word}).encode())
 
 
-def talk(line, _crossing):
+def talk(line, _interception):
     line.came(b"hello")
     ask(line, "one")
     line.came(b"1a")
@@ -68,33 +67,33 @@ def talk(line, _crossing):
 
 
 def test_frames_come_after_their_messages_and_the_rest_is_told():
-    with replayed(recorded(talk)) as (line, gate):
+    with replayed(recorded(talk)) as (line, backend):
         assert line.receive_now() == Frame(b"hello")
         ask(line, "one")
         ask(line, "two")
         assert [line.receive_now() for _ in range(3)] == [Frame(b"1a"), Frame(b"1b"), Frame(b"2a", binary=True)]
         with pytest.raises(ReplayDiverged, match=r"none came in the recording: voice.example.com/talk"):
             line.receive_now()
-        assert gate.divergence.kind.code == "AR-EXTRA"
+        assert backend.divergence.kind.code == "AR-EXTRA"
 
 
 def test_the_tests_own_thread_does_not_wait_for_what_only_it_could_send():
-    with replayed(recorded(talk)) as (line, gate):
+    with replayed(recorded(talk)) as (line, backend):
         line.receive_now()
         with pytest.raises(ReplayDiverged, match="after others that it has not sent"):
             line.receive_now()
-        assert gate.divergence is not None
+        assert backend.divergence is not None
 
 
 def test_patience_ends_as_the_library_says():
-    with replayed(recorded(talk)) as (line, gate):
+    with replayed(recorded(talk)) as (line, backend):
         line.receive_now()
         assert line.receive_now(timeout=0.02) is None
-        assert gate.divergence is None
+        assert backend.divergence is None
 
 
 def test_a_thread_waits_until_another_one_sends():
-    with replayed(recorded(talk)) as (line, gate):
+    with replayed(recorded(talk)) as (line, backend):
         heard = []
         reader = threading.Thread(target=lambda: heard.extend(line.receive_now() for _ in range(4)))
         reader.start()
@@ -102,7 +101,7 @@ def test_a_thread_waits_until_another_one_sends():
         ask(line, "two")
         reader.join(10)
         assert [frame.data for frame in heard] == [b"hello", b"1a", b"1b", b"2a"]
-        assert gate.divergence is None
+        assert backend.divergence is None
 
 
 def test_a_task_waits_until_another_one_sends():
@@ -117,9 +116,9 @@ def test_a_task_waits_until_another_one_sends():
     async def collect(line, count):
         return [(await line.receive()).data for _ in range(count)]
 
-    with replayed(recorded(talk)) as (line, gate):
+    with replayed(recorded(talk)) as (line, backend):
         assert asyncio.run(act(line)) == [b"hello", b"1a", b"1b", b"2a"]
-        assert gate.divergence is None
+        assert backend.divergence is None
 
 
 def test_a_task_that_nothing_can_wake_is_told_and_does_not_hang(monkeypatch):
@@ -130,13 +129,13 @@ def test_a_task_that_nothing_can_wake_is_told_and_does_not_hang(monkeypatch):
         await line.receive()
         await line.receive()
 
-    with replayed(recorded(talk)) as (line, gate):
+    with replayed(recorded(talk)) as (line, backend):
         with pytest.raises(ReplayDiverged, match="after others that it has not sent"):
             asyncio.run(act(line))
-        assert gate.divergence is not None
+        assert backend.divergence is not None
 
 
-def waiting(line, _crossing):
+def waiting(line, _interception):
     line.came(b"hello")
     line.waits()
 
@@ -150,12 +149,12 @@ def test_who_still_waited_when_the_recording_ended_waits_again():
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(line.receive(), 0.05)
 
-    with replayed(run) as (line, gate):
+    with replayed(run) as (line, backend):
         asyncio.run(act(line))
-        assert gate.divergence is None
+        assert backend.divergence is None
 
 
-def closed_by_the_agent(line, _crossing):
+def closed_by_the_agent(line, _interception):
     line.came(b"hello")
     line.waits()
     line.closes(1000, "enough")
@@ -174,51 +173,51 @@ def test_a_reader_is_woken_by_the_agents_own_close():
         line.close()
         return await reader
 
-    with replayed(run) as (line, gate):
+    with replayed(run) as (line, backend):
         assert asyncio.run(act(line)) == Closed(1000, "enough", by_agent=True)
-        assert gate.divergence is None
+        assert backend.divergence is None
 
 
 @pytest.mark.parametrize("end", [Closed(1011, "overloaded"), Closed(1006)])
 def test_the_end_comes_after_the_last_frame(end):
-    def act(line, _crossing):
+    def act(line, _interception):
         line.came(b"hello")
         line.closed(end)
         line.came(b"too late")
 
-    with replayed(recorded(act)) as (line, _gate):
+    with replayed(recorded(act)) as (line, _backend):
         assert not line.ended
         assert [line.receive_now(), line.receive_now(), line.receive_now()] == [Frame(b"hello"), end, end]
         assert line.ended
 
 
 def test_what_broke_off_breaks_off():
-    def act(line, _crossing):
+    def act(line, _interception):
         line.broke(ConnectionResetError("gone"))
 
-    with replayed(recorded(act)) as (line, _gate):
+    with replayed(recorded(act)) as (line, _backend):
         found = line.receive_now()
         assert isinstance(found, Failure)
         assert found.type == "builtins.ConnectionResetError"
 
 
 def test_a_message_that_could_not_be_sent_cannot_be_sent_again():
-    def act(line, _crossing):
+    def act(line, _interception):
         ask(line, "one")
         line.unsent(ConnectionResetError("gone"), Closed(1006))
         ask(line, "two")
         line.unsent(OSError("no route"))
 
-    with replayed(recorded(act)) as (line, _gate):
+    with replayed(recorded(act)) as (line, _backend):
         assert line.send(b'{"say": "one"}') == Closed(1006)
         assert line.send(b'{"say": "two"}').message == "no route"
 
 
 def test_a_message_inside_a_frozen_tool_is_not_waited_for():
-    def act(line, crossing):
+    def act(line, interception):
         ask(line, "one")
         line.came(b"1a")
-        tool = crossing.enter(ToolCall("lookup"))
+        tool = interception.enter(ToolCall("lookup"))
         with tool.inside():
             ask(line, "inner")
             line.came(b"inner a")
@@ -229,11 +228,11 @@ def test_a_message_inside_a_frozen_tool_is_not_waited_for():
 
     run = recorded(act)
     assert [x.parent for x in run.exchanges] == [None, None, None, 4, None]
-    with replayed(run) as (line, gate):
+    with replayed(run) as (line, backend):
         ask(line, "one")
         assert line.receive_now() == Frame(b"1a")
         assert line.receive_now() == Frame(b"outer a")
-        line.crossing.enter(ToolCall("lookup")).finish()
+        line.interception.enter(ToolCall("lookup")).finish()
         ask(line, "two")
         assert line.receive_now() == Frame(b"2a")
-        assert gate.finish() is None
+        assert backend.finish() is None

@@ -32,9 +32,8 @@ from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.network import audit, child_events, guard, ledger, peers
 from pytest_agentreplay.intercept.network.guard import Guard, ModelHostWatch
 from pytest_agentreplay.intercept.network.ledger import LedgerEntry
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.interception import Interception
+from pytest_agentreplay.intercept.session import interceptions, lanes
+from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.report.escape import line
 
 HERE = str(Path(__file__).parent)
@@ -85,18 +84,18 @@ def guarded(mode="deny", **options):
 @contextmanager
 def a_test(mode="deny", **options):
     """A test's own thread, stamped, with its doorstep and guard."""
-    crossing = Interception(Gate(), Plain(), root=HERE)
+    interception = Interception(Gate(), Plain(), root=HERE)
     watch = Guard(mode, root=HERE, **options)
-    watch.start(crossing)
-    doorstep.open_for(crossing)
-    stamp = lanes.STRAND.set(crossing.main())
+    watch.start(interception)
+    interceptions.open_for(interception)
+    stamp = lanes.CALL_CONTEXT.set(interception.main())
     try:
-        yield crossing, watch
+        yield interception, watch
     finally:
-        lanes.STRAND.reset(stamp)
-        crossing.end_body()
-        crossing.end()
-        doorstep.open_for(None)
+        lanes.CALL_CONTEXT.reset(stamp)
+        interception.end_body()
+        interception.end()
+        interceptions.open_for(None)
         watch.stop()
 
 
@@ -245,12 +244,12 @@ def test_nothing_is_refused_before_and_after(listener):
 
 
 def test_the_refusal_of_the_first_is_latched_for_the_gate():
-    with a_test() as (crossing, _):
+    with a_test() as (interception, _):
         with pytest.raises(ReplayDiverged):
             socket.create_connection(DISCARD)
         with pytest.raises(ReplayDiverged) as caught:
             os.fork()
-    first, origin = crossing.gate.latched
+    first, origin = interception.backend.latched
     assert first is caught.value.divergence
     assert first.summary == "connect to 127.0.0.1:9 refused: a replay reaches nothing"
     assert origin.startswith("test_guard.py:")
@@ -592,13 +591,13 @@ def ways_to_run():
 
 @pytest.mark.parametrize("way", ways_to_run())
 def test_a_refusal_reaches_every_kind_of_worker(way):
-    with a_test() as (crossing, watch):
+    with a_test() as (interception, watch):
         try:
             ways_to_run()[way](lambda: socket.create_connection(DISCARD))
         except BaseException:
             pass
     assert [(entry.kind, entry.target) for entry in watch.ledger] == [("connect", "127.0.0.1:9")]
-    assert crossing.gate.latched[0].kind is Kind.NETWORK
+    assert interception.backend.latched[0].kind is Kind.NETWORK
 
 
 def test_asyncio_streams_are_refused():
@@ -708,7 +707,7 @@ def test_listening_lets_through_and_lists(listener):
     def rows():
         socket.create_connection(listener).close()
 
-    with a_test("listen") as (crossing, watch):
+    with a_test("listen") as (interception, watch):
         for _ in range(3):
             rows()
         subprocess.run(["true"], check=True)
@@ -719,7 +718,7 @@ def test_listening_lets_through_and_lists(listener):
     assert {once.target, again.target} == {"true"}
     assert (once.count, again.count) == (1, 1)
     assert once.line().startswith("1 child process true from test_guard.py:")
-    assert crossing.gate.latched is None
+    assert interception.backend.latched is None
 
 
 def test_a_host_is_listed_by_the_name_that_was_looked_up(listener):
@@ -740,13 +739,13 @@ def test_two_names_for_one_port_are_not_guessed_between(listener):
 
 
 def test_what_happens_inside_an_exchange_is_no_gap(listener):
-    with a_test("listen") as (crossing, watch):
-        passage = crossing.enter(ToolCall("rows"))
-        with passage.inside(), ThreadPoolExecutor(1) as pool:
+    with a_test("listen") as (interception, watch):
+        intercepted = interception.enter(ToolCall("rows"))
+        with intercepted.inside(), ThreadPoolExecutor(1) as pool:
             socket.create_connection(listener).close()
             pool.submit(lambda: socket.create_connection(listener).close()).result()
             asyncio.run(asyncio.wait_for(asyncio.to_thread(subprocess.run, ["true"]), 5))
-        passage.settle(ToolReply(None))
+        intercepted.settle(ToolReply(None))
     assert watch.ledger == []
 
 
@@ -770,12 +769,12 @@ def test_recording_a_real_client_leaves_no_gap():
     registry.install()
     with ModelServer() as server:
         for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
-            with a_test("listen") as (crossing, watch):
+            with a_test("listen") as (interception, watch):
                 ask(url)
                 asyncio.run(ask_async(url))
-            assert len(crossing.gate.exchanges()) == 6
+            assert len(interception.backend.exchanges()) == 6
             assert watch.ledger == []
-            assert crossing.late == []
+            assert interception.late == []
 
 
 # --- bystanders -----------------------------------------------------------------------------------------------------

@@ -177,9 +177,9 @@ def test_early_close_is_replayed_at_its_place(both, running, Player):
         assert live == replayed
         assert live[-1] == [b"a", b"b"]
         assert exchanges[0].outcome.closed
-        with running(Player(exchanges)) as crossing, pytest.raises(ReplayDiverged, match="after 2 chunks"):
+        with running(Player(exchanges)) as interception, pytest.raises(ReplayDiverged, match="after 2 chunks"):
             get(server)
-        assert crossing.gate.latched is not None
+        assert interception.backend.latched is not None
 
 
 @pytest.mark.parametrize("name", WAITS)
@@ -202,9 +202,9 @@ def test_who_was_cancelled_waits_to_be_cancelled_again(name, both):
 
 
 def test_a_refused_call_is_a_divergence_and_no_error_of_the_connection(running, Player):
-    with running(Player()) as crossing, pytest.raises(ReplayDiverged):
+    with running(Player()) as interception, pytest.raises(ReplayDiverged):
         asyncio.run(post("http://nowhere.test/"))
-    del crossing
+    del interception
 
 
 async def post(url):

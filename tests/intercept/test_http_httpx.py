@@ -24,8 +24,7 @@ from pytest_agentreplay.demo.server import Ask, ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.http import httpx as http_httpx
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes
 
 pytestmark = pytest.mark.env("main", "legacy", "lowest")
 
@@ -338,9 +337,9 @@ def test_what_stays_inside_the_process_passes_recording_and_replaying(library, h
         Network(),
     ):
         for client in ({"transport": transport}, {"mounts": {"http://nowhere.test": transport}}):
-            with running(Player()) as crossing:
+            with running(Player()) as interception:
                 assert fetch(library, how, "GET", "http://nowhere.test/", client=client)[-1] == [b"mine"]
-            assert crossing.gate.latched is None
+            assert interception.backend.latched is None
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -660,9 +659,9 @@ def test_early_close_is_replayed_at_its_place(library, how, both, running, Playe
         assert live == replayed
         assert exchanges[0].outcome.closed
         assert exchanges[0].outcome.cuts == (1, 1)
-        with running(Player(exchanges)) as crossing, pytest.raises(ReplayDiverged, match="after 2 chunks"):
+        with running(Player(exchanges)) as interception, pytest.raises(ReplayDiverged, match="after 2 chunks"):
             fetch(library, how, "GET", server.url)
-        assert crossing.gate.latched.kind is Kind.EXTRA
+        assert interception.backend.latched.kind is Kind.EXTRA
         with running(Player(exchanges)):
             assert fetch(library, how, "GET", server.url, closing=1)[-1] == [b"a"]
 
@@ -740,10 +739,10 @@ def test_cancellation_waits_to_be_cancelled_again(runner, when, library, recordi
     with ModelServer([CANCELLED[when]]) as server:
         with recording() as tape:
             live = act()
-        with replaying(tape) as crossing:
+        with replaying(tape) as interception:
             assert act() == live
         assert server.hits == 1
-    assert crossing.gate.latched is None
+    assert interception.backend.latched is None
     outcome = tape.exchanges[1].outcome
     failure = outcome if when == "before the answer" else outcome.failure
     assert failure.cancelled
@@ -770,17 +769,17 @@ def test_a_sync_call_that_never_ended_holds_its_thread_until_the_test_is_over(ou
         except BaseException as error:
             seen.append(error)
 
-    with running(Player([exchange])) as crossing:
+    with running(Player([exchange])) as interception:
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         time.sleep(0.05)
         assert thread.is_alive()
     thread.join(5)
     assert [type(error) for error in seen] == [ReplayDiverged]
-    assert crossing.gate.latched is None
-    with running(Player([exchange])) as crossing, pytest.raises(ReplayDiverged, match="no answer had come"):
+    assert interception.backend.latched is None
+    with running(Player([exchange])) as interception, pytest.raises(ReplayDiverged, match="no answer had come"):
         httpx.get("http://nowhere.test/")
-    assert crossing.gate.latched is not None
+    assert interception.backend.latched is not None
 
 
 # The seam itself.
@@ -801,12 +800,12 @@ def test_install_twice_wraps_once_and_rests_outside_a_test():
 def test_a_straggler_is_refused_after_its_test(recording, Plain):
     with ModelServer() as server, recording() as tape:
         pass
-    token = lanes.STRAND.set(lanes.CallContext(crossing := doorstep.Interception(tape, Plain())))
-    crossing.end()
+    token = lanes.CALL_CONTEXT.set(lanes.CallContext(interception := interceptions.Interception(tape, Plain())))
+    interception.end()
     try:
         with pytest.raises(ReplayDiverged, match="after its test had ended"):
             httpx.get(server.url)
     finally:
-        lanes.STRAND.reset(token)
-    assert len(crossing.late) == 1
+        lanes.CALL_CONTEXT.reset(token)
+    assert len(interception.late) == 1
     assert server.hits == 0

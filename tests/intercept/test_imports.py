@@ -133,8 +133,8 @@ def test_it_comes_back_when_the_meta_path_was_restored(library):
 
 
 def test_an_import_under_way_in_another_thread_is_waited_for(library):
-    gate = importlib.import_module("metlib_gate")
-    gate.open.clear()
+    backend = importlib.import_module("metlib_gate")
+    backend.open.clear()
     importing = threading.Thread(target=importlib.import_module, args=("metlib",))
     importing.start()
     while "metlib" not in sys.modules:
@@ -144,7 +144,7 @@ def test_an_import_under_way_in_another_thread_is_waited_for(library):
     asking.start()
     time.sleep(0.02)
     assert met == []
-    gate.open.set()
+    backend.open.set()
     importing.join(5)
     asking.join(5)
     assert met == [1]

@@ -8,8 +8,7 @@ from multiprocessing.pool import ThreadPool
 import pytest
 
 from pytest_agentreplay.intercept.ordering import work
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import jobs
+from pytest_agentreplay.intercept.session import interceptions, jobs
 from tests.ordering.driving import Stage
 
 OURS = frozenset(module.__file__ for module in (jobs, work))
@@ -22,7 +21,7 @@ def in_test(tmp_path):
     stage = Stage(tmp_path)
 
     def run(act):
-        return stage.play(lambda: act(doorstep.current()), mode="record").result
+        return stage.play(lambda: act(interceptions.current()), mode="record").result
 
     return run
 
@@ -47,16 +46,16 @@ def lines_of(run):
 
 def test_a_look_costs_the_same_beside_many_jobs(in_test):
     def looks(waiting):
-        def act(crossing):
+        def act(interception):
             begun, over = threading.Event(), threading.Event()
             with ThreadPoolExecutor(1) as pool:
                 pool.submit(lambda: begun.set() or over.wait(SECONDS))
                 assert begun.wait(SECONDS)
                 for _ in range(waiting):
                     pool.submit(int)
-                assert len(crossing.jobs) == waiting + 1
+                assert len(interception.jobs) == waiting + 1
                 try:
-                    return lines_of(lambda: work.on_its_way(crossing) or work.at_work(crossing, ()))
+                    return lines_of(lambda: work.on_its_way(interception) or work.at_work(interception, ()))
                 finally:
                     over.set()
 
@@ -66,50 +65,50 @@ def test_a_look_costs_the_same_beside_many_jobs(in_test):
 
 
 def test_a_job_waits_then_runs_then_is_gone(in_test):
-    def act(crossing):
+    def act(interception):
         begun, over = threading.Event(), threading.Event()
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(lambda: begun.set() or over.wait(SECONDS))
             assert begun.wait(SECONDS)
             second = pool.submit(int)
-            assert (len(crossing.jobs), crossing.jobs.running) == (2, 1)
-            assert not crossing.jobs.one_may_begin()
-            assert {*crossing.jobs} == {first, second}
+            assert (len(interception.jobs), interception.jobs.running) == (2, 1)
+            assert not interception.jobs.one_may_begin()
+            assert {*interception.jobs} == {first, second}
             over.set()
-        assert (len(crossing.jobs), crossing.jobs.running) == (0, 0)
+        assert (len(interception.jobs), interception.jobs.running) == (0, 0)
         return True
 
     assert in_test(act)
 
 
 def test_a_job_that_is_cancelled_or_refused_is_not_waited_for(in_test):
-    def act(crossing):
+    def act(interception):
         over = threading.Event()
         pool = ThreadPoolExecutor(1)
         pool.submit(over.wait, SECONDS)
         assert pool.submit(int).cancel()
-        assert len(crossing.jobs) == 1
+        assert len(interception.jobs) == 1
         over.set()
         pool.shutdown()
         with pytest.raises(RuntimeError, match="shutdown"):
             pool.submit(int)
-        assert len(crossing.jobs) == 0
+        assert len(interception.jobs) == 0
         return True
 
     assert in_test(act)
 
 
 def test_jobs_that_a_thread_pool_has_dropped_are_not_waited_for(in_test):
-    def act(crossing):
+    def act(interception):
         over = threading.Event()
         with ThreadPool(1) as pool:
             results = [pool.apply_async(over.wait, (SECONDS,)) for _ in range(5)]
-            assert len(crossing.jobs) == len(results)
+            assert len(interception.jobs) == len(results)
             over.set()
             results[0].get(SECONDS)
             pool.terminate()  # what has not begun is dropped
         del results
-        return crossing.jobs
+        return interception.jobs
 
     left = in_test(act)
     assert left.running == 0

@@ -9,19 +9,18 @@ import anyio
 import pytest
 import trio
 
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes
 
 
 @pytest.fixture
 def here():
     """The path of the lane that the caller runs in, under the stamp of a test."""
-    crossing = doorstep.Interception(None, None)
-    doorstep.open_for(crossing)
-    token = lanes.STRAND.set(crossing.main())
-    yield lambda: doorstep.current().strand().path
-    lanes.STRAND.reset(token)
-    doorstep.open_for(None)
+    interception = interceptions.Interception(None, None)
+    interceptions.open_for(interception)
+    token = lanes.CALL_CONTEXT.set(interception.main())
+    yield lambda: interceptions.current().call_context().path
+    lanes.CALL_CONTEXT.reset(token)
+    interceptions.open_for(None)
 
 
 def test_what_a_thread_runs_one_after_the_other_is_its_own_course(here):
@@ -111,16 +110,20 @@ def test_a_worker_older_than_its_tests_works_for_each_of_them():
     worker.start()
 
     def look():
-        return doorstep.current(), doorstep.current().strand().path, doorstep.current().strand().path
+        return (
+            interceptions.current(),
+            interceptions.current().call_context().path,
+            interceptions.current().call_context().path,
+        )
 
     try:
         for _ in range(2):
-            crossing = doorstep.Interception(None, None)
-            doorstep.open_for(crossing)
+            interception = interceptions.Interception(None, None)
+            interceptions.open_for(interception)
             jobs.put(look)
-            assert answers.get(timeout=5) == (crossing, "main.1", "main.1")
-            crossing.end()
+            assert answers.get(timeout=5) == (interception, "main.1", "main.1")
+            interception.end()
     finally:
-        doorstep.open_for(None)
+        interceptions.open_for(None)
         jobs.put(None)
         worker.join()

@@ -22,8 +22,7 @@ from pytest_agentreplay.intercept.environment.clock import Clock
 from pytest_agentreplay.intercept.environment.clock_and_seeds import ClockAndSeeds
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.network.guard import Guard
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes
 
 pytestmark = pytest.mark.env("main", "lowest")
 
@@ -68,25 +67,25 @@ class Player:
             return Replayed(self.queues[moment.lane].popleft(), 1)
 
 
-def run(agent, gate, mode, wall, url=URL):
+def run(agent, backend, mode, wall, url=URL):
     clock = Clock("stepped", wall)
-    crossing = doorstep.Interception(gate, Plain(), steps=ClockAndSeeds(clock, RandomSource(7)))
+    interception = interceptions.Interception(backend, Plain(), steps=ClockAndSeeds(clock, RandomSource(7)))
     watch = Guard(mode)
     registry.install()
-    crossing.steps.start()
-    watch.start(crossing)
-    doorstep.open_for(crossing)
-    stamp = lanes.STRAND.set(crossing.main())
+    interception.steps.start()
+    watch.start(interception)
+    interceptions.open_for(interception)
+    stamp = lanes.CALL_CONTEXT.set(interception.main())
     try:
         agent(url)
     finally:
-        lanes.STRAND.reset(stamp)
-        crossing.end_body()
-        crossing.end()
-        doorstep.open_for(None)
+        lanes.CALL_CONTEXT.reset(stamp)
+        interception.end_body()
+        interception.end()
+        interceptions.open_for(None)
         watch.stop()
-        crossing.steps.stop()
-    assert (watch.ledger, crossing.late, clock.ran_on) == ([], [], False)
+        interception.steps.stop()
+    assert (watch.ledger, interception.late, clock.ran_on) == ([], [], False)
 
 
 def prompt(*, times=True):

@@ -25,9 +25,8 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, Failure, Timing, ToolCall, ToolReply
 from pytest_agentreplay.core.serialize import Codec
 from pytest_agentreplay.errors import CannotFreeze, CannotRedirect, ReplayDiverged
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes, originals, thread_starts
-from pytest_agentreplay.intercept.session.interception import Interception
+from pytest_agentreplay.intercept.session import interceptions, lanes, originals, thread_starts
+from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.intercept.tools.tool import Tool, find, redirect
 
 # A gate in small: records everything, or answers first in, first out by call, outermost exchanges only
@@ -91,32 +90,32 @@ def stored(outcome):
 
 
 @contextlib.contextmanager
-def opened(gate):
-    crossing = Interception(gate, NoScrub(), root=__file__.rpartition("/")[0])
-    doorstep.open_for(crossing)
-    token = lanes.STRAND.set(crossing.main())
+def opened(backend):
+    interception = Interception(backend, NoScrub(), root=__file__.rpartition("/")[0])
+    interceptions.open_for(interception)
+    token = lanes.CALL_CONTEXT.set(interception.main())
     try:
-        yield crossing
+        yield interception
     finally:
-        lanes.STRAND.reset(token)
-        crossing.end()
-        doorstep.open_for(None)
+        lanes.CALL_CONTEXT.reset(token)
+        interception.end()
+        interceptions.open_for(None)
 
 
 @contextlib.contextmanager
 def recording(problems=0):
-    gate = SmallGate()
-    with opened(gate) as crossing:
-        gate.crossing = crossing
-        yield gate
-    assert len(crossing.problems) == problems, crossing.problems
+    backend = SmallGate()
+    with opened(backend) as interception:
+        backend.interception = interception
+        yield backend
+    assert len(interception.problems) == problems, interception.problems
 
 
 @contextlib.contextmanager
-def replaying(gate):
-    again = SmallGate(list(gate.exchanges.values()))
-    with opened(again) as crossing:
-        again.crossing = crossing
+def replaying(backend):
+    again = SmallGate(list(backend.exchanges.values()))
+    with opened(again) as interception:
+        again.interception = interception
         yield again
 
 
@@ -137,15 +136,15 @@ def both(agent, *tools, **more):
     """Record the agent, replay it; gives what it returned each time, how often the ledger was written, and the gate."""
     LEDGER.clear()
     with redirected(*tools, **more):
-        with recording() as gate:
+        with recording() as backend:
             first = agent()
         written = len(LEDGER)
-        with replaying(gate) as again:
+        with replaying(backend) as again:
             second = agent()
         assert again.latched is None
-        assert again.recorded == [x for x in gate.exchanges.values() if x.parent is not None]
+        assert again.recorded == [x for x in backend.exchanges.values() if x.parent is not None]
     assert len(LEDGER) == written, "a tool ran in the replay"
-    return first, second, written, gate
+    return first, second, written, backend
 
 
 LEDGER = []
@@ -210,10 +209,10 @@ HELD = {
 
 @pytest.mark.parametrize("way", HELD)
 def test_a_tool_is_met_however_the_agent_holds_it(way):
-    first, second, written, gate = both(HELD[way], refund)
+    first, second, written, backend = both(HELD[way], refund)
     assert first == second == {"refunded": 5, "serial": 1}
     assert written == 1
-    (exchange,) = gate.exchanges.values()
+    (exchange,) = backend.exchanges.values()
     assert exchange.call == ToolCall("refund", {"order": 7, "amount": 5, "note": ""})
 
 
@@ -234,12 +233,12 @@ def test_a_bound_method_taken_before_is_met():
             return order
 
     bound, made, fee = Shop().refund, Shop.make, Shop().fee
-    first, second, written, gate = both(
+    first, second, written, backend = both(
         lambda: (bound(7), made(8), fee(9), Shop().refund(1)), Shop.refund, Shop.make, Shop.fee
     )
     assert first == second == (1, "Shop", 9, 4)
     assert written == 4
-    assert [x.call.arguments for x in gate.exchanges.values()] == [
+    assert [x.call.arguments for x in backend.exchanges.values()] == [
         {"order": 7},
         {"order": 8},
         {"order": 9},
@@ -342,11 +341,11 @@ def test_each_kind_in_each_place(kind, place):
         call = shop.tool
         function = getattr(call, "__func__", call)
     code = function.__code__
-    first, second, written, gate = both(lambda: use(call(2)), call)
+    first, second, written, backend = both(lambda: use(call(2)), call)
     assert first == second
     assert type(first) is type(second)
     assert written >= 1
-    (exchange,) = gate.exchanges.values()
+    (exchange,) = backend.exchanges.values()
     assert exchange.call.arguments == {"n": 2}
     assert exchange.suspended is (
         kind in {"slept", "streamed"} and (place in {"function", "closure"} or kind == "slept")
@@ -390,12 +389,12 @@ def test_every_shape_of_parameters_passes_through():
         lambda: tool(1, c=2, d=4),
     ]
     expected = [call() for call in calls]
-    with redirected(tool), recording() as gate:
+    with redirected(tool), recording() as backend:
         assert [call() for call in calls] == expected
         for wrong in (lambda: tool(), lambda: tool(1), lambda: tool(1, d=1, c=1, e=1, b=1)["x"]):
             with pytest.raises(TypeError):
                 wrong()
-    arguments = [x.call.arguments for x in gate.exchanges.values()]
+    arguments = [x.call.arguments for x in backend.exchanges.values()]
     assert arguments[0] == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
     assert arguments[1] == {"a": 1, "b": 9, "c": 8, "rest": [7, 6], "d": 4, "e": 0, "more": {"z": 1, "a": 2}}
 
@@ -405,9 +404,9 @@ def test_private_and_strange_parameter_names():
         def tool(self, __secret, match, _meet=1, star=2, p0=3):  # noqa: PYI063  a mangled name
             return [__secret, match, _meet, star, p0]
 
-    with redirected(Shop.tool), recording() as gate:
+    with redirected(Shop.tool), recording() as backend:
         assert Shop().tool(1, match=2, p0=9) == [1, 2, 1, 2, 9]
-    (exchange,) = gate.exchanges.values()
+    (exchange,) = backend.exchanges.values()
     assert exchange.call.arguments == {"_Shop__secret": 1, "match": 2, "_meet": 1, "star": 2, "p0": 9}
 
 
@@ -420,9 +419,9 @@ def test_super_and_class_cells_work_inside():
         def tool(self):
             return [*super().tool(), __class__.__name__]
 
-    first, second, _, gate = both(lambda: Shop().tool(), Shop.tool, Base.tool)
+    first, second, _, backend = both(lambda: Shop().tool(), Shop.tool, Base.tool)
     assert first == second == [1, "Shop"]
-    outer, inner = gate.exchanges.values()
+    outer, inner = backend.exchanges.values()
     assert inner.parent == outer.start
 
 
@@ -444,10 +443,10 @@ def test_values_come_back_by_annotation_fresh_each_time():
     def lookup(number) -> Order | None:
         return VipOrder(number, [("pen", 1)]) if number else None
 
-    first, second, _, gate = both(lambda: (lookup(1), lookup(0), lookup(1)), lookup)
+    first, second, _, backend = both(lambda: (lookup(1), lookup(0), lookup(1)), lookup)
     assert first == second
     assert type(second[0]) is VipOrder
-    with redirected(lookup), replaying(gate):
+    with redirected(lookup), replaying(backend):
         one = lookup(1)
         one.lines.append("changed")
         assert lookup(1).lines == [("pen", 1)]
@@ -469,9 +468,9 @@ def test_returns_and_codecs_say_it_where_the_annotation_does_not():
     codecs = []
     with redirected(rows, codecs=codecs):
         codecs.append(Codec(Row, lambda row: row.n, Row))
-        with recording() as gate:
+        with recording() as backend:
             rows(3)
-        with replaying(gate):
+        with replaying(backend):
             assert [(type(row), row.n) for row in rows(3)] == [(Row, 3)]
 
 
@@ -480,10 +479,10 @@ def test_a_result_is_frozen_before_the_agent_changes_it_and_arguments_before_the
         rows.append("by the tool")
         return [1]
 
-    with redirected(tool), recording() as gate:
+    with redirected(tool), recording() as backend:
         result = tool(["given"])
         result.append("by the agent")
-    (exchange,) = gate.exchanges.values()
+    (exchange,) = backend.exchanges.values()
     assert exchange.call.arguments == {"rows": ["given"]}
     assert exchange.outcome.value == [1]
 
@@ -495,18 +494,18 @@ def test_what_cannot_be_frozen_reaches_the_agent_and_fails_the_test_later():
         held.append(Order(number, []))
         return held[-1]
 
-    with redirected(lookup), recording(problems=1) as gate:
+    with redirected(lookup), recording(problems=1) as backend:
         assert lookup(1) is held[0]
         assert lookup(2) is held[1]
-    (problem,) = gate.crossing.problems
+    (problem,) = backend.interception.problems
     assert isinstance(problem, CannotFreeze)
     assert (problem.path, problem.kind) == ("$", f"{__name__}.Order")
     text = str(problem)
     assert "tool lookup returned" in text
     assert f"agentreplay.tool(lookup, returns={__name__}.Order)" in text
-    with redirected(lookup), replaying(gate) as again, pytest.raises(ReplayDiverged, match="cannot be made again"):
+    with redirected(lookup), replaying(backend) as again, pytest.raises(ReplayDiverged, match="cannot be made again"):
         lookup(1)
-    assert again.crossing.problems
+    assert again.interception.problems
 
 
 def test_an_annotation_that_cannot_be_evaluated_is_none():
@@ -521,9 +520,9 @@ def test_opaque_arguments_are_compared_by_type():
     def tool(connection):
         return 1
 
-    _, second, _, gate = both(lambda: tool(threading.Lock()), tool)
+    _, second, _, backend = both(lambda: tool(threading.Lock()), tool)
     assert second == 1
-    (exchange,) = gate.exchanges.values()
+    (exchange,) = backend.exchanges.values()
     assert list(exchange.call.arguments["connection"]) == ["$opaque"]
 
 
@@ -617,12 +616,12 @@ def test_a_generator_that_is_closed_early_is_closed_early():
                 break
         return item
 
-    first, second, _, gate = both(agent, tool)
+    first, second, _, backend = both(agent, tool)
     assert first == second == 1
     assert closed == [True]
-    (exchange,) = gate.exchanges.values()
+    (exchange,) = backend.exchanges.values()
     assert exchange.outcome == ToolReply(items=(0, 1), closed=True)
-    with redirected(tool), replaying(gate) as again, pytest.raises(ReplayDiverged, match="item 3 was asked for"):
+    with redirected(tool), replaying(backend) as again, pytest.raises(ReplayDiverged, match="item 3 was asked for"):
         list(tool())
     assert again.latched.kind is Kind.EXTRA
     assert again.latched.origin.startswith("test_tool.py:")
@@ -634,11 +633,11 @@ def test_a_generator_that_is_kept_open_is_settled_at_the_end_of_the_test():
 
     kept = []
     with redirected(tool):
-        with recording() as gate:
+        with recording() as backend:
             kept.append(tool())
             next(kept[0])
         kept[0].close()
-        (exchange,) = gate.exchanges.values()
+        (exchange,) = backend.exchanges.values()
         assert exchange.outcome == ToolReply(items=(0,), closed=True)
 
 
@@ -654,9 +653,9 @@ def test_an_async_generator_left_by_break():
                 return item
         return None
 
-    first, second, _, gate = both(lambda: asyncio.run(agent()), tool)
+    first, second, _, backend = both(lambda: asyncio.run(agent()), tool)
     assert first == second == (2,)
-    (exchange,) = gate.exchanges.values()
+    (exchange,) = backend.exchanges.values()
     assert exchange.outcome.items == ({"$tuple": [0]}, {"$tuple": [1]}, {"$tuple": [2]})
     assert exchange.outcome.closed
 
@@ -701,9 +700,9 @@ def test_what_happens_between_two_items_is_no_child_of_the_generator():
     def agent():
         return [inner(item * 10) for item in tool()]
 
-    first, second, _, gate = both(agent, tool, inner)
+    first, second, _, backend = both(agent, tool, inner)
     assert first == second == [10, 20]
-    flow, *others = gate.exchanges.values()
+    flow, *others = backend.exchanges.values()
     parents = [x.parent for x in others]
     assert parents == [flow.start, None, flow.start, None]
 
@@ -719,9 +718,9 @@ def test_a_plain_wrapper_of_another_kind_is_followed(kind):
         return wrapper
 
     tool = wrapped_away({"coroutine": slept, "generator": counted, "async generator": streamed}[kind])
-    first, second, _, gate = both(lambda: use(tool(2)), tool)
+    first, second, _, backend = both(lambda: use(tool(2)), tool)
     assert first == second
-    assert len(gate.exchanges) == 1
+    assert len(backend.exchanges) == 1
 
     async def failing(n):
         raise ToolError(n, retry=True)
@@ -763,10 +762,10 @@ def test_a_cancelled_call_waits_to_be_cancelled_again():
             await task
         return was_done, task.cancelled()
 
-    first, second, written, gate = both(lambda: asyncio.run(agent()), slow)
+    first, second, written, backend = both(lambda: asyncio.run(agent()), slow)
     assert first == second == (False, True)
     assert written == 1
-    (exchange,) = gate.exchanges.values()
+    (exchange,) = backend.exchanges.values()
     assert exchange.outcome.cancelled
     assert exchange.suspended
 
@@ -793,17 +792,17 @@ def test_many_at_once_are_told_apart():
     async def agent():
         return await asyncio.gather(*(lookup(n) for n in range(5)))
 
-    first, second, _, gate = both(lambda: asyncio.run(agent()), lookup)
+    first, second, _, backend = both(lambda: asyncio.run(agent()), lookup)
     assert first == second == [(n,) for n in range(5)]
-    assert all(x.suspended for x in gate.exchanges.values())
+    assert all(x.suspended for x in backend.exchanges.values())
 
 
 def test_a_coroutine_that_never_gives_way_did_not_suspend():
     async def quick():
         return 1
 
-    *_, gate = both(lambda: asyncio.run(quick()), quick)
-    (exchange,) = gate.exchanges.values()
+    *_, backend = both(lambda: asyncio.run(quick()), quick)
+    (exchange,) = backend.exchanges.values()
     assert exchange.suspended is False
 
 
@@ -830,9 +829,9 @@ def test_a_sync_call_that_never_ended():
     def tool():
         return 1
 
-    gate = SmallGate()
-    gate.exchanges = {1: Exchange(ToolCall("tool"), None, 1, None)}
-    with redirected(tool), replaying(gate) as again, pytest.raises(ReplayDiverged, match="never ended"):
+    backend = SmallGate()
+    backend.exchanges = {1: Exchange(ToolCall("tool"), None, 1, None)}
+    with redirected(tool), replaying(backend) as again, pytest.raises(ReplayDiverged, match="never ended"):
         tool()
     assert again.latched is not None
     outcomes = []
@@ -844,7 +843,7 @@ def test_a_sync_call_that_never_ended():
             outcomes.append("refused")
 
     with redirected(tool):
-        with replaying(gate) as again:
+        with replaying(backend) as again:
             thread = threading.Thread(target=straggler, daemon=True)
             thread.start()
             thread.join(0.05)
@@ -865,10 +864,10 @@ def test_a_tool_inside_a_tool_is_its_child_and_is_not_called_in_the_replay():
         await asyncio.sleep(0)
         return sum(price(item) for item in items)
 
-    first, second, written, gate = both(lambda: asyncio.run(total(["a", "b"])), total, price)
+    first, second, written, backend = both(lambda: asyncio.run(total(["a", "b"])), total, price)
     assert first == second == 4
     assert written == 2
-    outer, *inner = gate.exchanges.values()
+    outer, *inner = backend.exchanges.values()
     assert [x.parent for x in inner] == [outer.start] * 2
     assert outer.finish > max(x.finish for x in inner)
 
@@ -896,12 +895,12 @@ def test_a_decorated_tool_is_one_exchange_and_its_wrapped_function_is_no_way_aro
         return amount
 
     raw = pay.__wrapped__
-    first, second, written, gate = both(lambda: pay(7), pay)
+    first, second, written, backend = both(lambda: pay(7), pay)
     assert (first, second, written, len(tries)) == (3, 3, 3, 2)
-    (exchange,) = gate.exchanges.values()
+    (exchange,) = backend.exchanges.values()
     assert exchange.call.arguments == {"order": 7, "amount": 3}
     LEDGER.clear()
-    with redirected(pay), replaying(gate):
+    with redirected(pay), replaying(backend):
         assert raw(7) == 3
         with pytest.raises(ReplayDiverged):
             raw(7)
@@ -916,10 +915,10 @@ def test_caches_start_cold_in_each_test():
 
     lookup(1)
     LEDGER.clear()
-    with redirected(lookup), recording() as gate:
+    with redirected(lookup), recording() as backend:
         assert (lookup(1), lookup(1)) == (1, 1)
-    assert (len(LEDGER), len(gate.exchanges)) == (1, 1)
-    with redirected(lookup), replaying(gate) as again:
+    assert (len(LEDGER), len(backend.exchanges)) == (1, 1)
+    with redirected(lookup), replaying(backend) as again:
         assert (lookup(1), lookup(1)) == (1, 1)
         assert again.recorded == []
     lookup(1)
@@ -930,9 +929,9 @@ def test_recursion_is_children():
     def down(n):
         return 0 if n == 0 else 1 + down(n - 1)
 
-    first, second, _, gate = both(lambda: down(3), down)
+    first, second, _, backend = both(lambda: down(3), down)
     assert first == second == 3
-    assert [x.parent for x in gate.exchanges.values()] == [None, 1, 2, 3]
+    assert [x.parent for x in backend.exchanges.values()] == [None, 1, 2, 3]
 
 
 # No way to the original
@@ -973,15 +972,15 @@ def test_the_vault_stays_shut_in_a_replay():
         return 1
 
     LEDGER.clear()
-    with redirected(tool), recording() as gate:
+    with redirected(tool), recording() as backend:
         tool()
-    with redirected(tool) as (redirection,), replaying(gate) as again:
+    with redirected(tool) as (redirection,), replaying(backend) as again:
         key = redirection._layer._key
         with pytest.raises(ReplayDiverged):
             originals.outside(key)
-        passage = again.crossing.enter(ToolCall("tool"))
+        intercepted = again.interception.enter(ToolCall("tool"))
         with pytest.raises(ReplayDiverged):
-            originals.lend(key, passage)
+            originals.lend(key, intercepted)
     assert LEDGER == [1]
 
 
@@ -1039,13 +1038,13 @@ def test_nothing_fires_in_a_thousand_hostile_replays(tmp_path):
             swallowing(call)
 
     with redirected(Shop.pay, Shop.ship, Shop.stream, Vip.pay):
-        with recording() as gate:
+        with recording() as backend:
             agent(Shop())
         before = ledger.read_text()
         assert before
         for round_ in range(120):
             # Less and less of the recording is there: answers first, refusals in the end.
-            gate_now = SmallGate(list(gate.exchanges.values())[: max(0, 40 - round_)])
+            gate_now = SmallGate(list(backend.exchanges.values())[: max(0, 40 - round_)])
             with opened(gate_now):
                 agent(Shop() if round_ % 2 else Vip())
         assert ledger.read_text() == before
@@ -1064,16 +1063,16 @@ def test_a_tool_called_after_its_test_is_refused():
 
     LEDGER.clear()
     with redirected(tool):
-        with recording() as gate:
-            strand = lanes.STRAND.get()
-        token = lanes.STRAND.set(strand)
+        with recording() as backend:
+            call_context = lanes.CALL_CONTEXT.get()
+        token = lanes.CALL_CONTEXT.set(call_context)
         try:
             with pytest.raises(ReplayDiverged):
                 tool()
         finally:
-            lanes.STRAND.reset(token)
+            lanes.CALL_CONTEXT.reset(token)
     assert LEDGER == []
-    assert gate.crossing.late[0].startswith("tool tool   called from test_tool.py:")
+    assert backend.interception.late[0].startswith("tool tool   called from test_tool.py:")
 
 
 def test_the_agents_line_is_told_not_the_tools():
@@ -1096,7 +1095,7 @@ def test_a_function_redirected_twice_is_one_tool_and_what_was_said_last_counts()
 
     code = tool.__code__
     first, second = redirect(Tool("first", tool)), redirect(Tool("second", tool))
-    with recording() as gate:
+    with recording() as backend:
         tool()
     second.restore()
     second.restore()
@@ -1105,7 +1104,7 @@ def test_a_function_redirected_twice_is_one_tool_and_what_was_said_last_counts()
     assert tool.__code__ is not code
     first.restore()
     assert tool.__code__ is code
-    names = [x.call.name for g in (gate, again) for x in g.exchanges.values()]
+    names = [x.call.name for g in (backend, again) for x in g.exchanges.values()]
     assert names == ["second", "first"]
 
 
@@ -1116,9 +1115,9 @@ def test_a_wrapped_function_can_be_named_beside_its_wrapper():
     wrapper = _decorated(raw)
     codes = raw.__code__, wrapper.__code__
     for order in ((raw, wrapper), (wrapper, raw)):
-        first, second, _, gate = both(lambda: (wrapper(1), raw(2)), *order)
+        first, second, _, backend = both(lambda: (wrapper(1), raw(2)), *order)
         assert first == second == (1, 2)
-        assert [x.call.arguments for x in gate.exchanges.values() if x.parent is None] == [{"n": 1}, {"n": 2}]
+        assert [x.call.arguments for x in backend.exchanges.values() if x.parent is None] == [{"n": 1}, {"n": 2}]
         assert (raw.__code__, wrapper.__code__) == codes
 
 
@@ -1135,7 +1134,7 @@ def test_under_a_tracer_and_a_debugger_that_reads_locals():
         return tracer
 
     old = sys.gettrace()
-    with redirected(plain, slept, counted, streamed), recording() as gate:
+    with redirected(plain, slept, counted, streamed), recording() as backend:
         sys.settrace(tracer)
         try:
             found = [use(tool(2)) for tool in (plain, slept, counted, streamed)]
@@ -1143,7 +1142,7 @@ def test_under_a_tracer_and_a_debugger_that_reads_locals():
             sys.settrace(old)
     assert events["line"]
     assert found[0] == (2, "in the closure")
-    assert len(gate.exchanges) == 4
+    assert len(backend.exchanges) == 4
 
 
 def test_coverage_counts_the_body_when_it_runs_and_only_the_def_line_when_it_does_not(tmp_path):
@@ -1168,16 +1167,16 @@ def test_coverage_counts_the_body_when_it_runs_and_only_the_def_line_when_it_doe
             sys.settrace(old)
         return measured.get_data().lines(str(file))
 
-    gates = []
+    backends = []
 
     @contextlib.contextmanager
     def record():
-        with recording() as gate:
-            gates.append(gate)
+        with recording() as backend:
+            backends.append(backend)
             yield
 
     assert sorted(lines(record)) == [1, 2, 3, 6, 7, 8]
-    assert sorted(lines(lambda: replaying(gates[0]))) == [1, 6]
+    assert sorted(lines(lambda: replaying(backends[0]))) == [1, 6]
 
 
 # What cannot be redirected
@@ -1191,9 +1190,9 @@ class CallableInstance:
 
 def test_a_callable_instance_is_met_by_its_call():
     instance = CallableInstance()
-    first, second, written, gate = both(lambda: instance(3), instance)
+    first, second, written, backend = both(lambda: instance(3), instance)
     assert (first, second, written) == (3, 3, 1)
-    (exchange,) = gate.exchanges.values()
+    (exchange,) = backend.exchanges.values()
     assert exchange.call == ToolCall("CallableInstance", {"n": 3})
 
 

@@ -10,7 +10,7 @@ from pytest_agentreplay.core.tolerance import Tolerances
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import originals
-from pytest_agentreplay.intercept.session.interception import Interception
+from pytest_agentreplay.intercept.session.interceptions import Interception
 
 LOOK, REFUND, GIVEN_UP = ToolCall("look_up", {"id": 7}), ToolCall("refund"), ToolCall("slow")
 INNER = HttpCall("GET", "http://db.test/rows")
@@ -56,22 +56,22 @@ def door(kind=VerifyBackend):
     return Interception(kind(RUN, Matching(READER), READER, *more), Plain())
 
 
-def lends(passage):
+def lends(intercepted):
     try:
-        return originals.lend(-1, passage)() == "ran"
+        return originals.lend(-1, intercepted)() == "ran"
     except ReplayDiverged:
         return False
 
 
 @pytest.mark.usefixtures("body")
 def test_a_read_tool_is_lent_until_its_outcome_is_there():
-    crossing = door()
-    passage = crossing.enter(LOOK, reads=True)
-    assert lends(passage)
-    passage.compared(ToolReply("late"))
-    assert not lends(passage)
-    assert crossing.gate.changed == []
-    assert crossing.gate.verified == 1
+    interception = door()
+    intercepted = interception.enter(LOOK, reads=True)
+    assert lends(intercepted)
+    intercepted.compared(ToolReply("late"))
+    assert not lends(intercepted)
+    assert interception.backend.changed == []
+    assert interception.backend.verified == 1
 
 
 @pytest.mark.usefixtures("body")
@@ -86,59 +86,59 @@ def test_a_read_tool_is_lent_until_its_outcome_is_there():
     ids=["replaying", "replaying a write tool", "verifying a write tool", "given up when recorded"],
 )
 def test_nothing_else_is(kind, call, reads):
-    crossing = door(kind)
+    interception = door(kind)
     if call is GIVEN_UP:
-        crossing.enter(LOOK)
-        crossing.enter(REFUND)
-    passage = crossing.enter(call, reads=reads)
-    assert not passage.forward
-    assert not lends(passage)
+        interception.enter(LOOK)
+        interception.enter(REFUND)
+    intercepted = interception.enter(call, reads=reads)
+    assert not intercepted.forward
+    assert not lends(intercepted)
 
 
 @pytest.mark.usefixtures("body")
 def test_a_tool_reads_when_its_shown_name_is_declared():
-    crossing = door()
-    crossing.read_tools = ("look_*",)
-    assert lends(crossing.enter(LOOK))
-    assert not lends(crossing.enter(REFUND))
+    interception = door()
+    interception.read_tools = ("look_*",)
+    assert lends(interception.enter(LOOK))
+    assert not lends(interception.enter(REFUND))
 
 
 def test_inside_a_running_tool_the_wire_is_open_and_write_tools_are_answered_once():
-    crossing = door()
-    outer = crossing.enter(LOOK, reads=True)
+    interception = door()
+    outer = interception.enter(LOOK, reads=True)
     with outer.inside():
-        live = crossing.enter(HttpCall("GET", "http://db.test/other"))
+        live = interception.enter(HttpCall("GET", "http://db.test/other"))
         assert live.forward
         live.settle(HttpReply(200))
-        inner = crossing.enter(REFUND)
+        inner = interception.enter(REFUND)
         assert not inner.open
         assert inner.outcome == ToolReply("done")
         with pytest.raises(ReplayDiverged, match="tool refund called inside tool look_up"):
-            crossing.enter(REFUND)
+            interception.enter(REFUND)
         with pytest.raises(ReplayDiverged):
-            crossing.enter(HttpCall("GET", "http://db.test/third"))
-    assert crossing.gate.divergence is not None
+            interception.enter(HttpCall("GET", "http://db.test/third"))
+    assert interception.backend.divergence is not None
 
 
 def test_outside_of_it_the_wire_is_closed():
-    crossing = door()
-    outer = crossing.enter(LOOK, reads=True)
+    interception = door()
+    outer = interception.enter(LOOK, reads=True)
     with outer.inside():
         pass
     with pytest.raises(ReplayDiverged):
-        crossing.enter(INNER)
+        interception.enter(INNER)
     with pytest.raises(ReplayDiverged):
-        crossing.enter(LOOK, reads=True)
+        interception.enter(LOOK, reads=True)
 
 
 def test_a_changed_result_is_no_refusal_and_comes_before_what_is_refused():
-    crossing = door()
-    crossing.enter(LOOK, reads=True).compared(ToolReply("lost"))
-    assert crossing.gate.divergence is None
-    crossing.enter(REFUND)
+    interception = door()
+    interception.enter(LOOK, reads=True).compared(ToolReply("lost"))
+    assert interception.backend.divergence is None
+    interception.enter(REFUND)
     with pytest.raises(ReplayDiverged) as refused:
-        crossing.enter(REFUND)
-    first = crossing.gate.first(refused.value.divergence)
+        interception.enter(REFUND)
+    first = interception.backend.first(refused.value.divergence)
     assert first.kind.code == "AR-RESULT"
     assert first.summary == "tool look_up: result changed, $ late -> lost"
     assert first.detail[-1].startswith("then: [AR-EXTRA]")

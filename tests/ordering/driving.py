@@ -22,7 +22,7 @@ class Played:
 
     result: object
     finding: object
-    scene: object
+    run_session: object
 
 
 class Stage:
@@ -32,7 +32,7 @@ class Stage:
         self.root = root
         self.tools = tools
 
-    def scene(self, **settings):
+    def run_session(self, **settings):
         store = Store(self.root)
         marks = todays_places(self.root, tmp=self.root / "tmp")
         snapshot = store.path_of(self.root / "tests/test_agents.py", TEST)
@@ -41,29 +41,29 @@ class Stage:
 
     def play(self, act, **settings):
         """Run `act` as the body of the test."""
-        scene = self.scene(**settings)
-        scene.open()
+        run_session = self.run_session(**settings)
+        run_session.open()
         result = error = None
         try:
             for tool in self.tools:
-                scene.meet(tool, None)
-            scene.enter_body()
+                run_session.meet(tool, None)
+            run_session.enter_body()
             try:
                 result = act()
             except BaseException as raised:
                 error = raised
-            scene.leave_body()
-            finding = scene.end_body(EndedRun(error)) or scene.end()
+            run_session.leave_body()
+            finding = run_session.end_body(EndedRun(error)) or run_session.end()
         finally:
-            scene.close()
+            run_session.close()
         if error is not None and finding is None:
             raise error
-        return Played(result, finding, scene)
+        return Played(result, finding, run_session)
 
     def record(self, act, **settings):
         played = self.play(act, mode="record", **settings)
         assert played.finding is None, played.finding
-        assert played.scene.told["verdict"] in {"created", "replaced"}, played.scene.told
+        assert played.run_session.told["verdict"] in {"created", "replaced"}, played.run_session.told
         return played
 
     def replay(self, act, **settings):

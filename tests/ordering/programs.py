@@ -202,10 +202,10 @@ class Agent:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def limited(self, node):
-        gate = asyncio.Semaphore(node.number)
+        backend = asyncio.Semaphore(node.number)
 
         async def one(part):
-            async with gate:
+            async with backend:
                 await self.run(part)
 
         await asyncio.gather(*map(one, node.parts))
@@ -293,10 +293,10 @@ class Structured(Agent):
     drop = as_completed
 
     async def limited(self, node):
-        gate = self.library.Semaphore(node.number)
+        backend = self.library.Semaphore(node.number)
 
         async def one(part):
-            async with gate:
+            async with backend:
                 await self.run(part)
 
         await self._all(one, node.parts)

@@ -38,20 +38,20 @@ def test_a_kind_of_loop_is_faithful(stage, kind):
 def test_uvloop_is_faithful_and_said_to_be_guessed(stage):
     uvloop = pytest.importorskip("uvloop", reason="uvloop is not made for this system")
     assert unfaithful(stage, 40, lambda seed: agent(seed, SENSITIVE, run=uvloop.run)) == {}
-    assert stage.replay(agent(39, SENSITIVE, run=uvloop.run), order="recorded").scene.order.guessed
+    assert stage.replay(agent(39, SENSITIVE, run=uvloop.run), order="recorded").run_session.order.guessed
 
 
 @pytest.mark.parametrize("missing", ["hooks_work", "has_selector"])
 def test_a_loop_that_cannot_be_asked_is_guessed(stage, monkeypatch, missing):
     monkeypatch.setattr(idle, missing, lambda *_: False)
     assert unfaithful(stage, 15, lambda seed: agent(seed, SENSITIVE)) == {}
-    assert stage.replay(agent(14, SENSITIVE), order="recorded").scene.order.guessed
+    assert stage.replay(agent(14, SENSITIVE), order="recorded").run_session.order.guessed
 
 
 def test_a_loop_that_can_is_not(stage):
     act = agent(0, SENSITIVE)
     stage.record(act)
-    assert not stage.replay(act, order="recorded").scene.order.guessed
+    assert not stage.replay(act, order="recorded").run_session.order.guessed
 
 
 async def seen(seed, memory):

@@ -242,7 +242,7 @@ def test_jobs_that_nobody_waits_for_are_free(stage):
 
 def test_a_task_that_was_begun_before_is_free_of_what_was_waited_for_meanwhile(stage):
     stage.record(lambda: asyncio.run(in_background(acheck, apay)))
-    kit = stage.replay(lambda: asyncio.run(in_background(acheck, apay))).scene.snapshot.run.header.kit
+    kit = stage.replay(lambda: asyncio.run(in_background(acheck, apay))).run_session.snapshot.run.header.kit
     assert "after" not in kit
 
 
@@ -277,9 +277,9 @@ def test_the_workers_of_a_home_made_pool_are_free(stage):
 
 def test_calls_of_children_that_one_thread_serves_follow_no_order():
     """A thread of the gateway serves one child after another, and ids of threads are used again."""
-    courses, crossing = Courses(), SimpleNamespace(running={})
-    first = courses.here(SimpleNamespace(path="main.1.1", crossing=crossing))
+    courses, interception = Courses(), SimpleNamespace(running={})
+    first = courses.here(SimpleNamespace(path="main.1.1", interception=interception))
     courses.over(1, first, courses.made(1, first))
-    second = courses.here(SimpleNamespace(path="main.2.1", crossing=crossing))
+    second = courses.here(SimpleNamespace(path="main.2.1", interception=interception))
     assert courses.made(2, second) == ()
-    assert courses.made(3, courses.here(SimpleNamespace(path="main.1.1", crossing=crossing))) == (1,)
+    assert courses.made(3, courses.here(SimpleNamespace(path="main.1.1", interception=interception))) == (1,)

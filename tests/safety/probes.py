@@ -35,9 +35,8 @@ from pytest_agentreplay.core.backends.record import RecordBackend
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.guard import Guard
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.interception import Interception
+from pytest_agentreplay.intercept.session import interceptions, lanes
+from pytest_agentreplay.intercept.session.interceptions import Interception
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -530,12 +529,12 @@ def tried(name: str, level: str, place: Place) -> dict[str, str]:
             assert sandbox.close() == ""
         if level != "open":
             registry.install()
-            crossing = Interception(Latching(), Plain(), root=str(Path(__file__).parent))
-            watch.start(crossing)
+            interception = Interception(Latching(), Plain(), root=str(Path(__file__).parent))
+            watch.start(interception)
             stack.callback(watch.stop)
-            doorstep.open_for(crossing)
-            stack.callback(doorstep.open_for, None)
-            lanes.STRAND.set(crossing.main())
+            interceptions.open_for(interception)
+            stack.callback(interceptions.open_for, None)
+            lanes.CALL_CONTEXT.set(interception.main())
         for context in probe.contexts:
             given = go(probe, context, place)
             if isinstance(given, BaseException):

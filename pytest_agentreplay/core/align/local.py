@@ -67,9 +67,9 @@ class Item:
 def minted(told: Iterable[Turn], reader: Reader) -> Minted:
     """Where each reply-made id of a run comes from: lane, ordinal of the model call, place among its ids."""
     found: Minted = {}
-    for lane, strand in _strands(told).items():
+    for lane, sequence in _strands(told).items():
         ordinal = 0
-        for exchange in strand:
+        for exchange in sequence:
             if is_model(exchange.call, reader):
                 ordinal += 1
                 for place, value in enumerate(reader.read_reply(exchange.call, exchange.outcome).ids):
@@ -80,7 +80,7 @@ def minted(told: Iterable[Turn], reader: Reader) -> Minted:
 
 def lanes(told: Iterable[Turn], reader: Reader, ids: Collection[str]) -> dict[str, Lane]:
     """Each lane of a run, read. `ids` are those that replies minted, here or in the run that this is held against."""
-    return {lane: Lane(lane, reader, ids, strand) for lane, strand in _strands(told).items()}
+    return {lane: Lane(lane, reader, ids, sequence) for lane, sequence in _strands(told).items()}
 
 
 def renamed(text: str, names: dict[str, str]) -> str:
@@ -99,8 +99,8 @@ class Lane:
     the ids that it met, told in a way that is the same in another run.
     """
 
-    def __init__(self, lane: str, reader: Reader, ids: Collection[str], strand: Iterable[Exchange]) -> None:
-        """Read `strand`, the lane's exchanges in order of start."""
+    def __init__(self, lane: str, reader: Reader, ids: Collection[str], sequence: Iterable[Exchange]) -> None:
+        """Read `sequence`, the lane's exchanges in order of start."""
         self.lane = lane
         self.reader = reader
         self.ids = ids
@@ -111,7 +111,7 @@ class Lane:
         self.recent: deque[Item] = deque(maxlen=BASES)
         self.known: dict[str, str] = {}
         self.loose: set[str] = set()
-        self.items = _settled([self._item(exchange) for exchange in strand])
+        self.items = _settled([self._item(exchange) for exchange in sequence])
 
     def _item(self, exchange: Exchange) -> Item:
         call = exchange.call
@@ -243,10 +243,10 @@ def _against(base: tuple[str, ...], mine: tuple[str, ...]) -> tuple[tuple[int, .
 
 
 def _strands(told: Iterable[Turn]) -> dict[str, list[Exchange]]:
-    strands: dict[str, list[Exchange]] = {}
+    sequences: dict[str, list[Exchange]] = {}
     for turn in told:
-        strands.setdefault(turn.lane, []).extend(turn.exchanges)
-    return strands
+        sequences.setdefault(turn.lane, []).extend(turn.exchanges)
+    return sequences
 
 
 def _settled(found: list[Item]) -> list[Item]:

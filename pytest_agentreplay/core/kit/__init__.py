@@ -10,7 +10,17 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.drift import table
-from pytest_agentreplay.core.kit.fields import KitField, Status, about, calls, code, entries, models, scene, text_of
+from pytest_agentreplay.core.kit.fields import (
+    KitField,
+    Status,
+    about,
+    calls,
+    code,
+    entries,
+    models,
+    run_session,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Run
@@ -48,7 +58,7 @@ def kit_of(run: Run, reader: Reader, *, digest: str = "", sealed: bool = True) -
     fields = (
         *calls(run, told),
         *models(run, told, reader),
-        *scene(run),
+        *run_session(run),
         *code(run),
         *about(run, digest, sealed=sealed),
     )

@@ -97,7 +97,7 @@ def models(run: Run, told: list[tuple[Exchange, CallReading]], reader: Reader) -
     yield several(group, "the run's input", [next(users, "")])
 
 
-def scene(run: Run) -> Iterator[KitField]:
+def run_session(run: Run) -> Iterator[KitField]:
     """The world that agent code sees without a call."""
     kit, group = run.header.kit, "scene"
     clock, zone, locale = table(kit, "clock"), table(kit, "zone"), table(table(kit, "locale"), "now")

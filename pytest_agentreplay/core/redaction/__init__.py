@@ -358,13 +358,13 @@ class Redaction:
         records, tree = shape_of(data) if isinstance(pieces, str) else (pieces, None)
         if records is not None:
             joined = find_joined(data, records, find, self._places.part)
-            taken = [(start, end) for start, end, _ in joined.crossing]
-            return disjoint(joined.crossing, find(data, taken) if taken else find(data), joined.inside)
+            taken = [(start, end) for start, end, _ in joined.interception]
+            return disjoint(joined.interception, find(data, taken) if taken else find(data), joined.inside)
         spans = grown(data)
-        crossing = [] if tree is None else self._between(data, tree)
-        if not crossing:
+        interception = [] if tree is None else self._between(data, tree)
+        if not interception:
             return spans
-        return disjoint(crossing, find(data, [(start, end) for start, end, _ in crossing]))
+        return disjoint(interception, find(data, [(start, end) for start, end, _ in interception]))
 
     def _joined(self, data: bytes, records: Records | None, *, find: Callable[..., list[Span]]) -> list[Span]:
         """What only the joined text of several strings shows, or one member of another."""
@@ -377,7 +377,7 @@ class Redaction:
             members = [self._span(data, hit) for hit in united([found])]
         if records is not None:
             joined = find_joined(data, records, find, self._places.part)
-            return disjoint(joined.crossing, joined.inside, members)
+            return disjoint(joined.interception, joined.inside, members)
         return disjoint([] if tree is None else self._between(data, tree), members)
 
     def _between(self, data: bytes, tree: Json) -> list[Span]:
@@ -387,9 +387,9 @@ class Redaction:
             together = as_bytes("".join(texts))
             if together.startswith((b"data:", b"event:")) and inner_stream(together) is not None:
                 joined = find_joined(data, [(0, len(data))], self._found, self._places.part)
-                return disjoint(joined.crossing, joined.inside)
+                return disjoint(joined.interception, joined.inside)
             if any(secret in together for secret in secrets) or any(any(certain(text)) for text in borders(texts)):
-                return find_joined(data, [(0, len(data))], self._sure, self._places.part).crossing
+                return find_joined(data, [(0, len(data))], self._sure, self._places.part).interception
         return []
 
     def _sure(self, data: bytes) -> list[Span]:

@@ -25,14 +25,14 @@ SAFE_RUN = re.compile(rb"[A-Za-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class EncodedForm:
-    """Needles that can only occur where both `sign`, one for many guises, and `gate` do: few scans clear them all.
+    """Needles that can only occur where both `sign`, one for many guises, and `backend` do: few scans clear them all.
 
     `where` says in what they are looked for: in the text in lower case ("folded"), in which they are too; in the text
     as it is ("exact"); or in its long runs without a space ("run"), where alone base64 stands.
     """
 
     sign: bytes
-    gate: bytes = field(repr=False)
+    backend: bytes = field(repr=False)
     needles: tuple[bytes, ...] = field(repr=False)
     where: Literal["folded", "exact", "run"] = "folded"
 

@@ -28,13 +28,13 @@ DEEPEST = 2
 class Joined(NamedTuple):
     """What runs over the border of a piece, and what stands within one but is told by what stands in others."""
 
-    crossing: list[Span]
+    interception: list[Span]
     inside: list[Span]
 
 
 def find_joined(data: bytes, records: Records, find: Finder, part: Part, depth: int = 0) -> Joined:
     """What `find` finds in the joined text of each channel, as spans of `data`; `part` as in `spans.divided`."""
-    crossing: list[Span] = []
+    interception: list[Span] = []
     inside: list[Span] = []
     for channel in channels(data, records):
         starts = [0]
@@ -45,11 +45,11 @@ def find_joined(data: bytes, records: Records, find: Finder, part: Part, depth: 
         if depth < DEEPEST and (again := inner_stream(text)) is not None:
             view, within = again
             inner = find_joined(view.text, within, find, part, depth + 1)
-            hits = [*hits, *((*view.back(start, end), new) for start, end, new in (*inner.crossing, *inner.inside))]
+            hits = [*hits, *((*view.back(start, end), new) for start, end, new in (*inner.interception, *inner.inside))]
         for hit in hits:
             spans = list(carried(channel, starts, hit, part))
-            (crossing if len(spans) > 1 or crosses(channel, starts, hit) else inside).extend(spans)
-    return Joined(merged(crossing), merged(inside))
+            (interception if len(spans) > 1 or crosses(channel, starts, hit) else inside).extend(spans)
+    return Joined(merged(interception), merged(inside))
 
 
 def crosses(channel: Channel, starts: list[int], hit: Span) -> bool:

@@ -82,7 +82,7 @@ class Known:
             if value not in self._secrets:
                 guises = {key: list(group) for key, group in self._guises.items()}
                 for guise in (guise for part in parts for guise in secret_guises(part)):
-                    guises.setdefault((guise.where, guise.sign), []).append((guise.gate, guise.needles, secret))
+                    guises.setdefault((guise.where, guise.sign), []).append((guise.backend, guise.needles, secret))
                     self.reach = max(self.reach, *map(len, guise.needles))
                     if guise.where == "run":
                         self._shortest_run = min(self._shortest_run, *map(len, guise.needles))

@@ -43,12 +43,12 @@ MARK_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Needle:
-    """One guise of one place, and the mark that stands for it. Where it stands, `gate` stands too."""
+    """One guise of one place, and the mark that stands for it. Where it stands, `backend` stands too."""
 
     name: str
     text: bytes
     mark: bytes
-    gate: bytes
+    backend: bytes
 
 
 class Places:
@@ -109,7 +109,7 @@ class Places:
         literals: list[Span] = []
         if b"{{" in data:
             literals = [(hit.start(), hit.end(), b"{{!" + hit[0][2:]) for hit in self._marks.finditer(data)]
-        groups = [group for gate, group in self._gates if gate in data]
+        groups = [group for backend, group in self._gates if backend in data]
         if not groups:
             return literals
         needles = sorted((needle for group in groups for needle in group), key=lambda needle: -len(needle.text))
@@ -168,13 +168,13 @@ def needles_of(values: Mapping[str, str]) -> list[Needle]:
 @lru_cache(maxsize=128)
 def needles_for(name: str, value: str) -> tuple[Needle, ...]:
     """Every guise of one place. Remembered: all but the `tmp_path` of a test are the same in each test."""
-    gate = max(UNESCAPED.findall(as_bytes(DRIVE.sub("", value))), key=len)
+    backend = max(UNESCAPED.findall(as_bytes(DRIVE.sub("", value))), key=len)
     forms = place_guises(value) if is_path(value) else {"": value}
     distinct = {form: guise for guise, form in reversed(list(forms.items()))}
     needles = []
     for form, guise in distinct.items():
         mark = f"{{{{{name}:{guise}}}}}" if guise else f"{{{{{name}}}}}"
-        there = gate.lower() if guise.startswith("lower") else gate
+        there = backend.lower() if guise.startswith("lower") else backend
         needles.append(Needle(name, as_bytes(form), mark.encode(), there))
     return tuple(needles)
 
@@ -197,8 +197,8 @@ def gated(needles: list[Needle]) -> list[tuple[bytes, tuple[Needle, ...]]]:
     """The needles by gate: one scan for it clears the whole group."""
     groups: dict[bytes, list[Needle]] = {}
     for needle in needles:
-        groups.setdefault(needle.gate, []).append(needle)
-    return [(gate, tuple(group)) for gate, group in groups.items()]
+        groups.setdefault(needle.backend, []).append(needle)
+    return [(backend, tuple(group)) for backend, group in groups.items()]
 
 
 def occurrences(data: bytes, needle: Needle) -> Iterator[Span]:

@@ -120,14 +120,18 @@ class Clock:
             stack.remove(traveller)
 
     def _read(self) -> int:
-        if self.live_inside and (strand := lanes.STRAND.get()) is not None and strand.inside is not None:
+        if (
+            self.live_inside
+            and (call_context := lanes.CALL_CONTEXT.get()) is not None
+            and call_context.inside is not None
+        ):
             return int(sys.modules["time_machine"].escape_hatch.time.time_ns())
         shown, since = self._stand
         over = self.passes() - since - PATIENCE
         if over <= 0:
             return shown
-        strand = lanes.STRAND.get()
-        if strand is None or strand.inside is None:
+        call_context = lanes.CALL_CONTEXT.get()
+        if call_context is None or call_context.inside is None:
             # Inside an exchange nobody will ask again: the reading is part of what is recorded.
             self.ran_on = True
         return shown + over

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ClockAndSeeds:
-    """What `crossing.Steps` asks for, made of a clock and of chance."""
+    """What `interception.Steps` asks for, made of a clock and of chance."""
 
     __slots__ = ("at", "chance", "clock")
 

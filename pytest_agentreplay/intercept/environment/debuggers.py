@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.record import RecordBackend
 from pytest_agentreplay.intercept.session import originals
-from pytest_agentreplay.intercept.session.interception import current
+from pytest_agentreplay.intercept.session.interceptions import current
 from pytest_agentreplay.intercept.session.trampoline import is_trampoline
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def in_the_body(break_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, 
 
 def runs_tools() -> bool:
     """Whether the test that runs here is recorded: then the body of a tool follows its stub."""
-    crossing = current()
-    return crossing is None or isinstance(crossing.gate, RecordBackend)
+    interception = current()
+    return interception is None or isinstance(interception.backend, RecordBackend)
 
 
 def is_ours(frame: FrameType) -> bool:

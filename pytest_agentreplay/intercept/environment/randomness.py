@@ -16,7 +16,7 @@ import uuid
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_agentreplay.intercept.session import interception, lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,17 +172,17 @@ def drawing() -> tuple[RandomSource, str] | None:
     """Who draws for the code that runs here, and for which lane; None inside an exchange and outside any run."""
     if _active is None:
         return None
-    strand = lanes.STRAND.get()
-    if strand is None:
-        running = interception.current()
+    call_context = lanes.CALL_CONTEXT.get()
+    if call_context is None:
+        running = interceptions.current()
         return None if running is not None and running.over() else (_active, ELSEWHERE)
-    if lanes.is_inside(strand) or strand.crossing.over():
+    if lanes.is_inside(call_context) or call_context.interception.over():
         return None
-    if strand.inside is not None:
+    if call_context.inside is not None:
         # Apart from the client's own, which a server that does not run in a replay must not move. One for each lane:
         # which of several tools draws first is chance.
-        return _active, f"{lanes.SERVER} {strand.path}"
-    return _active, lanes.own(strand).path
+        return _active, f"{lanes.SERVER} {call_context.path}"
+    return _active, lanes.own(call_context).path
 
 
 def draw_uuid4() -> uuid.UUID:

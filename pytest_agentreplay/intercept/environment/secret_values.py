@@ -6,7 +6,7 @@ They hold for the whole process: for the run that is open, its past included, an
 from __future__ import annotations
 
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY
-from pytest_agentreplay.intercept.session.interception import current
+from pytest_agentreplay.intercept.session.interceptions import current
 
 _named: dict[str, None] = {}
 
@@ -18,8 +18,8 @@ def secret(value: str) -> str:
     from other text, and are left as they are.
     """
     _named[value] = None
-    if (crossing := current()) is not None:
-        crossing.scrub.learn(CATEGORY, value)
+    if (interception := current()) is not None:
+        interception.redactor.learn(CATEGORY, value)
     return value
 
 

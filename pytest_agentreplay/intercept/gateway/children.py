@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.network.child_events import short_name
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,8 +35,8 @@ def declared(patterns: Sequence[str], gateway: Callable[[], Gateway]) -> Iterato
 
 def variables(asked: Mapping[str, Any]) -> Mapping[str, str] | None:
     """The environment for a child that Popen was `asked` for; None where it stays as it is."""
-    crossing = doorstep.current()
-    if _declared is None or crossing is None or crossing.over():
+    interception = interceptions.current()
+    if _declared is None or interception is None or interception.over():
         return None
     patterns, gateway = _declared
     if not any(fnmatchcase(line, pattern) for line in lines(asked["args"]) for pattern in patterns):

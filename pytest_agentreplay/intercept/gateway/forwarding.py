@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers, HttpCall
     from pytest_agentreplay.intercept.gateway.wire import GatewayWire
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
 PIECE = 65_536
 LEFT = Failure("builtins.GeneratorExit")
@@ -37,24 +37,24 @@ LEFT = Failure("builtins.GeneratorExit")
 class ForwardedBody:
     """A reply as far as it has come; settled once, by whichever end comes first."""
 
-    def __init__(self, passage: InterceptedCall, response: http.client.HTTPResponse) -> None:
+    def __init__(self, intercepted: InterceptedCall, response: http.client.HTTPResponse) -> None:
         """`response` has its head already."""
         version = {10: "HTTP/1.0", 11: "HTTP/1.1"}.get(response.version, "HTTP/1.1")
         self.head = (response.status, response.reason, version, tuple(response.msg.raw_items()))
-        self._passage = passage
+        self._intercepted = intercepted
         self._chunks: list[bytes] = []
-        passage.partial = self._partial
+        intercepted.partial = self._partial
 
     def add(self, chunk: bytes) -> None:
         """Note a chunk that is about to pass on."""
         if not self._chunks:
-            self._passage.first_byte()
+            self._intercepted.first_byte()
         self._chunks.append(chunk)
 
     def end(self, failure: Failure | None = None, *, closed: bool = False) -> None:
         """It ended: whole, broken off by `failure`, or `closed` by the child."""
-        self._passage.settle(self._reply(failure, closed=closed))
-        self._passage.partial = None
+        self._intercepted.settle(self._reply(failure, closed=closed))
+        self._intercepted.partial = None
 
     def _partial(self) -> HttpReply:
         return self._reply(None, closed=True)
@@ -69,24 +69,24 @@ class ForwardedBody:
 class Forwarding:
     """One request under way. It is settled before the last byte of its answer goes out: what comes next comes later."""
 
-    crossing: Interception
-    passage: InterceptedCall
+    interception: Interception
+    intercepted: InterceptedCall
     call: HttpCall
     wire: GatewayWire
 
     def run(self) -> None:
         """Send it, and pass the answer on as it comes. What fails upstream breaks the child's connection off."""
-        upstream, passage = upstream_of(self.call), self.passage
+        upstream, intercepted = upstream_of(self.call), self.intercepted
         with ForwardingWatch(self.wire, upstream) as watch:
             try:
-                with passage.inside():
+                with intercepted.inside():
                     send(upstream, self.call)
                     response = upstream.getresponse()
             except Exception as error:
-                self.crossing.cannot_keep(closed(error))
-                self._broken(passage.settle, LEFT if watch.left else frozen(error))
+                self.interception.cannot_keep(closed(error))
+                self._broken(intercepted.settle, LEFT if watch.left else frozen(error))
             else:
-                self._pass_on(response, ForwardedBody(passage, response), watch)
+                self._pass_on(response, ForwardedBody(intercepted, response), watch)
             finally:
                 upstream.close()
 
@@ -96,7 +96,7 @@ class Forwarding:
             self.wire.head(status, reason, headers, response.length)
             while True:
                 try:
-                    with self.passage.inside():
+                    with self.intercepted.inside():
                         chunk = response.read1(PIECE)
                     if not chunk and response.length:
                         raise http.client.IncompleteRead(b"", response.length)  # noqa: TRY301  the library reads over it

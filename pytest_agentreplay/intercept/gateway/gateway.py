@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Call, Headers
     from pytest_agentreplay.intercept.gateway.server import GatewayServer
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 _PATH = re.compile(r"/t/([0-9a-f]+)\.([0-9]+)(?:/p/([a-z0-9-]+))?(.*)", re.DOTALL)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -43,7 +43,7 @@ class GatewayChild:
 
     environ: Mapping[str, str] = field(repr=False)
     routes: Routes = field(repr=False)
-    strand: CallContext
+    call_context: CallContext
 
 
 class NoGateway:
@@ -76,7 +76,7 @@ class Gateway:
 
     def __init__(
         self,
-        crossing: Interception,
+        interception: Interception,
         *,
         recording: bool,
         recorded: Iterable[Call] = (),
@@ -89,7 +89,7 @@ class Gateway:
         `was_asked` says that a child asked the gateway when the snapshot was recorded.
         """
         self._was_asked = was_asked
-        self.crossing = crossing
+        self.interception = interception
         self.recording = recording
         self._recorded = tuple(recorded)
         self._allow_hosts = tuple(allow_hosts)
@@ -139,7 +139,7 @@ class Gateway:
     @property
     def lanes(self) -> tuple[str, ...]:
         """The lanes of those children that have asked something."""
-        return tuple(child.strand.path for child in self._children if child.strand.path)
+        return tuple(child.call_context.path for child in self._children if child.call_context.path)
 
     def serves(self, environ: Mapping[str, str]) -> bool:
         """Whether a child with this environment has been told of the gateway."""
@@ -169,9 +169,11 @@ class Gateway:
     def ready(self, environ: Mapping[str, str]) -> int:
         """Make one child ready that would have run in `environ`; gives its number."""
         environ = dict(environ)
-        above = self.crossing.strand()
-        strand = CallContext(self.crossing, "", inside=above.inside, begun=self.crossing.count(), parent=above)
-        child = GatewayChild(environ, routes_for(environ, self._recorded), strand)
+        above = self.interception.call_context()
+        call_context = CallContext(
+            self.interception, "", inside=above.inside, begun=self.interception.count(), parent=above
+        )
+        child = GatewayChild(environ, routes_for(environ, self._recorded), call_context)
         with self._lock:
             self._start()
             self._children.append(child)
@@ -197,18 +199,18 @@ class Gateway:
                 Divergence(Kind.NETWORK, f"a child asked for a WebSocket, which the gateway does not serve: {rest}")
             )
         try:
-            return child.strand, child.routes.upstream(route, rest, headers, child.environ)
+            return child.call_context, child.routes.upstream(route, rest, headers, child.environ)
         except KeyError:
             return self.latch(Divergence(Kind.NETWORK, f"the gateway knows no provider {route!r}: {method} {rest}"))
 
     def latch(self, divergence: Divergence) -> str:
         """Fail the test with `divergence`, whatever the child makes of its refusal; gives what to tell the child."""
         if self.recording:
-            self.crossing.cannot_keep(CannotFreeze(divergence.summary, path="$", kind="request"))
+            self.interception.cannot_keep(CannotFreeze(divergence.summary, path="$", kind="request"))
         else:
             if divergence.kind is Kind.NETWORK:
                 self.refused.append(divergence.summary)
-            divergence = self.crossing.latch(divergence, "")
+            divergence = self.interception.latch(divergence, "")
         return divergence.summary
 
     def broken(self, why: str) -> None:

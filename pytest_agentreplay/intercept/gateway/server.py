@@ -23,12 +23,11 @@ from pytest_agentreplay.intercept.gateway.forwarding import Forwarding
 from pytest_agentreplay.intercept.gateway.signing import signed_for
 from pytest_agentreplay.intercept.gateway.wire import GatewayWire, left_early, play
 from pytest_agentreplay.intercept.http.http_wire import attempt_of
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Headers
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
 
 REFUSED = 400
@@ -40,7 +39,7 @@ PATIENCE = 10.0
 class GatewayBackend(Protocol):
     """The gateway, as far as its server knows it."""
 
-    crossing: Interception
+    interception: Interception
     recording: bool
 
     def find(self, method: str, target: str, headers: Headers) -> tuple[CallContext, str] | str:
@@ -132,13 +131,13 @@ class Handler(BaseHTTPRequestHandler):
         if isinstance(found, str):
             self._refuse("AR-NET", found)
             return
-        strand, url = found
+        call_context, url = found
         call = HttpCall(self.command, url, headers, Body(body) if body else EMPTY)
-        token = lanes.STRAND.set(lanes.beside(strand))
+        token = lanes.CALL_CONTEXT.set(lanes.beside(call_context))
         try:
             self._cross(call)
         finally:
-            lanes.STRAND.reset(token)
+            lanes.CALL_CONTEXT.reset(token)
             self.close_connection = self.close_connection or not self.wire.kept
 
     def __getattr__(self, name: str) -> Any:
@@ -151,44 +150,44 @@ class Handler(BaseHTTPRequestHandler):
         gateway = self.server.gateway
         try:
             sent = signed_for(call) if gateway.recording else call
-            passage = gateway.crossing.enter(call, attempt=attempt_of(call.headers))
+            intercepted = gateway.interception.enter(call, attempt=attempt_of(call.headers))
         except ReplayDiverged as refused:
             kind = refused.divergence.kind.code if refused.divergence is not None else Kind.LATE.code
             self._refuse(kind, str(refused))
         except CannotFreeze as error:
-            gateway.crossing.cannot_keep(error)
+            gateway.interception.cannot_keep(error)
             self._refuse("AR-FREEZE", str(error))
         except AgentReplayError as error:
             self._refuse(Kind.UNREADABLE.code, gateway.latch(Divergence(Kind.UNREADABLE, str(error))))
         else:
-            if passage.forward:
-                Forwarding(gateway.crossing, passage, sent, self.wire).run()
+            if intercepted.forward:
+                Forwarding(gateway.interception, intercepted, sent, self.wire).run()
             else:
-                self._replay(passage, call)
+                self._replay(intercepted, call)
 
-    def _replay(self, passage: InterceptedCall, call: HttpCall) -> None:
-        reply = passage.outcome
+    def _replay(self, intercepted: InterceptedCall, call: HttpCall) -> None:
+        reply = intercepted.outcome
         failure = reply if isinstance(reply, Failure) else None
         if isinstance(reply, HttpReply):
-            failure = play(reply, self.wire, passage.finish)
-        if passage.unfinished or (failure is not None and failure.cancelled):
-            self._wait(passage, None)
+            failure = play(reply, self.wire, intercepted.finish)
+        if intercepted.unfinished or (failure is not None and failure.cancelled):
+            self._wait(intercepted, None)
         elif failure is not None:
-            passage.finish()
+            intercepted.finish()
             self.wire.reset()
         elif isinstance(reply, HttpReply) and left_early(reply):
-            self._wait(passage, call)
+            self._wait(intercepted, call)
 
-    def _wait(self, passage: InterceptedCall, call: HttpCall | None) -> None:
+    def _wait(self, intercepted: InterceptedCall, call: HttpCall | None) -> None:
         """Until the child leaves, as it did when recorded; of `call` it had a part, and must not want more."""
         self.wire.kept = False
         until = clocks.monotonic() + PATIENCE
-        while not (self.wire.gone() or passage.wait_for_end(0.02)):
+        while not (self.wire.gone() or intercepted.wait_for_end(0.02)):
             if call is not None and clocks.monotonic() > until:
-                what = f"the child reads on where it stopped reading when recorded: {doorstep.describe(call)}"
+                what = f"the child reads on where it stopped reading when recorded: {interceptions.describe(call)}"
                 self.server.gateway.latch(Divergence(Kind.EXTRA, what, now=call))
                 break
-        passage.finish()
+        intercepted.finish()
         self.wire.reset()
 
     def _body(self) -> bytes:

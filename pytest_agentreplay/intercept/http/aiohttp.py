@@ -22,7 +22,7 @@ from pytest_agentreplay.intercept.http.failures import frozen, thawed
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever
 from pytest_agentreplay.intercept.http.transports import HEARD, PlayedTransport, RecordingProtocol, of_the_wire
 from pytest_agentreplay.intercept.network.in_process import stays
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.loaded import loaded_exception
 from pytest_agentreplay.intercept.session.other_plugins import closed
 from pytest_agentreplay.intercept.session.wrapping import wrap
@@ -65,29 +65,29 @@ def hearing(name: str, original: Seam) -> Seam:
 
 def connecting(library: ModuleType, original: Seam) -> Seam:
     """`BaseConnector.connect`, which asks at the doorstep first."""
-    asked = doorstep.for_http
+    asked = interceptions.for_http
 
     async def connect(connector: Any, request: Any, *args: Any, **more: Any) -> Any:
-        crossing = asked()
-        if crossing is None or "websocket" in request.headers.get("Upgrade", "").lower():
+        interception = asked()
+        if interception is None or "websocket" in request.headers.get("Upgrade", "").lower():
             return await original(connector, request, *args, **more)
         call = call_of(request, await whole(request))
-        if stays(crossing, call):
+        if stays(interception, call):
             return await original(connector, request, *args, **more)
-        passage = crossing.enter(call, attempt=attempt_of(call.headers))
-        wire = Wire(crossing, passage, call, functools.partial(native, request))
-        if not passage.forward:
+        intercepted = interception.enter(call, attempt=attempt_of(call.headers))
+        wire = Wire(interception, intercepted, call, functools.partial(native, request))
+        if not intercepted.forward:
             return await replayed(wire, library, connector, request)
         watch = SuspensionProbe()
         try:
-            with passage.inside():
+            with intercepted.inside():
                 connection = await watch.over(original(connector, request, *args, **more))
         except BaseException as error:
             # Perhaps a cancellation: nothing may be awaited here.
-            crossing.cannot_keep(closed(error))
-            passage.settle(as_value(error), suspended=watch.suspended)
+            interception.cannot_keep(closed(error))
+            intercepted.settle(as_value(error), suspended=watch.suspended)
             raise
-        setattr(connection.protocol, HEARD, RecordingProtocol(passage, request, connection.protocol))
+        setattr(connection.protocol, HEARD, RecordingProtocol(intercepted, request, connection.protocol))
         return connection
 
     return connect
@@ -95,13 +95,13 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
 
 async def replayed(wire: Wire, library: ModuleType, connector: Any, request: Any) -> Any:
     """A connection over a played transport; what was raised before there was one is raised."""
-    passage = wire.passage
-    if passage.unfinished:
+    intercepted = wire.intercepted
+    if intercepted.unfinished:
         await forever(wire)
-    await passage.come(BEGUN)
-    outcome = passage.outcome
+    await intercepted.come(BEGUN)
+    outcome = intercepted.outcome
     if isinstance(outcome, Failure) and not of_the_wire(outcome):
-        passage.finish()
+        intercepted.finish()
         raise wire.revive(outcome)
     assert isinstance(outcome, HttpReply | Failure)
     loop = asyncio.get_running_loop()

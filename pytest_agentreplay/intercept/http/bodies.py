@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
 
 
 def texts(raw: list[tuple[bytes, bytes]]) -> Headers:
@@ -32,15 +32,15 @@ def texts(raw: list[tuple[bytes, bytes]]) -> Headers:
 class BodyCapture:
     """A reply as far as it has come after its `head`; settled once, by whichever end comes first."""
 
-    __slots__ = ("_chunks", "_head", "_passage", "_watch", "reading")
+    __slots__ = ("_chunks", "_head", "_intercepted", "_watch", "reading")
 
-    def __init__(self, passage: InterceptedCall, head: HttpReply, watch: SuspensionProbe | None = None) -> None:
-        self._passage = passage
+    def __init__(self, intercepted: InterceptedCall, head: HttpReply, watch: SuspensionProbe | None = None) -> None:
+        self._intercepted = intercepted
         self._head = head
         self._chunks: list[bytes] = []
         self._watch = watch or SuspensionProbe()
         self.reading = False
-        passage.partial = self.partial
+        intercepted.partial = self.partial
 
     def over(self, awaitable: Awaitable[bytes]) -> Awaitable[bytes]:
         """`awaitable`, watched until it is known that the call gives way to others."""
@@ -49,25 +49,25 @@ class BodyCapture:
     def add(self, chunk: bytes) -> None:
         """Note a chunk that is about to pass on."""
         if not self._chunks:
-            self._passage.first_byte()
+            self._intercepted.first_byte()
         self._chunks.append(bytes(chunk))
 
     def note(self, chunk: bytes) -> None:
         """As `add`, where nobody can be made to wait: the answer has come so far."""
         self.add(chunk)
-        self._passage.come_now(len(self._chunks))
+        self._intercepted.come_now(len(self._chunks))
 
     async def hold(self, *, end: bool = False) -> None:
         """Wait for the moment of the last chunk that was added, or of the end."""
         chunks = END if end else len(self._chunks)
         if self._watch.suspended:
-            await self._passage.come(chunks)
+            await self._intercepted.come(chunks)
         else:
-            self._passage.come_now(chunks, at_once=True)
+            self._intercepted.come_now(chunks, at_once=True)
 
     def hold_now(self) -> None:
         """Wait, in a thread, for the moment of the end."""
-        self._passage.hold_now()
+        self._intercepted.hold_now()
 
     def add_all(self, chunks: list[bytes]) -> None:
         """Note several, leaving out empty ones."""
@@ -77,13 +77,13 @@ class BodyCapture:
 
     def end(self, failure: Failure | None = None, *, closed: bool = False) -> None:
         """It ended: whole, broken off by `failure`, or `closed` by the agent. Later ends do nothing."""
-        passage = self._passage
-        if passage.forward:
+        intercepted = self._intercepted
+        if intercepted.forward:
             if not closed:
-                passage.hold_now()
-            passage.settle(self._reply(failure, closed=closed), suspended=self._watch.suspended)
+                intercepted.hold_now()
+            intercepted.settle(self._reply(failure, closed=closed), suspended=self._watch.suspended)
             # The two hold each other, and the chunks with them.
-            passage.partial = None
+            intercepted.partial = None
 
     def partial(self) -> HttpReply:
         """What has come when the run ends: left by the agent, or still being waited for."""
@@ -230,27 +230,27 @@ class ReplayStream:
         self._open = True
 
     def __iter__(self) -> Iterator[bytes]:
-        passage = self._wire.passage
+        intercepted = self._wire.intercepted
         for number, chunk in enumerate(self._reply.chunks(), 1):
-            passage.come_now(number)
+            intercepted.come_now(number)
             yield chunk
         failure = self._reply.failure
         if failure is not None and failure.cancelled:
             self._open = False
             never(self._wire)
-        passage.come_now(self._last())
+        intercepted.come_now(self._last())
         self._end()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        passage = self._wire.passage
+        intercepted = self._wire.intercepted
         for number, chunk in enumerate(self._reply.chunks(), 1):
-            await passage.come(number)
+            await intercepted.come(number)
             yield chunk
         failure = self._reply.failure
         if failure is not None and failure.cancelled:
             self._open = False
             await forever(self._wire)
-        await passage.come(self._last())
+        await intercepted.come(self._last())
         self._end()
 
     def _last(self) -> int:
@@ -261,7 +261,7 @@ class ReplayStream:
         """The agent wants no more, or has had all."""
         if self._open:
             self._open = False
-            self._wire.passage.finish()
+            self._wire.intercepted.finish()
 
     async def aclose(self) -> None:
         """The agent wants no more, or has had all."""

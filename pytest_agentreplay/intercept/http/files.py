@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Failure
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
 
 _BUFFER = 65536
 
@@ -32,21 +32,21 @@ LISTENING: ContextVar[InterceptedCall | None] = ContextVar("agentreplay_listenin
 
 
 @contextmanager
-def listening(passage: InterceptedCall) -> Iterator[None]:
+def listening(intercepted: InterceptedCall) -> Iterator[None]:
     """A block in which the real call is made, and its response begins."""
-    token = LISTENING.set(passage)
+    token = LISTENING.set(intercepted)
     try:
-        with passage.inside():
+        with intercepted.inside():
             yield
     finally:
         LISTENING.reset(token)
 
 
-def hear(response: Any, passage: InterceptedCall) -> None:
+def hear(response: Any, intercepted: InterceptedCall) -> None:
     """Tee the body of an `http.client.HTTPResponse` that has just read its head."""
     version = f"HTTP/{response.version // 10}.{response.version % 10}"
     headers = tuple([(str(name), str(value)) for name, value in response.headers.items()])
-    take = BodyCapture(passage, HttpReply(response.status, response.reason, version, headers))
+    take = BodyCapture(intercepted, HttpReply(response.status, response.reason, version, headers))
     bodiless = response.length == 0 or response._method == "HEAD"
     incoming = Incoming(chunked=response.chunked and not bodiless, length=0 if bodiless else response.length)
     if incoming.whole:
@@ -139,7 +139,7 @@ class PlayedFile(io.RawIOBase):
     def __init__(self, wire: Wire, reply: HttpReply) -> None:
         self._short = reply.failure if reply.failure is not None and reply.failure.type == SHORT else None
         self._played = ReplayStream(wire, replace(reply, failure=None) if self._short else reply)
-        self._passage = wire.passage
+        self._intercepted = wire.intercepted
         self._parts = self._segments(reply)
         self._left = memoryview(b"")
 
@@ -165,9 +165,9 @@ class PlayedFile(io.RawIOBase):
         """The head, each chunk as it stands on the wire, and the end that it had."""
         chunked = is_chunked(reply.headers)
         missing, instead = short_of(self._short)
-        self._passage.come_now(BEGUN)
+        self._intercepted.come_now(BEGUN)
         if not reply.cuts and reply.failure is None and not reply.closed:
-            self._passage.come_now()
+            self._intercepted.come_now()
             self._played.close()  # whoever reads the head has had all
         yield head_of(reply)
         for number, chunk in enumerate(self._played, 1):

@@ -32,8 +32,7 @@ from pytest_agentreplay.intercept.http.bodies import (
 from pytest_agentreplay.intercept.http.failures import frozen, thawed
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never
 from pytest_agentreplay.intercept.network.in_process import is_mocked, is_recorder, pass_through, reaches_out, stays
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.other_plugins import closed
 from pytest_agentreplay.intercept.session.wrapping import wrap, wrap_code
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 
@@ -60,70 +59,70 @@ def meet(library: ModuleType) -> None:
 class _Transport:
     """One call over the network. `_real` sends a request; it is called when the gate said forward, and only then."""
 
-    __slots__ = ("_crossing", "_real", "_streams")
+    __slots__ = ("_interception", "_real", "_streams")
 
-    def __init__(self, crossing: Interception, streams: _Streams, real: Callable[[Any], Any]) -> None:
-        self._crossing = crossing
+    def __init__(self, interception: Interception, streams: _Streams, real: Callable[[Any], Any]) -> None:
+        self._interception = interception
         self._streams = streams
         self._real = real
 
     def handle_request(self, request: Any) -> Any:
         call = call_of(request, request.read())
-        if stays(self._crossing, call):
+        if stays(self._interception, call):
             return self._real(request)
         wire = self._enter(request, call)
-        passage = wire.passage
-        if not passage.forward:
-            if passage.unfinished:
+        intercepted = wire.intercepted
+        if not intercepted.forward:
+            if intercepted.unfinished:
                 never(wire)
-            passage.come_now(BEGUN)
+            intercepted.come_now(BEGUN)
             return self._streams.replayed(wire)
         try:
-            with passage.inside():
+            with intercepted.inside():
                 response = self._real(request)
-            passage.come_now(BEGUN)
+            intercepted.come_now(BEGUN)
         except BaseException as error:
-            self._crossing.cannot_keep(closed(error))
-            passage.settle(frozen(error))
+            self._interception.cannot_keep(closed(error))
+            intercepted.settle(frozen(error))
             raise
-        return self._streams.recorded(response, passage, self._streams.tee, SuspensionProbe())
+        return self._streams.recorded(response, intercepted, self._streams.tee, SuspensionProbe())
 
     async def handle_async_request(self, request: Any) -> Any:
         call = call_of(request, await request.aread())
-        if stays(self._crossing, call):
+        if stays(self._interception, call):
             return await self._real(request)
         wire = self._enter(request, call)
-        passage = wire.passage
-        if not passage.forward:
-            if passage.unfinished:
+        intercepted = wire.intercepted
+        if not intercepted.forward:
+            if intercepted.unfinished:
                 await forever(wire)
-            await passage.come(BEGUN)
+            await intercepted.come(BEGUN)
             return self._streams.replayed(wire)
         watch, response = SuspensionProbe(), None
         try:
             try:
-                with passage.inside():
+                with intercepted.inside():
                     response = await watch.over(self._real(request))
             except Exception:
                 if watch.suspended:
-                    await passage.come()
+                    await intercepted.come()
                 raise
             if watch.suspended:
-                await passage.come(BEGUN)
+                await intercepted.come(BEGUN)
             else:
-                passage.come_now(BEGUN, at_once=True)
+                intercepted.come_now(BEGUN, at_once=True)
         except BaseException as error:
             if response is not None:
                 left_behind(response)
             # Perhaps a cancellation: nothing may be awaited here.
-            self._crossing.cannot_keep(closed(error))
-            passage.settle(frozen(error), suspended=watch.suspended)
+            self._interception.cannot_keep(closed(error))
+            intercepted.settle(frozen(error), suspended=watch.suspended)
             raise
-        return self._streams.recorded(response, passage, self._streams.async_tee, watch)
+        return self._streams.recorded(response, intercepted, self._streams.async_tee, watch)
 
     def _enter(self, request: Any, call: HttpCall) -> Wire:
-        passage = self._crossing.enter(call, attempt=attempt_of(call.headers))
-        return Wire(self._crossing, passage, call, functools.partial(native, request, self._streams.library))
+        intercepted = self._interception.enter(call, attempt=attempt_of(call.headers))
+        return Wire(self._interception, intercepted, call, functools.partial(native, request, self._streams.library))
 
 
 def left_behind(response: Any) -> None:
@@ -175,41 +174,41 @@ class _Streams:
 
     def sending(self, method: str, original: Seam) -> Seam:
         """The method of a network transport, which asks at the crossing first."""
-        asked = doorstep.for_http
+        asked = interceptions.for_http
 
         def send(transport: Any, request: Any) -> Any:
-            crossing = asked()
-            if crossing is None or is_mocked(getattr(transport, "_pool", None), method):
+            interception = asked()
+            if interception is None or is_mocked(getattr(transport, "_pool", None), method):
                 return original(transport, request)
             real = functools.partial(original, transport)
-            return getattr(_Transport(crossing, self, real), method)(request)
+            return getattr(_Transport(interception, self, real), method)(request)
 
         return send
 
     def choosing(self, original: Seam) -> Seam:
         """The client's choice of a transport; one that brings its own network client is intercepted as a whole."""
-        asked = doorstep.for_http
+        asked = interceptions.for_http
         network = (self.library.HTTPTransport, self.library.AsyncHTTPTransport)
 
         def _transport_for_url(client: Any, url: Any) -> Any:
             transport = original(client, url)
-            if (crossing := asked()) is None:
+            if (interception := asked()) is None:
                 return transport
             method = ASYNC if isinstance(client, self.library.AsyncClient) else SYNC
             own = not isinstance(transport, network) and reaches_out(transport, (SYNC, ASYNC))
             if own or is_recorder(transport, method):
-                return _Transport(crossing, self, getattr(transport, method))
+                return _Transport(interception, self, getattr(transport, method))
             if type(transport) not in network:
-                pass_through(crossing, str(url))
+                pass_through(interception, str(url))
             return transport
 
         return _transport_for_url
 
-    def recorded(self, response: Any, passage: InterceptedCall, tee: type, watch: SuspensionProbe) -> Any:
+    def recorded(self, response: Any, intercepted: InterceptedCall, tee: type, watch: SuspensionProbe) -> Any:
         """The native response itself, its stream teed."""
         head = head_of(response)
         if not response.is_stream_consumed:
-            response.stream = tee(response.stream, BodyCapture(passage, head, watch))
+            response.stream = tee(response.stream, BodyCapture(intercepted, head, watch))
             return response
         # A mock, or a transport that has read ahead: nothing will flow.
         if isinstance(response.stream, self.library.ByteStream):
@@ -217,14 +216,14 @@ class _Streams:
         else:
             plain = tuple([pair for pair in head.headers if pair[0].lower() != "content-encoding"])
             head, body = replace(head, headers=plain), getattr(response, "_content", b"")
-        take = BodyCapture(passage, head, watch)
+        take = BodyCapture(intercepted, head, watch)
         take.add(body)
         take.end()
         return response
 
     def replayed(self, wire: Wire) -> Any:
         """The recorded response as a native one; a recorded failure is raised."""
-        reply = wire.passage.outcome
+        reply = wire.intercepted.outcome
         if isinstance(reply, HttpReply):
             return self.library.Response(
                 reply.status,
@@ -236,5 +235,5 @@ class _Streams:
                 },
             )
         assert isinstance(reply, Failure)
-        wire.passage.finish()
+        wire.intercepted.finish()
         raise wire.revive(reply)

@@ -20,7 +20,7 @@ from pytest_agentreplay.intercept.http.files import LISTENING, Playing, hear, li
 from pytest_agentreplay.intercept.http.framing import Incoming, is_chunked
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, never
 from pytest_agentreplay.intercept.network.in_process import stays
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import closed
 from pytest_agentreplay.intercept.session.wrapping import wrap
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Headers
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class PendingRequest:
     """A request of one connection, from the end of its head to the response: `wire` is there once it was asked for."""
 
-    crossing: Interception
+    interception: Interception
     head: tuple[bytes, ...] = field(repr=False)
     held: list[bytes] = field(default_factory=list, repr=False)
     wire: Wire | None = None
@@ -60,10 +60,10 @@ def begin(original: Seam) -> Seam:
     waiting = LISTENING.get
 
     def begin(response: Any) -> None:
-        passage = None if response.headers is not None else waiting()
+        intercepted = None if response.headers is not None else waiting()
         original(response)
-        if passage is not None:
-            hear(response, passage)
+        if intercepted is not None:
+            hear(response, intercepted)
 
     return begin
 
@@ -78,20 +78,20 @@ class _Patches:
 
     def endheaders(self, original: Seam) -> Seam:
         """The end of a request's head: ask, unless a body is still to come."""
-        asked = doorstep.for_http
+        asked = interceptions.for_http
         self._end = original
 
         def endheaders(connection: Any, message_body: Any = None, *, encode_chunked: bool = False) -> Any:
-            crossing = asked()
-            if crossing is None or isinstance(connection.sock, Playing):
+            interception = asked()
+            if interception is None or isinstance(connection.sock, Playing):
                 _under.pop(connection, None)
                 return original(connection, message_body, encode_chunked=encode_chunked)
             parts = [b""] if message_body is None else list(pieces(message_body, connection.blocksize))
             head = tuple(connection._buffer)
-            if stays(crossing, call_of(connection, head, b"".join(parts))):
+            if stays(interception, call_of(connection, head, b"".join(parts))):
                 _under.pop(connection, None)
                 return original(connection, None if message_body is None else parts, encode_chunked=encode_chunked)
-            under = _under[connection] = PendingRequest(crossing, head)
+            under = _under[connection] = PendingRequest(interception, head)
             if message_body is None and announces_body(headers_of(head)):
                 return None
             return self._ask(connection, under, b"".join(parts), parts, encode_chunked=encode_chunked)
@@ -122,14 +122,14 @@ class _Patches:
                 self._ask(connection, under, unframed(under), under.held, held=True)
             del _under[connection]
             assert under.wire is not None
-            passage = under.wire.passage
-            if passage.forward:
+            intercepted = under.wire.intercepted
+            if intercepted.forward:
                 try:
-                    with listening(passage):
+                    with listening(intercepted):
                         return original(connection)
                 except BaseException as error:
-                    under.crossing.cannot_keep(closed(error))
-                    passage.settle(frozen(error))
+                    under.interception.cannot_keep(closed(error))
+                    intercepted.settle(frozen(error))
                     raise
             try:
                 raise_recorded(under.wire)
@@ -152,30 +152,30 @@ class _Patches:
         """Ask at the doorstep; then send for real, or put a played socket in the place of the real one."""
         call = call_of(connection, under.head, body)
         try:
-            passage = under.crossing.enter(call, attempt=attempt_of(call.headers))
+            intercepted = under.interception.enter(call, attempt=attempt_of(call.headers))
         except BaseException:
             del _under[connection]
             raise
-        under.wire = Wire(under.crossing, passage, call, functools.partial(thawed, library=self._library))
-        if not passage.forward:
+        under.wire = Wire(under.interception, intercepted, call, functools.partial(thawed, library=self._library))
+        if not intercepted.forward:
             under.real = connection.sock
-            if isinstance(passage.outcome, Failure) and not of_the_response(passage.outcome):
+            if isinstance(intercepted.outcome, Failure) and not of_the_response(intercepted.outcome):
                 del _under[connection]
                 raise_recorded(under.wire)
-            reply = passage.outcome
+            reply = intercepted.outcome
             connection.sock = Playing(under.wire, reply if isinstance(reply, HttpReply) else HttpReply(200))
             self._end(connection)
             return
         try:
-            with passage.inside():
+            with intercepted.inside():
                 message = None if held or parts == [b""] else parts[0] if len(parts) == 1 else parts
                 self._end(connection, message, encode_chunked=encode_chunked)
                 for part in parts if held else ():
                     self._send(connection, part)
         except BaseException as error:
             _under.pop(connection, None)
-            under.crossing.cannot_keep(closed(error))
-            passage.settle(frozen(error))
+            under.interception.cannot_keep(closed(error))
+            intercepted.settle(frozen(error))
             raise
 
 
@@ -238,13 +238,13 @@ def pieces(body: Any, size: int) -> Iterator[bytes]:
 
 def raise_recorded(wire: Wire) -> None:
     """Raise what was raised when recorded; an answer that never came is waited for."""
-    passage = wire.passage
-    if passage.unfinished:
+    intercepted = wire.intercepted
+    if intercepted.unfinished:
         never(wire)
-    if isinstance(passage.outcome, Failure):
-        passage.come_now()
-        passage.finish()
-        raise wire.revive(passage.outcome)
+    if isinstance(intercepted.outcome, Failure):
+        intercepted.come_now()
+        intercepted.finish()
+        raise wire.revive(intercepted.outcome)
 
 
 def of_the_response(failure: Failure) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
 
 HEARD = "_agentreplay_heard"
 GONE = "aiohttp.client_exceptions.ServerDisconnectedError"
@@ -28,8 +28,8 @@ _PATIENCE = 0.01
 class RecordingProtocol:
     """One wire call while recording: told what its protocol is told, before it."""
 
-    def __init__(self, passage: InterceptedCall, request: Any, protocol: Any) -> None:
-        self._passage = passage
+    def __init__(self, intercepted: InterceptedCall, request: Any, protocol: Any) -> None:
+        self._intercepted = intercepted
         self._method = request.method
         self._timer = getattr(request, "_timer", None)
         self._protocol = protocol
@@ -41,7 +41,7 @@ class RecordingProtocol:
 
     def puts_off(self, then: Callable[[], object]) -> bool:
         """Whether what has come waits until the event loop is idle; `then` is called when it is."""
-        return self._passage.puts_off(then)
+        return self._intercepted.puts_off(then)
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come: of the head, then of the body."""
@@ -97,13 +97,13 @@ class RecordingProtocol:
         chunked = is_chunked(headers) and not bodiless
         size = int(length) if length.isdecimal() else None
         self._incoming = Incoming(chunked=chunked, length=0 if bodiless else size)
-        return BodyCapture(self._passage, HttpReply(status, reason, version, headers), self._watch)
+        return BodyCapture(self._intercepted, HttpReply(status, reason, version, headers), self._watch)
 
     def _end(self, failure: Failure | None = None, *, closed: bool = False) -> None:
         vars(self._protocol).pop(HEARD, None)
         if self._take is None:
             assert failure is not None
-            self._passage.settle(failure, suspended=True)
+            self._intercepted.settle(failure, suspended=True)
         else:
             self._take.add_all([self._incoming.rest()])
             self._take.end(failure, closed=closed)
@@ -190,7 +190,7 @@ class PlayedTransport(asyncio.Transport):
 
     async def _come(self, chunks: int) -> None:
         try:
-            await self._wire.passage.come(chunks)
+            await self._wire.intercepted.come(chunks)
         except ReplayDiverged as refused:
             self._fail(refused)
         else:
@@ -204,7 +204,7 @@ class PlayedTransport(asyncio.Transport):
         if expects:
             yield b"HTTP/1.1 100 Continue\r\n\r\n"
         if isinstance(outcome, Failure):
-            self._wire.passage.finish()
+            self._wire.intercepted.finish()
             self._break(outcome)
             return
         self._played = ReplayStream(self._wire, outcome)
@@ -233,7 +233,7 @@ class PlayedTransport(asyncio.Transport):
             self._break(failure)
 
     def _not_before(self, chunks: int) -> Iterator[int]:
-        if not self._wire.passage.has_come(chunks):
+        if not self._wire.intercepted.has_come(chunks):
             yield chunks
 
     def _end(self, headers: Headers) -> None:

@@ -20,7 +20,7 @@ from pytest_agentreplay.intercept.http.files import Playing, listening
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of
 from pytest_agentreplay.intercept.http.stdlib import origin, raise_recorded
 from pytest_agentreplay.intercept.network.in_process import stays
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import closed
 from pytest_agentreplay.intercept.session.wrapping import wrap
 
@@ -42,20 +42,22 @@ def meet(library: ModuleType) -> None:
 
 def make_request(original: Seam) -> Seam:
     """The wire call, which asks at the doorstep first."""
-    asked = doorstep.for_http
+    asked = interceptions.for_http
 
     def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **more: Any) -> Any:
-        crossing = asked()
-        if crossing is None:
+        interception = asked()
+        if interception is None:
             return original(pool, connection, method, url, *args, **more)
         sent, more["body"] = whole(more.get("body"))
         call = HttpCall(method, url_of(pool, url), pairs(more.get("headers") or {}), Body(sent) if sent else EMPTY)
-        if stays(crossing, call):
+        if stays(interception, call):
             return original(pool, connection, method, url, *args, **more)
-        passage = crossing.enter(call, attempt=attempt_of(call.headers))
-        wire = Wire(crossing, passage, call, functools.partial(native, {"pool": pool, "conn": connection, "url": url}))
+        intercepted = interception.enter(call, attempt=attempt_of(call.headers))
+        wire = Wire(
+            interception, intercepted, call, functools.partial(native, {"pool": pool, "conn": connection, "url": url})
+        )
         ask = functools.partial(original, pool, connection, method, url, *args, **more)
-        return recorded(wire, pool, connection, ask) if passage.forward else replayed(wire, connection, ask)
+        return recorded(wire, pool, connection, ask) if intercepted.forward else replayed(wire, connection, ask)
 
     return _make_request
 
@@ -64,8 +66,8 @@ def prepare_proxy(original: Seam) -> Seam:
     """The tunnel through a proxy: it is dug when the wire call is made for real, and only then."""
 
     def _prepare_proxy(pool: Any, connection: Any) -> None:
-        crossing = doorstep.for_http()
-        if crossing is None or crossing.takes is not None:  # which calls it takes only shows at the wire call
+        interception = interceptions.for_http()
+        if interception is None or interception.takes is not None:  # which calls it takes only shows at the wire call
             original(pool, connection)
         else:
             setattr(connection, _TUNNEL, functools.partial(original, pool, connection))
@@ -75,14 +77,14 @@ def prepare_proxy(original: Seam) -> Seam:
 
 def recorded(wire: Wire, pool: Any, connection: Any, ask: Callable[..., Any]) -> Any:
     """The real call; its response is teed where it begins."""
-    passage = wire.passage
+    intercepted = wire.intercepted
     try:
-        with listening(passage):
+        with listening(intercepted):
             dig(pool, connection)
             response = ask()
     except BaseException as error:
-        wire.crossing.cannot_keep(closed(error))
-        passage.settle(frozen(error))
+        wire.interception.cannot_keep(closed(error))
+        intercepted.settle(frozen(error))
         raise
     return response
 
@@ -103,7 +105,7 @@ def replayed(wire: Wire, connection: Any, ask: functools.partial[Any]) -> Any:
     """The recorded response: urllib3's own, over a played socket. A recorded failure is raised."""
     vars(connection).pop(_TUNNEL, None)
     raise_recorded(wire)
-    reply = wire.passage.outcome
+    reply = wire.intercepted.outcome
     assert isinstance(reply, HttpReply)
     with over_played_socket(connection, Playing(wire, reply)):
         return ask(headers=unexpecting(ask.keywords.get("headers")))

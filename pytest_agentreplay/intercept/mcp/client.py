@@ -24,8 +24,7 @@ from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
 from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
 from pytest_agentreplay.intercept.mcp.streams import RecordingReader, RecordingWriter, ReplayStreams, ReplayWriter
 from pytest_agentreplay.intercept.network.child_events import short_name
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes, originals
+from pytest_agentreplay.intercept.session import interceptions, lanes, originals
 from pytest_agentreplay.intercept.session.loaded import loaded_exception
 from pytest_agentreplay.intercept.session.trampoline import lead, parameters
 from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.mcp.mcp_verifying import Open
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
 TRANSPORTS = ("stdio_client", "sse_client", "streamable_http_client", "streamablehttp_client", "websocket_client")
 SESSION_ID = "mcp-session-id"
@@ -55,10 +54,10 @@ def meet(library: ModuleType) -> None:
             continue  # imported from elsewhere, or of a shape that we do not know: the guard speaks
         current, code = getattr(function, "__agentreplay__", (None, function.__code__))
         # A second copy of this module (test tools that restore sys.modules) takes over from the first.
-        if current is not doorstep.current:
+        if current is not interceptions.current:
             function.__code__ = code
             Transport(function, library)
-            function.__agentreplay__ = (doorstep.current, code)
+            function.__agentreplay__ = (interceptions.current, code)
 
 
 class Transport:
@@ -79,40 +78,40 @@ class Transport:
     ) -> AsyncGenerator[Any, None]:
         """The body of the context manager: the real one, or one that asks at the doorstep first."""
         given, keywords = (*values, *star), dict(zip(self._only, only, strict=True)) | stars
-        crossing = doorstep.current()
-        if crossing is None:
+        interception = interceptions.current()
+        if interception is None:
             return originals.outside(self._key)(*given, **keywords)  # type: ignore[no-any-return]
-        return self._meet(crossing, given, keywords)
+        return self._meet(interception, given, keywords)
 
     async def _meet(
-        self, crossing: Interception, given: tuple[Any, ...], keywords: dict[str, Any]
+        self, interception: Interception, given: tuple[Any, ...], keywords: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
-        if (around := _around(crossing)) is not None:
+        if (around := _around(interception)) is not None:
             async with contextlib.asynccontextmanager(originals.lend(self._key, around))(*given, **keywords) as streams:
                 yield streams
             return
         call = FrameCall(address(self._arguments.named(given, keywords)), boundary="mcp")
-        passage = crossing.enter(call)
+        intercepted = interception.enter(call)
         messages = Messages(self._library)
 
         def real(opened: InterceptedCall) -> AbstractAsyncContextManager[Any]:
             return contextlib.asynccontextmanager(originals.lend(self._key, opened))(*given, **keywords)
 
-        if passage.forward:
-            async with RecordedStreams(crossing, passage, call, messages, real(passage)) as streams:
+        if intercepted.forward:
+            async with RecordedStreams(interception, intercepted, call, messages, real(intercepted)) as streams:
                 yield streams
         else:
             ids = hasattr(self._library, "GetSessionIdCallback")
-            async with replayed(crossing, passage, call, messages, ids=ids, real=real) as streams:
+            async with replayed(interception, intercepted, call, messages, ids=ids, real=real) as streams:
                 yield streams
 
 
-def _around(crossing: Interception) -> InterceptedCall | None:
+def _around(interception: Interception) -> InterceptedCall | None:
     """The opening that is under way around us: one transport may be made of another."""
-    strand = lanes.STRAND.get()
-    if strand is None or strand.inside is None or strand.inside[1] != "mcp":
+    call_context = lanes.CALL_CONTEXT.get()
+    if call_context is None or call_context.inside is None or call_context.inside[1] != "mcp":
         return None
-    return next((one for one in crossing.passages if one.ticket == strand.inside[0]), None)
+    return next((one for one in interception.intercepted_calls if one.ticket == call_context.inside[0]), None)
 
 
 def address(arguments: dict[str, Any]) -> str:
@@ -133,8 +132,8 @@ class RecordedStreams:
 
     def __init__(
         self,
-        crossing: Interception,
-        passage: InterceptedCall,
+        interception: Interception,
+        intercepted: InterceptedCall,
         call: FrameCall,
         messages: Messages,
         real: Any,
@@ -143,19 +142,19 @@ class RecordedStreams:
     ) -> None:
         """`real` is the transport's own context manager; `around` is put around what carries a message."""
         self._around = around
-        self._taking = RecordingDialogue(crossing, passage, call)
-        self._passage = passage
+        self._taking = RecordingDialogue(interception, intercepted, call)
+        self._intercepted = intercepted
         self._messages = messages
         self._real = real
 
     async def __aenter__(self) -> tuple[Any, ...]:
         try:
-            streams = await stepped(self._passage, self._real.__aenter__(), StepWatch())
+            streams = await stepped(self._intercepted, self._real.__aenter__(), StepWatch())
         except ReplayDiverged:
             raise
         except BaseException as error:
-            self._passage.partial = None
-            self._passage.settle(failure_of(error), suspended=True)
+            self._intercepted.partial = None
+            self._intercepted.settle(failure_of(error), suspended=True)
             raise
         read, write, *more = streams
         if more and callable(more[0]):
@@ -168,7 +167,7 @@ class RecordedStreams:
 
     async def __aexit__(self, *error: object) -> bool | None:
         self._taking.end(Closed(by_agent=True))
-        swallowed: bool | None = await stepped(self._passage, self._real.__aexit__(*error), StepWatch())
+        swallowed: bool | None = await stepped(self._intercepted, self._real.__aexit__(*error), StepWatch())
         return swallowed
 
 
@@ -178,8 +177,8 @@ def _session(identity: str | None) -> Headers:
 
 @contextlib.asynccontextmanager
 async def replayed(
-    crossing: Interception,
-    passage: InterceptedCall,
+    interception: Interception,
+    intercepted: InterceptedCall,
     call: FrameCall,
     messages: Messages,
     *,
@@ -190,16 +189,16 @@ async def replayed(
 
     `real` gives the real connection, to verify what read tools give.
     """
-    if isinstance(passage.outcome, Failure):
-        passage.finish()
-        raise raise_able(passage.outcome, loaded_exception)
-    giving = ReplayingDialogue(crossing, passage, call, MessageLog())
+    if isinstance(intercepted.outcome, Failure):
+        intercepted.finish()
+        raise raise_able(intercepted.outcome, loaded_exception)
+    giving = ReplayingDialogue(interception, intercepted, call, MessageLog())
     read, write = (
         ReplayStreams(giving, messages, sys.modules["anyio"]),
         ReplayWriter(giving, messages, sys.modules["anyio"]),
     )
-    if real is not None and passage.exchange is not None:
-        write.live = LiveServer(crossing, passage.exchange.start, messages, real)
+    if real is not None and intercepted.exchange is not None:
+        write.live = LiveServer(interception, intercepted.exchange.start, messages, real)
     more = (lambda: dict(giving.headers).get(SESSION_ID),) if ids else ()
     await sys.modules["anyio"].lowlevel.checkpoint()
     try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import FrameCall
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue
 
@@ -71,14 +71,14 @@ class Listened(_DirectRequest):
         """Ask the server, and give its answer."""
         opts = dict(opts or {})
         number, question = self._question(method, params, opts)
-        strand = lanes.STRAND.get()
+        call_context = lanes.CALL_CONTEXT.get()
         if (on_progress := opts.get("on_progress")) is not None:
-            opts["on_progress"] = self._progress(number, on_progress, strand)
-        passage = self._taking.say(question)
+            opts["on_progress"] = self._progress(number, on_progress, call_context)
+        intercepted = self._taking.say(question)
         answer = {"jsonrpc": "2.0", "id": number}
         try:
             request = self._real.send_raw_request(method, params, opts)
-            result = await stepped(DialogueServer(passage), request, StepWatch())  # type: ignore[arg-type]
+            result = await stepped(DialogueServer(intercepted), request, StepWatch())  # type: ignore[arg-type]
         except Exception as error:
             if (told := getattr(error, "error", None)) is not None:
                 self._taking.hear(_written({**answer, "error": told.model_dump(by_alias=True, exclude_none=True)}))
@@ -88,19 +88,19 @@ class Listened(_DirectRequest):
 
     async def notify(self, method: str, params: Params, opts: Any = None) -> None:
         """Tell the server something."""
-        passage = self._taking.say(_message(method, params))
-        await stepped(DialogueServer(passage), self._real.notify(method, params, opts), StepWatch())  # type: ignore[arg-type]
+        intercepted = self._taking.say(_message(method, params))
+        await stepped(DialogueServer(intercepted), self._real.notify(method, params, opts), StepWatch())  # type: ignore[arg-type]
 
     async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **more: Any) -> None:
         """Take what the server says by itself, until the client is closed."""
-        strand = lanes.STRAND.get()
+        call_context = lanes.CALL_CONTEXT.get()
 
         def intercept(method: str, params: Params) -> bool:
             self._taking.hear(_message(method, params))
             return False if on_notify_intercept is None else bool(on_notify_intercept(method, params))
 
         async def notified(context: Any, method: str, params: Params) -> None:
-            await _beside(strand, on_notify(context, method, params))
+            await _beside(call_context, on_notify(context, method, params))
 
         try:
             await self._real.run(on_request, notified, intercept, **more)
@@ -111,11 +111,13 @@ class Listened(_DirectRequest):
         """The client wants no more."""
         self._real.close()
 
-    def _progress(self, number: Any, on_progress: Callable[..., Awaitable[None]], strand: CallContext | None) -> Any:
+    def _progress(
+        self, number: Any, on_progress: Callable[..., Awaitable[None]], call_context: CallContext | None
+    ) -> Any:
         async def progressed(progress: float, total: float | None = None, message: str | None = None) -> None:
             told = {"progressToken": number, "progress": progress, "total": total, "message": message}
             self._taking.hear(_message(PROGRESS, {name: value for name, value in told.items() if value is not None}))
-            await _beside(strand, on_progress(progress, total, message))
+            await _beside(call_context, on_progress(progress, total, message))
 
         return progressed
 
@@ -127,28 +129,28 @@ async def _unheard(*_notification: Any) -> None:
 class _Aside:
     """Stands for a passage around what is the agent's own again."""
 
-    def __init__(self, strand: CallContext | None) -> None:
-        self._strand = strand
+    def __init__(self, call_context: CallContext | None) -> None:
+        self._call_context = call_context
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        token = lanes.STRAND.set(self._strand)
+        token = lanes.CALL_CONTEXT.set(self._call_context)
         try:
             yield
         finally:
-            lanes.STRAND.reset(token)
+            lanes.CALL_CONTEXT.reset(token)
 
 
-async def _beside(strand: CallContext | None, callback: Any) -> None:
+async def _beside(call_context: CallContext | None, callback: Any) -> None:
     """Run a callback of the agent, which the server has called from within a message."""
-    await stepped(_Aside(strand), callback, StepWatch())  # type: ignore[arg-type]
+    await stepped(_Aside(call_context), callback, StepWatch())  # type: ignore[arg-type]
 
 
 class Answered(_DirectRequest):
     """The client's dispatcher in a replay: whoever waits for an answer hands out what comes before it."""
 
     def __init__(
-        self, crossing: Interception, passage: InterceptedCall, call: FrameCall, library: ModuleType, real: Any
+        self, interception: Interception, intercepted: InterceptedCall, call: FrameCall, library: ModuleType, real: Any
     ) -> None:
         """`library` is the module of the dispatchers; `real` calls the server, or is None where none runs."""
         super().__init__()
@@ -160,7 +162,7 @@ class Answered(_DirectRequest):
         self._changed = self._anyio.Event()
         self._on_notify: Any = None
         self._intercept: Any = None
-        self._giving = ReplayingDialogue(crossing, passage, call, MessageLog())
+        self._giving = ReplayingDialogue(interception, intercepted, call, MessageLog())
         self._giving.wake = self._wake
 
     async def send_raw_request(self, method: str, params: Params, opts: Mapping[str, Any] | None = None) -> Any:
@@ -169,10 +171,10 @@ class Answered(_DirectRequest):
         number, question = self._question(method, params, opts)
         mine = "agent", json_rpc.plain(number)
         answer: dict[str, Any] = {}
-        passage = self._giving.say(question)
-        if self._real is not None and passage.runs_server:
+        intercepted = self._giving.say(question)
+        if self._real is not None and intercepted.runs_server:
             self._live.add(mine)
-            return await self._ask_server(passage, method, params, opts)
+            return await self._ask_server(intercepted, method, params, opts)
         self._waiting[mine] = answer, opts.get("on_progress")
         try:
             await self._anyio.lowlevel.checkpoint()
@@ -206,15 +208,18 @@ class Answered(_DirectRequest):
         """Take what a server that runs asks the client; what it notifies stands in the recording."""
         await self._real.run(on_request, _unheard, task_status=task_status)
 
-    async def _ask_server(self, passage: InterceptedCall, method: str, params: Params, opts: Mapping[str, Any]) -> Any:
+    async def _ask_server(
+        self, intercepted: InterceptedCall, method: str, params: Params, opts: Mapping[str, Any]
+    ) -> Any:
         """Ask the server itself, whose own calls are replayed."""
-        strand, on_progress = lanes.STRAND.get(), opts.get("on_progress")
+        call_context, on_progress = lanes.CALL_CONTEXT.get(), opts.get("on_progress")
 
         async def progressed(*progress: Any) -> None:
-            await _beside(strand, on_progress(*progress))  # type: ignore[misc]
+            await _beside(call_context, on_progress(*progress))  # type: ignore[misc]
 
         opts = dict(opts) | ({} if on_progress is None else {"on_progress": progressed})
-        return await stepped(DialogueServer(passage), self._real.send_raw_request(method, params, opts), StepWatch())  # type: ignore[arg-type]
+        request = self._real.send_raw_request(method, params, opts)
+        return await stepped(DialogueServer(intercepted), request, StepWatch())  # type: ignore[arg-type]
 
     def close(self) -> None:
         """The client wants no more."""

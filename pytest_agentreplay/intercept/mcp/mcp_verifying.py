@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
     Open = Callable[[InterceptedCall], AbstractAsyncContextManager[Any]]
 
@@ -42,9 +42,9 @@ _BEAT = 0.01
 class LiveServer:
     """The real server of one replayed connection, once it is needed."""
 
-    def __init__(self, crossing: Interception, opening: int, messages: Messages, open_: Open) -> None:
+    def __init__(self, interception: Interception, opening: int, messages: Messages, open_: Open) -> None:
         """`opening` is the recorded start of the connection; `open_` gives its transport for an open passage."""
-        self._crossing = crossing
+        self._interception = interception
         self._opening = opening
         self._messages = messages
         self._open = open_
@@ -55,26 +55,26 @@ class LiveServer:
 
     def reads(self, data: bytes) -> bool:
         """Whether a message calls a tool that somebody has declared to change nothing."""
-        if not self._crossing.read_tools:
+        if not self._interception.read_tools:
             return False
         asked = json_rpc.message(data)
-        return asked.get("method") == CALL and self._crossing.reads(string(obj(asked.get("params")).get("name")))
+        return asked.get("method") == CALL and self._interception.reads(string(obj(asked.get("params")).get("name")))
 
-    async def beside(self, passage: InterceptedCall, message: Any, data: bytes) -> bytes | None:
+    async def beside(self, intercepted: InterceptedCall, message: Any, data: bytes) -> bytes | None:
         """Do what is to be done beside a message that the agent has said; gives an answer that it is to be given."""
-        if passage.forward:
-            asked = await self._ask(passage, message)
-            passage.settle(asked.outcome())
+        if intercepted.forward:
+            asked = await self._ask(intercepted, message)
+            intercepted.settle(asked.outcome())
             return json.dumps(asked.told(json_rpc.message(data)["id"]), ensure_ascii=False).encode()
-        if passage.compare is not None and passage.exchange is not None:
-            recorded = self._recorded.get(passage.exchange.start)
+        if intercepted.compare is not None and intercepted.exchange is not None:
+            recorded = self._recorded.get(intercepted.exchange.start)
             if recorded is not None:  # else the agent gave up before the answer came
-                passage.compared((await self._ask(passage, message)).outcome(), _outcome(recorded))
-        elif passage.exchange is not None and passage.exchange.parent is not None:
+                intercepted.compared((await self._ask(intercepted, message)).outcome(), _outcome(recorded))
+        elif intercepted.exchange is not None and intercepted.exchange.parent is not None:
             # Within a tool that is verified: frozen, and answered at once, because nothing tells the order in there.
-            recorded = self._recorded.get(passage.exchange.start)
+            recorded = self._recorded.get(intercepted.exchange.start)
             if recorded is not None:
-                told = self._crossing.scrub.reveal(ToolReply(recorded | {"id": json_rpc.message(data)["id"]}))
+                told = self._interception.redactor.reveal(ToolReply(recorded | {"id": json_rpc.message(data)["id"]}))
                 return json.dumps(told.value if isinstance(told, ToolReply) else None, ensure_ascii=False).encode()
         elif string(json_rpc.message(data).get("method")) in HANDSHAKE:
             self._handshake.append(message)
@@ -90,12 +90,12 @@ class LiveServer:
 
     @cached_property
     def _recorded(self) -> dict[int, JsonObject]:
-        return json_rpc.answers(self._crossing.gate.connection(self._opening))
+        return json_rpc.answers(self._interception.backend.connection(self._opening))
 
-    async def _ask(self, passage: InterceptedCall, message: Any) -> _Question:
+    async def _ask(self, intercepted: InterceptedCall, message: Any) -> _Question:
         """Ask the real server; returns when it has answered, or cannot any more."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._main, args=(passage,), daemon=True)
+            self._thread = threading.Thread(target=self._main, args=(intercepted,), daemon=True)
             self._thread.start()
         asked = _Question(message)
         self._asked.put(asked)
@@ -105,10 +105,10 @@ class LiveServer:
             asked.failure = self._broken
         return asked
 
-    def _main(self, passage: InterceptedCall) -> None:
-        with passage.inside():
+    def _main(self, intercepted: InterceptedCall) -> None:
+        with intercepted.inside():
             try:
-                asyncio.run(self._live(passage))
+                asyncio.run(self._live(intercepted))
             except BaseException as error:
                 self._break(error)
 
@@ -117,11 +117,11 @@ class LiveServer:
             error = error.exceptions[0]
         self._broken = self._broken or f"{type(error).__name__}: {error}"
 
-    async def _live(self, passage: InterceptedCall) -> None:
+    async def _live(self, intercepted: InterceptedCall) -> None:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(PATIENCE):
-                    read, write, *_ = await stack.enter_async_context(self._open(passage))
+                    read, write, *_ = await stack.enter_async_context(self._open(intercepted))
                     # A session closes them, and then the transport ends.
                     await stack.enter_async_context(read)
                     await stack.enter_async_context(write)

@@ -19,7 +19,7 @@ from pytest_agentreplay.intercept.mcp.client import RecordedStreams, escaped, re
 from pytest_agentreplay.intercept.mcp.direct import Answered, Listened
 from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
 from pytest_agentreplay.intercept.mcp.servers import running
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.trampoline import is_trampoline
 from pytest_agentreplay.intercept.session.wrapping import wrap_code
 from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, RecordingDialogue, ReplayingDialogue
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable
     from types import FrameType, ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
 STREAMS = "create_client_server_memory_streams"
 PAIR = "create_direct_dispatcher_pair"
@@ -47,15 +47,15 @@ BRIDGES = ("claude_agent_sdk",)
 class _Connection:
     """A connection that stands: its passage, and by request of the agent what stands for the passage of that."""
 
-    def __init__(self, passage: InterceptedCall) -> None:
-        self.passage = passage
+    def __init__(self, intercepted: InterceptedCall) -> None:
+        self.intercepted = intercepted
         self.requests: dict[Hashable, DialogueServer] = {}
 
-    def serving(self, passage: InterceptedCall) -> DialogueServer:
-        """Return what stands for `passage`, that of a message, around what the server does for it."""
-        assert isinstance(passage.call, FrameCall)
-        serving = DialogueServer(passage)
-        self.requests[json_rpc.subject(passage.call.body.data, by_agent=True)] = serving
+    def serving(self, intercepted: InterceptedCall) -> DialogueServer:
+        """Return what stands for `intercepted`, that of a message, around what the server does for it."""
+        assert isinstance(intercepted.call, FrameCall)
+        serving = DialogueServer(intercepted)
+        self.requests[json_rpc.subject(intercepted.call.body.data, by_agent=True)] = serving
         return serving
 
 
@@ -88,29 +88,31 @@ async def _streams(
 ) -> AsyncGenerator[Any, None]:
     """The body of the context manager that gives the streams of a client and those of a server."""
     asker = _asker()
-    crossing = _crossing(asker)
+    interception = _interception(asker)
     async with contextlib.asynccontextmanager(real)(*given, **keywords) as (client, server):
-        if crossing is None:
+        if interception is None:
             yield client, server
             return
         call = FrameCall(address(asker), boundary="mcp")
-        passage = crossing.enter(call)
+        intercepted = interception.enter(call)
         messages = Messages(library)
-        connection = _served[id(server[0])] = _Connection(passage)
+        connection = _served[id(server[0])] = _Connection(intercepted)
         try:
-            if passage.forward:
+            if intercepted.forward:
                 at_hand = _at_hand(*client)
-                async with RecordedStreams(crossing, passage, call, messages, at_hand, around=connection.serving) as (
+                async with RecordedStreams(
+                    interception, intercepted, call, messages, at_hand, around=connection.serving
+                ) as (
                     read,
                     write,
                 ):
                     yield (read, write), server
-            elif passage.connects_to_server:
-                giving = ReplayingDialogue(crossing, passage, call, MessageLog())
+            elif intercepted.connects_to_server:
+                giving = ReplayingDialogue(interception, intercepted, call, MessageLog())
                 async with running(giving, messages, client, around=connection.serving) as streams:
                     yield streams, server
             else:
-                async with replayed(crossing, passage, call, messages, ids=False) as (read, write):
+                async with replayed(interception, intercepted, call, messages, ids=False) as (read, write):
                     write.beside = client[1]
                     yield (read, write), server
         finally:
@@ -130,9 +132,9 @@ async def _run(library: ModuleType, real: Callable[..., Any], given: tuple[Any, 
     if connection is None:
         await real(*given, **keywords)
         return
-    passage = connection.passage
-    if passage.exchange is None or passage.connects_to_server:
-        await stepped(DialogueServer(passage), real(*given, **keywords), StepWatch())  # type: ignore[arg-type]
+    intercepted = connection.intercepted
+    if intercepted.exchange is None or intercepted.connects_to_server:
+        await stepped(DialogueServer(intercepted), real(*given, **keywords), StepWatch())  # type: ignore[arg-type]
     else:
         async for _ in read:
             pass
@@ -155,14 +157,16 @@ def _pair(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...],
     """The dispatchers of a client and of a server."""
     client, server = real(*given, **keywords)
     asker = _asker()
-    crossing = _crossing(asker)
-    if crossing is None:
+    interception = _interception(asker)
+    if interception is None:
         return client, server
     call = FrameCall(address(asker), boundary="mcp")
-    passage = crossing.enter(call)
-    if passage.forward:
-        return Listened(RecordingDialogue(crossing, passage, call), client), server
-    return Answered(crossing, passage, call, library, client if passage.connects_to_server else None), server
+    intercepted = interception.enter(call)
+    if intercepted.forward:
+        return Listened(RecordingDialogue(interception, intercepted, call), client), server
+    return Answered(
+        interception, intercepted, call, library, client if intercepted.connects_to_server else None
+    ), server
 
 
 def _asker() -> FrameType | None:
@@ -174,9 +178,9 @@ def _asker() -> FrameType | None:
     return frame
 
 
-def _crossing(asker: FrameType | None) -> Interception | None:
+def _interception(asker: FrameType | None) -> Interception | None:
     asking = "" if asker is None else str(asker.f_globals.get("__name__"))
-    return None if asking.partition(".")[0] in BRIDGES else doorstep.current()
+    return None if asking.partition(".")[0] in BRIDGES else interceptions.current()
 
 
 def address(asker: FrameType | None) -> str:

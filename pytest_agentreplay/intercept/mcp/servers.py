@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable
 
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
     from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, ReplayingDialogue
 
 
@@ -78,15 +78,15 @@ class _ServerRequest(ReplayWriter):
         if self._closed:
             raise self._anyio.ClosedResourceError
         data = self._messages.said(message)
-        passage = self._giving.say(data)
+        intercepted = self._giving.say(data)
         call = json_rpc.message(data).get("method") == CALL
-        served = call and passage.runs_server
+        served = call and intercepted.runs_server
         if served:
             self._live.add(json_rpc.subject(data, by_agent=True))
         recorded = [said for said in self._giving.due if json_rpc.subject(said, by_agent=False) not in self._live]
         self._giving.due.clear()
         self._giving.due.extend(recorded)
         if served or not call:
-            await stepped(self._around(passage), self._real.send(message), StepWatch())  # type: ignore[arg-type]
+            await stepped(self._around(intercepted), self._real.send(message), StepWatch())  # type: ignore[arg-type]
         else:
             await self._anyio.lowlevel.checkpoint()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
     from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 
 
@@ -69,7 +69,7 @@ class RecordingReader(_Reading):
     async def receive(self) -> Any:
         """The next message."""
         if self._token is not None:
-            lanes.STRAND.reset(self._token)
+            lanes.CALL_CONTEXT.reset(self._token)
             self._token = None
         try:
             message = await self._real.receive()
@@ -79,10 +79,10 @@ class RecordingReader(_Reading):
             raise
         data = self._messages.heard(message)
         self._taking.hear(data)
-        strand = lanes.STRAND.get()
-        if strand is not None and self._taking.inside is not None and json_rpc.is_request(json_rpc.message(data)):
+        call_context = lanes.CALL_CONTEXT.get()
+        if call_context is not None and self._taking.inside is not None and json_rpc.is_request(json_rpc.message(data)):
             # The server asks back in the middle of a frozen tool: what answers it here is part of that tool.
-            self._token = lanes.STRAND.set(replace(strand, inside=self._taking.inside))
+            self._token = lanes.CALL_CONTEXT.set(replace(call_context, inside=self._taking.inside))
         return message
 
     @property
@@ -115,9 +115,9 @@ class RecordingWriter(_Stream):
 
     async def send(self, message: Any) -> None:
         """Send a message, noted first."""
-        passage = self._taking.say(self._messages.said(message))
+        intercepted = self._taking.say(self._messages.said(message))
         # A transport may go on in the context of whoever sends: what it does is inside this message.
-        around = passage if self._around is None else self._around(passage)
+        around = intercepted if self._around is None else self._around(intercepted)
         try:
             await stepped(around, self._real.send(message), StepWatch())
         except Exception as error:
@@ -194,12 +194,12 @@ class ReplayWriter(_Stream):
         if self._closed:
             raise self._anyio.ClosedResourceError
         data, live = self._messages.said(message), self.live
-        passage = self._giving.say(data, reads=live is not None and live.reads(data))
+        intercepted = self._giving.say(data, reads=live is not None and live.reads(data))
         await self._anyio.lowlevel.checkpoint()
-        if live is not None and (answer := await live.beside(passage, message, data)) is not None:
+        if live is not None and (answer := await live.beside(intercepted, message, data)) is not None:
             self._giving.hand(answer)
-        if isinstance(passage.outcome, Failure):
-            raise raise_able(passage.outcome, loaded_exception)
+        if isinstance(intercepted.outcome, Failure):
+            raise raise_able(intercepted.outcome, loaded_exception)
 
     def close(self) -> None:
         """The session says no more."""

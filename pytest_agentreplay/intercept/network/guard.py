@@ -36,8 +36,7 @@ from pytest_agentreplay.intercept.network.peers import (
     made,
     peer,
 )
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes, library_imports, thread_starts
+from pytest_agentreplay.intercept.session import interceptions, lanes, library_imports, thread_starts
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, address, is_loopback, is_model_host
 from pytest_agentreplay.intercept.session.library_imports import library_importing, refuse_connection
 from pytest_agentreplay.intercept.session.origins import is_agents, origin
@@ -88,12 +87,12 @@ class Guard:
         # The garbage collector may run code that opens sockets while we count: the lock must let it in.
         self._lock = threading.RLock()
 
-    def start(self, crossing: doorstep.Interception | None = None) -> None:
-        """Hear from now on. With the test's `crossing`, its stragglers stay refused after `stop`."""
+    def start(self, interception: interceptions.Interception | None = None) -> None:
+        """Hear from now on. With the test's `interception`, its stragglers stay refused after `stop`."""
         global _active
         audit.listen(EVENTS, _meet)
-        if self.mode == "deny" and crossing is not None:
-            _closed[crossing] = self
+        if self.mode == "deny" and interception is not None:
+            _closed[interception] = self
         self._before, _active, self._on = _active, self, True
 
     @contextlib.contextmanager
@@ -159,7 +158,7 @@ class Guard:
             if sends_traces(frame):
                 _close(found[0], args)
                 raise ReplayDiverged(_not_sent(found[1]))
-            late.append(doorstep.called_from(what, origin(self._root)))
+            late.append(interceptions.called_from(what, origin(self._root)))
             _close(found[0], args)
             msg = f"refused: {what} after its test had ended"
             raise ReplayDiverged(msg)
@@ -246,9 +245,9 @@ class Guard:
 class ModelsOnly(Guard):
     """Hears of connections to known model hosts alone."""
 
-    def refuse_from_now_on(self, crossing: doorstep.Interception) -> None:
-        """Refuse what comes to `crossing`, which has ended."""
-        self.start(crossing)
+    def refuse_from_now_on(self, interception: interceptions.Interception) -> None:
+        """Refuse what comes to `interception`, which has ended."""
+        self.start(interception)
         self.stop()
 
     def _crosses(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> tuple[str, str] | None:
@@ -289,10 +288,10 @@ def _refuse(kind: str, target: str, origin: str) -> NoReturn:
         origin=origin,
         hints=(allowing(kind, target),),
     )
-    crossing = doorstep.current()
-    if crossing is not None:
-        divergence = crossing.latch(divergence, origin)
-    raise ReplayDiverged(doorstep.refusal(divergence), divergence)
+    interception = interceptions.current()
+    if interception is not None:
+        divergence = interception.latch(divergence, origin)
+    raise ReplayDiverged(interceptions.refusal(divergence), divergence)
 
 
 class ModelHostWatch:
@@ -333,7 +332,7 @@ class ModelHostWatch:
 _active: Guard | None = None
 _refusing_imports: Guard | None = None
 _bystander: ModelHostWatch | None = None
-_closed: weakref.WeakKeyDictionary[doorstep.Interception, Guard] = weakref.WeakKeyDictionary()
+_closed: weakref.WeakKeyDictionary[interceptions.Interception, Guard] = weakref.WeakKeyDictionary()
 
 
 def _import_refusal() -> library_imports.Refuse | None:
@@ -346,15 +345,15 @@ library_imports.refuse_by(_import_refusal)
 
 def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
     """Find whose event this is. What happens inside an exchange is the boundary's own."""
-    strand = lanes.STRAND.get()
-    if strand is not None and lanes.is_inside(strand):
+    call_context = lanes.CALL_CONTEXT.get()
+    if call_context is not None and lanes.is_inside(call_context):
         return
     if (refuse := library_imports.refusal_of_thread()) is not None:
         refuse(event, args, frame)
-    crossing = doorstep.for_tool()
-    if crossing is not None and crossing.over():
-        if (guard := _closed.get(crossing)) is not None:
-            guard.refuse_late(event, args, frame, crossing.late)
+    interception = interceptions.for_tool()
+    if interception is not None and interception.over():
+        if (guard := _closed.get(interception)) is not None:
+            guard.refuse_late(event, args, frame, interception.late)
     elif _active is not None:
         _active.hear(event, args, frame)
     elif _refusing_imports is not None:

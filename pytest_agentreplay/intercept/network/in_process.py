@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import FrameCall, HttpCall
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 NETWORK = frozenset(
@@ -80,14 +80,14 @@ def _starting(original: Seam) -> Seam:
     return start_server
 
 
-def stays(crossing: Interception, call: HttpCall) -> bool:
+def stays(interception: Interception, call: HttpCall) -> bool:
     """Whether a request goes to a server that the test itself runs in this process, as the application under test.
 
     A call that is not the crossing's own is passed through as well.
     """
-    if crossing.takes is not None and not crossing.takes(call):
+    if interception.takes is not None and not interception.takes(call):
         return True
-    return _is_served_here(crossing, call, lambda: _asks_model(call))
+    return _is_served_here(interception, call, lambda: _asks_model(call))
 
 
 def _asks_model(call: HttpCall) -> bool:
@@ -98,14 +98,14 @@ def _asks_model(call: HttpCall) -> bool:
     return is_model(call, READER)
 
 
-def connection_stays(crossing: Interception, opening: FrameCall) -> bool:
+def connection_stays(interception: Interception, opening: FrameCall) -> bool:
     """The same of a WebSocket: whether it leads to a server of this process. What it carries is then not recorded."""
     from pytest_agentreplay.dialects.frames import opens_model
 
-    return _is_served_here(crossing, opening, lambda: opens_model(opening.url))
+    return _is_served_here(interception, opening, lambda: opens_model(opening.url))
 
 
-def _is_served_here(crossing: Interception, call: HttpCall | FrameCall, is_model: Callable[[], bool]) -> bool:
+def _is_served_here(interception: Interception, call: HttpCall | FrameCall, is_model: Callable[[], bool]) -> bool:
     """Whether a server of the application under test gets `call`: aiohttp's test server, or any on an allowed host.
 
     On an allowed host a call that reads as one of a model is recorded, since a fake of the model may listen there,
@@ -118,17 +118,17 @@ def _is_served_here(crossing: Interception, call: HttpCall | FrameCall, is_model
         return False
     port = url.port or (443 if url.scheme in {"https", "wss"} else 80)
     if not is_test_server(port):
-        if not (crossing.hosts.reach_url(url.host, port) and listens(port)):
+        if not (interception.hosts.reach_url(url.host, port) and listens(port)):
             return False
-        if is_model() and not crossing.hosts.name_port(port):
+        if is_model() and not interception.hosts.name_port(port):
             return False
-    pass_through(crossing, call.url)
+    pass_through(interception, call.url)
     return True
 
 
-def pass_through(crossing: Interception, url: str) -> None:
+def pass_through(interception: Interception, url: str) -> None:
     """Note a request that is not recorded, because it stays inside."""
-    crossing.passed.add(target(url))
+    interception.passed.add(target(url))
 
 
 def target(url: str) -> tuple[str, str]:

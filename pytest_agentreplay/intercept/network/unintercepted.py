@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.network.peers import LIBRARY
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.wrapping import wrap
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def telling(library: str) -> Any:
     """A wrapper that tells of the library before each call."""
 
     def make(original: Any) -> Any:
-        asked = doorstep.for_http
+        asked = interceptions.for_http
 
         @functools.wraps(original)
         def told(*args: Any, **more: Any) -> Any:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.intercept.ordering.overtime import Overtime
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 MERCY = 20.0
 """Seconds in which it is tried to end what has run out of time, before the process is ended."""
@@ -42,10 +42,10 @@ _left: WeakSet[threading.Thread] = WeakSet()
 class Deadline:
     """The watch over one body. `passed` says whether its time was over."""
 
-    def __init__(self, crossing: Interception, overtime: Overtime, seconds: float, who: str) -> None:
+    def __init__(self, interception: Interception, overtime: Overtime, seconds: float, who: str) -> None:
         """The body has `seconds`, 0 for as many as it takes; `who` names it for people."""
         self.passed = False
-        self._crossing = crossing
+        self._interception = interception
         self._overtime = overtime
         self._seconds = seconds
         self._who = who
@@ -56,12 +56,12 @@ class Deadline:
     def watched(self, despair: Despair) -> Iterator[None]:
         """Around the body, in its thread. `despair` tells what it is given and ends the process."""
         if self._seconds:
-            token = lanes.STRAND.set(None)  # it is no thread of the test's
+            token = lanes.CALL_CONTEXT.set(None)  # it is no thread of the test's
             try:
                 words = (threading.get_ident(), despair)
                 threading.Thread(target=self._watch, args=words, name="agentreplay-deadline", daemon=True).start()
             finally:
-                lanes.STRAND.reset(token)
+                lanes.CALL_CONTEXT.reset(token)
         try:
             yield
         finally:
@@ -69,8 +69,8 @@ class Deadline:
 
     def overdue(self) -> RunnerError:
         """What there is to say of a body that was ended, with the threads that it has left behind."""
-        frames, root = sys._current_frames(), self._crossing.root
-        threads = [one for one in threading.enumerate() if one.ident in self._crossing.working]
+        frames, root = sys._current_frames(), self._interception.root
+        threads = [one for one in threading.enumerate() if one.ident in self._interception.working]
         _left.update(threads)
         lines = [
             f"left behind: thread {one.name}{at(where(stack(frames.get(one.ident or 0), None), root))}"
@@ -85,9 +85,9 @@ class Deadline:
         if self._over.is_set():
             return
         frames = stack(sys._current_frames().get(body), self._overtime.floor)
-        self._waiting = where(frames, self._crossing.root)
+        self._waiting = where(frames, self._interception.root)
         self.passed = self._overtime.at_once = True
-        self._crossing.latch(Divergence(Kind.LATE, f"its time was over after {self._seconds:g} s"), self._waiting)
+        self._interception.latch(Divergence(Kind.LATE, f"its time was over after {self._seconds:g} s"), self._waiting)
         if not self._over.wait(MERCY) and not debuggers.attached():
             despair(
                 self._told(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.backends.backend import Backend
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.intercept.ordering.idle import Idle
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
 
 class Holding:
@@ -34,11 +34,11 @@ class Holding:
 
     now = staticmethod(clocks.monotonic)
 
-    def __init__(self, gate: Backend, crossing: Interception) -> None:
-        """`gate` is told how far each answer has come."""
-        self._gate = gate
-        self._crossing = crossing
-        self._threads = Threads(crossing)
+    def __init__(self, backend: Backend, interception: Interception) -> None:
+        """`backend` is told how far each answer has come."""
+        self._backend = backend
+        self._interception = interception
+        self._threads = Threads(interception)
         self._turn = threading.RLock()
         self._moved = self.now()
         self.collisions = 0
@@ -47,7 +47,7 @@ class Holding:
         self._stopped = False
         self._queues: dict[object, tuple[Idle, deque[Callable[[], bool]]]] = {}
 
-    async def come(self, passage: InterceptedCall, chunks: int) -> None:
+    async def come(self, intercepted: InterceptedCall, chunks: int) -> None:
         """Wait until the loop is idle; then the answer has come as far as `chunks`."""
         loop = lanes.running_loop()
         if self._stopped:
@@ -56,7 +56,7 @@ class Holding:
             await self._wait(self._queue(lanes.trio_run()))
         elif not self._idle(loop):
             await self._wait(self._queue(loop))
-        self.come_now(passage, chunks)
+        self.come_now(intercepted, chunks)
 
     def ask(self, start: int) -> None:
         """Nothing: a recording has no order to keep."""
@@ -71,33 +71,33 @@ class Holding:
         watched.poke()
         return True
 
-    def hold_now(self, passage: InterceptedCall) -> None:
+    def hold_now(self, intercepted: InterceptedCall) -> None:
         """Wait, in a thread, until no other one is at work; then this one is."""
-        if passage.at_home or lanes.in_loop() or self._crossing.ended.is_set():
+        if intercepted.at_home or lanes.in_loop() or self._interception.ended.is_set():
             return
-        self._arrived(passage)
+        self._arrived(intercepted)
         with self._turn:
             self._moved = self.now()
             while self._at_work():
                 clocks.sleep(LOOK / 4)
-            passage.at_home = True
+            intercepted.at_home = True
 
-    def _arrived(self, passage: InterceptedCall) -> None:
+    def _arrived(self, intercepted: InterceptedCall) -> None:
         """Count an answer that came within a millisecond of one before it, while both were waited for."""
-        at = self._crossing.now()
+        at = self._interception.now()
         before, others = self._arrival
-        self.collisions += at - before < COLLISION and passage in others
-        self._arrival = at, frozenset(self._crossing.passages)
+        self.collisions += at - before < COLLISION and intercepted in others
+        self._arrival = at, frozenset(self._interception.intercepted_calls)
 
-    async def never(self, passage: InterceptedCall) -> None:
+    async def never(self, intercepted: InterceptedCall) -> None:
         """Never called: nothing is played."""
 
-    def never_now(self, passage: InterceptedCall) -> None:
+    def never_now(self, intercepted: InterceptedCall) -> None:
         """Never called: nothing is played."""
 
-    def has_come(self, passage: InterceptedCall, chunks: int) -> bool:
+    def has_come(self, intercepted: InterceptedCall, chunks: int) -> bool:
         """Never asked: nothing is played."""
-        del passage, chunks
+        del intercepted, chunks
         return True
 
     def disturb(self) -> None:
@@ -109,10 +109,10 @@ class Holding:
     def refuse(self, divergence: Divergence) -> None:
         """Never called: a recording refuses nothing."""
 
-    def come_now(self, passage: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
+    def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`."""
         if chunks != END:
-            self._gate.part(passage.ticket, chunks, at_once=at_once)
+            self._backend.part(intercepted.ticket, chunks, at_once=at_once)
 
     def stop(self) -> None:
         """Leave all loops as they were, and let everybody in who still waits in one that runs on."""
@@ -168,10 +168,14 @@ class Holding:
         now = self.now()
         if now - self._moved > PATIENCE:
             return False
-        crossing = self._crossing
+        interception = self._interception
         abroad: set[object] = set()
-        if crossing.working or crossing.main().thread != threading.get_ident():  # else there is no other thread to ask
-            abroad = {passage.thread for passage in list(crossing.passages) if not passage.at_home}
+        if (
+            interception.working or interception.main().thread != threading.get_ident()
+        ):  # else there is no other thread to ask
+            abroad = {
+                intercepted.thread for intercepted in list(interception.intercepted_calls) if not intercepted.at_home
+            }
         return self._threads.at_work({thread for thread in abroad if isinstance(thread, int)}, now)
 
 

@@ -220,11 +220,11 @@ class TrioIdle:
         self._resting = self._stopped = False
         self._wanted = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
-        token = lanes.STRAND.set(None)  # it is no task of the test's
+        token = lanes.CALL_CONTEXT.set(None)  # it is no task of the test's
         try:
             trio.lowlevel.spawn_system_task(self._watch, name="agentreplay-idle")
         finally:
-            lanes.STRAND.reset(token)
+            lanes.CALL_CONTEXT.reset(token)
 
     @property
     def quiet(self) -> bool:
@@ -305,7 +305,7 @@ def hooks_work() -> bool:
             loop.close()
             ended.append(True)
 
-    token = lanes.STRAND.set(None)
+    token = lanes.CALL_CONTEXT.set(None)
     try:
         thread = threading.Thread(target=probe, name="agentreplay-self-test", daemon=True)
         thread.start()
@@ -314,7 +314,7 @@ def hooks_work() -> bool:
         while not ended and clocks.monotonic() < deadline:
             clocks.sleep(0.0005)
     finally:
-        lanes.STRAND.reset(token)
+        lanes.CALL_CONTEXT.reset(token)
     if [name for name, _ in seen] != ["first", "second"]:
         return False
     timers = [timeout for _, timeout in seen]

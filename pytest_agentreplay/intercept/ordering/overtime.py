@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.interception import refusal
+from pytest_agentreplay.intercept.session.interceptions import refusal
 from pytest_agentreplay.intercept.session.origins import is_agents, where
 from pytest_agentreplay.intercept.session.waiting import Root, awaiting, floor, root_of, stack, trio_root, until_loop
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 QUIET = 5.0
 """Seconds without a call: longer than a body needs to come to its end, once the call that it hangs on is refused."""
@@ -55,11 +55,11 @@ class Overtime:
     `at_once`: it has had its time before the refusal, and gets no more. `floor` is the frame on which the body stands.
     """
 
-    def __init__(self, crossing: Interception) -> None:
-        """Watch over the body of the test of `crossing`; nothing happens before `start`."""
+    def __init__(self, interception: Interception) -> None:
+        """Watch over the body of the test of `interception`; nothing happens before `start`."""
         self.waiting = ""
         self.at_once = False
-        self._crossing = crossing
+        self._interception = interception
         self._process = os.getpid()
         self._body = 0
         self.floor: FrameType | None = None
@@ -84,9 +84,9 @@ class Overtime:
             self._signal = free_signal()
             if self._signal is not None:
                 self._before = signal.signal(self._signal, self._interrupted)
-        self._crossing.on_latch = self._latched
-        if self._crossing.refused is not None:
-            self._latched(self._crossing.refused)
+        self._interception.on_latch = self._latched
+        if self._interception.refused is not None:
+            self._latched(self._interception.refused)
 
     @contextlib.contextmanager
     def above(self, frame: FrameType) -> Iterator[None]:
@@ -99,7 +99,7 @@ class Overtime:
 
     def stop(self) -> None:
         """The body is over; everything is as before `start`."""
-        self._crossing.on_latch = None
+        self._interception.on_latch = None
         self._over.set()
         with self._lock:
             thread = self._thread
@@ -141,21 +141,21 @@ class Overtime:
                 return
             self._divergence = divergence
             self._thread = threading.Thread(target=self._wait, name="agentreplay-overtime", daemon=True)
-            token = lanes.STRAND.set(None)  # it is no thread of the test's
+            token = lanes.CALL_CONTEXT.set(None)  # it is no thread of the test's
             try:
                 self._thread.start()
             finally:
-                lanes.STRAND.reset(token)
+                lanes.CALL_CONTEXT.reset(token)
 
     def _wait(self) -> None:
         # Beats are counted: the test may have stopped every clock.
         beats = quiet = 0
-        seen = self._crossing.activity
+        seen = self._interception.activity
         while not self.at_once and quiet * BEAT < QUIET and beats * BEAT < LONGEST:
             if self._over.wait(BEAT):
                 return
             beats += 1
-            quiet, seen = quiet + 1 if seen == self._crossing.activity else 0, self._crossing.activity
+            quiet, seen = quiet + 1 if seen == self._interception.activity else 0, self._interception.activity
         pause = AGAIN
         while not debuggers.attached():
             with self._lock:
@@ -176,7 +176,7 @@ class Overtime:
         idle = root is not None and not any(is_agents(frame.f_code) for frame in within)
         if not self._attempts:
             waiting = awaiting(root.coroutine) if root is not None and idle else []
-            self.waiting = where([*waiting, *frames], self._crossing.root)
+            self.waiting = where([*waiting, *frames], self._interception.root)
         self._attempts += 1
         if root is not None and idle and self._came == self._asked:
             self._ask(root)
@@ -212,7 +212,7 @@ class Overtime:
         root = trio_root(loop)
         if root is not None and self._came == self._asked and not any(is_agents(one.f_code) for one in within):
             if self._attempts == 1:
-                self.waiting = where([*awaiting(root.coroutine), *frames], self._crossing.root)
+                self.waiting = where([*awaiting(root.coroutine), *frames], self._interception.root)
             self._ask(root)
             return
         self._at_a_later_line(frames)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.backends.backend import Backend
     from pytest_agentreplay.intercept.ordering.idle import Idle, Then
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
 BUSY = SECOND
 """Nanoseconds for which nothing may happen until somebody who reads the wall clock sees it go on."""
@@ -34,9 +34,9 @@ APART = 2
 class Pacing(Holding):
     """Answers are held as in every recording; the clocks of the loops stand still while they work."""
 
-    def __init__(self, gate: Backend, crossing: Interception) -> None:
+    def __init__(self, backend: Backend, interception: Interception) -> None:
         """The run begins."""
-        super().__init__(gate, crossing)
+        super().__init__(backend, interception)
         self._began = clocks.monotonic_ns()
         self._latest = 0
 
@@ -69,11 +69,11 @@ class Pacing(Holding):
         """As `now_ns`, in seconds."""
         return self.now_ns() / SECOND
 
-    def come_now(self, passage: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
+    def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`."""
         if (paced := self._paced()) is not None:
             paced.catch_up()
-        super().come_now(passage, chunks, at_once=at_once)
+        super().come_now(intercepted, chunks, at_once=at_once)
 
     def _watched(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
         loop: Any = runs

@@ -14,7 +14,7 @@ from pytest_agentreplay.intercept.ordering.work import LOOK, Threads
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 PATIENCE = 0.25
 """Seconds for which an answer is held back at most: a thread that computes for itself is not waited for."""
@@ -25,16 +25,16 @@ class Pausing:
 
     now = staticmethod(clocks.monotonic)
 
-    def __init__(self, crossing: Interception) -> None:
+    def __init__(self, interception: Interception) -> None:
         """Nothing is looked at before somebody is answered."""
-        self._crossing = crossing
-        self._others = Threads(crossing)
+        self._interception = interception
+        self._others = Threads(interception)
         self._resting: set[int] = set()
 
     def __call__(self) -> None:
         """Wait, in a thread that is about to get its answer."""
-        me, crossing = threading.get_ident(), self._crossing
-        beside = crossing.working.keys() - {me} or crossing.threads or me != crossing.main().thread
+        me, interception = threading.get_ident(), self._interception
+        beside = interception.working.keys() - {me} or interception.threads or me != interception.main().thread
         if not beside or lanes.in_loop():
             return
         self._resting.add(me)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange
     from pytest_agentreplay.core.release_order import ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
     Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
 
@@ -69,14 +69,28 @@ TOO_LATE = "refused: an answer is waited for after its test has ended"
 class Waiter:
     """Somebody who waits until an answer has come as far as `chunks`. `idle` is None for a thread."""
 
-    __slots__ = ("call", "chunks", "future", "idle", "over", "refused", "source", "start", "strand", "thread", "wake")
+    __slots__ = (
+        "call",
+        "call_context",
+        "chunks",
+        "future",
+        "idle",
+        "over",
+        "refused",
+        "source",
+        "start",
+        "thread",
+        "wake",
+    )
 
-    def __init__(self, passage: InterceptedCall, chunks: int, idle: Idle | None, wake: Callable[[], object]) -> None:
+    def __init__(
+        self, intercepted: InterceptedCall, chunks: int, idle: Idle | None, wake: Callable[[], object]
+    ) -> None:
         """Made where it waits."""
-        assert passage.exchange is not None
-        self.start = passage.exchange.start
-        self.strand = passage.strand
-        self.call = passage.call
+        assert intercepted.exchange is not None
+        self.start = intercepted.exchange.start
+        self.call_context = intercepted.call_context
+        self.call = intercepted.call
         self.chunks = chunks
         self.idle = idle
         self.thread = threading.get_ident()
@@ -87,7 +101,7 @@ class Waiter:
 
     def frames(self) -> Iterable[FrameType]:
         """Where it waits, and where those wait that started it, the innermost frame first."""
-        return waiting_in(self.source, self.strand)
+        return waiting_in(self.source, self.call_context)
 
 
 class ReleaseQueue:
@@ -104,7 +118,7 @@ class ReleaseQueue:
     def __init__(
         self,
         schedule: ReleaseSchedule,
-        crossing: Interception,
+        interception: Interception,
         explain: Explain,
         *,
         loose: bool = False,
@@ -113,7 +127,7 @@ class ReleaseQueue:
         """Nothing is watched before somebody waits."""
         self.schedule = schedule
         self.guessed = False  # whether a loop could not be asked when it is idle
-        self._crossing = crossing
+        self._interception = interception
         self._explain = explain
         self._loose = loose
         self._waits = waits
@@ -127,7 +141,7 @@ class ReleaseQueue:
         self._settling: dict[int, float] = {}
         self._parked: set[int] = set()  # threads that wait, until they run again
         self._woken: set[Waiter] = set()  # they were let go, and do not run yet
-        self._threads = Threads(crossing)
+        self._threads = Threads(interception)
         self._stuck: dict[Idle, tuple[object, float]] = {}
         self._time = IdleTime(self.now)
         self._moved = self._moved_idle = self._came_idle = 0.0  # readings of the two clocks of `_time`
@@ -143,7 +157,7 @@ class ReleaseQueue:
             if self._waits:
                 self._made[start] = self.now()
 
-    def hold_now(self, passage: InterceptedCall) -> None:
+    def hold_now(self, intercepted: InterceptedCall) -> None:
         """Nothing: a thread has waited for the answer already."""
 
     def puts_off(self, then: Callable[[], object]) -> bool:
@@ -151,10 +165,10 @@ class ReleaseQueue:
         del then
         return False
 
-    def has_come(self, passage: InterceptedCall, chunks: int) -> bool:
+    def has_come(self, intercepted: InterceptedCall, chunks: int) -> bool:
         """Whether the answer has come so far."""
-        assert passage.exchange is not None
-        start = passage.exchange.start
+        assert intercepted.exchange is not None
+        start = intercepted.exchange.start
         return self.schedule.released(start) >= chunks or not self.schedule.holds(start)
 
     def disturb(self) -> None:
@@ -169,47 +183,47 @@ class ReleaseQueue:
         if self.schedule.released(start) < END:
             self.schedule.drop(start)
 
-    async def come(self, passage: InterceptedCall, chunks: int) -> None:
+    async def come(self, intercepted: InterceptedCall, chunks: int) -> None:
         """Wait until the answer has come as far as `chunks`. Raises ReplayDiverged where the order cannot be kept."""
-        exchange = passage.exchange
+        exchange = intercepted.exchange
         assert exchange is not None
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
         if not exchange.suspended or chunks <= exchange.at_once:
-            self._at_once(passage, exchange, exchange.at_once if exchange.suspended else END)
+            self._at_once(intercepted, exchange, exchange.at_once if exchange.suspended else END)
             return
-        if self._crossing.ended.is_set():
+        if self._interception.ended.is_set():
             raise ReplayDiverged(TOO_LATE)
-        await self._held(passage, chunks)
+        await self._held(intercepted, chunks)
 
-    def come_now(self, passage: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
+    def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
         """As `come`, for a thread; the thread of a running event loop is never held."""
         del at_once
-        exchange = passage.exchange
+        exchange = intercepted.exchange
         assert exchange is not None
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
         if lanes.in_loop():
-            self._at_once(passage, exchange, END)
+            self._at_once(intercepted, exchange, END)
             return
-        self._held_now(passage, chunks)
+        self._held_now(intercepted, chunks)
 
-    async def never(self, passage: InterceptedCall) -> None:
+    async def never(self, intercepted: InterceptedCall) -> None:
         """Wait to be given up, as the recorded call was. Raises ReplayDiverged where nothing can do that any more."""
-        await self._held(passage, NEVER)
+        await self._held(intercepted, NEVER)
 
-    def never_now(self, passage: InterceptedCall) -> None:
+    def never_now(self, intercepted: InterceptedCall) -> None:
         """As `never`, for a thread; it is given up at the end of the test."""
-        self._held_now(passage, NEVER)
+        self._held_now(intercepted, NEVER)
 
-    def _held_now(self, passage: InterceptedCall, chunks: int) -> None:
+    def _held_now(self, intercepted: InterceptedCall, chunks: int) -> None:
         changed = threading.Condition(self._lock)
-        waiter = Waiter(passage, chunks, None, changed.notify)
+        waiter = Waiter(intercepted, chunks, None, changed.notify)
         with self._lock:
             self._wait(waiter)
             try:
                 while not waiter.over:
-                    if self._crossing.ended.is_set():
+                    if self._interception.ended.is_set():
                         if chunks == NEVER:
                             return
                         raise ReplayDiverged(TOO_LATE)
@@ -238,16 +252,16 @@ class ReleaseQueue:
 
     # Waiting.
 
-    async def _held(self, passage: InterceptedCall, chunks: int) -> None:
+    async def _held(self, intercepted: InterceptedCall, chunks: int) -> None:
         loop = lanes.running_loop()
         idle = self._watched(loop if loop is not None else lanes.trio_run())
         if loop is not None:
-            await self._in_loop(passage, chunks, idle, loop)
+            await self._in_loop(intercepted, chunks, idle, loop)
         else:
-            await self._in_trio(passage, chunks, idle)
+            await self._in_trio(intercepted, chunks, idle)
 
     async def _in_loop(
-        self, passage: InterceptedCall, chunks: int, idle: Idle, loop: asyncio.AbstractEventLoop
+        self, intercepted: InterceptedCall, chunks: int, idle: Idle, loop: asyncio.AbstractEventLoop
     ) -> None:
         future = loop.create_future()
 
@@ -257,7 +271,7 @@ class ReleaseQueue:
             else:
                 loop.call_soon_threadsafe(_done, future)
 
-        waiter = Waiter(passage, chunks, idle, wake)
+        waiter = Waiter(intercepted, chunks, idle, wake)
         waiter.future = future
         with self._lock:
             self._wait(waiter)
@@ -268,7 +282,7 @@ class ReleaseQueue:
             self._leave_with_lock(waiter)
         self._raise_refused(waiter)
 
-    async def _in_trio(self, passage: InterceptedCall, chunks: int, idle: Idle) -> None:
+    async def _in_trio(self, intercepted: InterceptedCall, chunks: int, idle: Idle) -> None:
         import trio
 
         event, token = trio.Event(), trio.lowlevel.current_trio_token()
@@ -279,7 +293,7 @@ class ReleaseQueue:
             else:
                 token.run_sync_soon(event.set)
 
-        waiter = Waiter(passage, chunks, idle, wake)
+        waiter = Waiter(intercepted, chunks, idle, wake)
         with self._lock:
             self._wait(waiter)
         idle.poke()
@@ -413,7 +427,7 @@ class ReleaseQueue:
         if busy or (unknown and self._time.idle - self._moved_idle < SILENCE + 4 * gap):
             self._idles = True
             return TICK
-        self._latch(self._explain(waiter.call, mine, None), where(waiter.frames(), self._crossing.root))
+        self._latch(self._explain(waiter.call, mine, None), where(waiter.frames(), self._interception.root))
         return 0
 
     def _awaited(self, event: ReleaseEvent, waiter: Waiter | None) -> ReleaseEvent | None:
@@ -450,7 +464,7 @@ class ReleaseQueue:
         took = (event.at - self.schedule.exchanges[event.start].timing.start) / 1e9
         return took - (self.now() - self._made.get(event.start, 0.0))
 
-    def _at_once(self, passage: InterceptedCall, exchange: Exchange, chunks: int) -> None:
+    def _at_once(self, intercepted: InterceptedCall, exchange: Exchange, chunks: int) -> None:
         """The answer to a call that has given way to nobody so far: it comes now, whatever is next."""
         with self._lock:
             if self._divergence is not None:
@@ -459,8 +473,8 @@ class ReleaseQueue:
             waiter = None if event is None else self._waiting.get(event.start)
             here = waiter is not None and waiter.idle is not None and waiter.idle.thread == threading.get_ident()
             if not self._loose and here and waiter is not None and waiter.idle is not None and not waiter.idle.slept:
-                divergence = self._explain(passage.call, exchange, self.schedule.exchanges[waiter.start])
-                self._latch(divergence, agents_line(self._crossing.root))
+                divergence = self._explain(intercepted.call, exchange, self.schedule.exchanges[waiter.start])
+                self._latch(divergence, agents_line(self._interception.root))
                 raise self._refusal()
             end = exchange.timing.end or exchange.timing.start
             self.schedule.come(ReleaseEvent(exchange.finish or exchange.start, exchange.start, chunks, end))
@@ -519,7 +533,7 @@ class ReleaseQueue:
     def _at_work(self) -> tuple[bool, bool]:
         """Whether a thread or job is at work, and whether one, or a task, waits for what we do not know."""
         ours = [*self._waiting.values(), *self._endless.values()]
-        busy, unknown = at_work(self._crossing, self._held_threads())
+        busy, unknown = at_work(self._interception, self._held_threads())
         futures = {waiter.future for waiter in ours}
         for runs, idle in self._loops.items():
             unknown = unknown or not isinstance(idle, idling.SelectorIdle)  # its timers, or its waits, are not seen
@@ -560,15 +574,15 @@ class ReleaseQueue:
     def _pending_timers(self) -> tuple[str, ...]:
         """What there is to say of the timers that nobody waits for any more."""
         loops = [runs for runs, idle in self._loops.items() if idle.timeout is not None]
-        return tuple(told for loop in loops if (told := pending_timer(loop, self._crossing.root)))
+        return tuple(told for loop in loops if (told := pending_timer(loop, self._interception.root)))
 
     def _part(self, waiter: Waiter, expected: Exchange, detail: tuple[str, ...] = ()) -> None:
         divergence = self._explain(waiter.call, self.schedule.exchanges[waiter.start], expected)
         divergence = replace(divergence, detail=(*divergence.detail, *detail))
-        self._latch(divergence, where(waiter.frames(), self._crossing.root))
+        self._latch(divergence, where(waiter.frames(), self._interception.root))
 
     def _latch(self, divergence: Divergence, line: str) -> None:
-        kept = self._crossing.latch(divergence, line)
+        kept = self._interception.latch(divergence, line)
         if self._divergence is None:
             self.refuse(kept)
 

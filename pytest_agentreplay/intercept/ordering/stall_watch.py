@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.release_order import ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.ordering.release import Explain
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 WAITS = "all that is left of your code waits, and nothing that still runs can end that: the test was ended"
 
@@ -37,24 +37,24 @@ class StallWatch(ReleaseQueue):
     def __init__(
         self,
         schedule: ReleaseSchedule,
-        crossing: Interception,
+        interception: Interception,
         explain: Explain,
         missing: Callable[[], Divergence | None],
     ) -> None:
         """Nothing is watched before `watch`."""
-        super().__init__(schedule, crossing, explain)
+        super().__init__(schedule, interception, explain)
         self._missing = missing
 
     def watch(self) -> None:
         """A task of the event loop that runs here is about to get an answer: watch the loop from now on."""
         loop = lanes.running_loop()
-        if loop is not None and not self._crossing.ended.is_set():
+        if loop is not None and not self._interception.ended.is_set():
             self._watched(loop)
 
     def _consider(self, here: Idle | None) -> float | None:
-        if self._divergence is not None or self._crossing.refused is not None:
+        if self._divergence is not None or self._interception.refused is not None:
             return None
-        if self._crossing.comparing:
+        if self._interception.comparing:
             return TICK
         return self._give_up(here) if self._endless else self._deadlocked(here)
 

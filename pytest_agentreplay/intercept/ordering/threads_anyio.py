@@ -30,15 +30,15 @@ def running(original: Seam) -> Seam:
 
     @functools.wraps(original)
     async def run_sync(func: Callable[..., Any], *args: Any, **more: Any) -> Any:
-        strand = lanes.STRAND.get()
-        if strand is None:
+        call_context = lanes.CALL_CONTEXT.get()
+        if call_context is None:
             return await original(func, *args, **more)
-        errand, handed, wanted = object(), strand.crossing.handed, True
+        errand, handed, wanted = object(), call_context.interception.handed, True
         # Whoever awaits this waits for nothing else.
-        stamped = lanes.begin(strand, func, course=lanes.course_of(strand, ANYHOW))(func)
+        stamped = lanes.begin(call_context, func, course=lanes.course_of(call_context, ANYHOW))(func)
 
         def run(*args: Any) -> Any:
-            with lanes.working(strand):
+            with lanes.working(call_context):
                 handed.discard(errand)
                 try:
                     return stamped(*args)

@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.session.lanes import STRAND, begin, starting
+from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, begin, starting
 from pytest_agentreplay.intercept.session.wrapping import wrap
 
 if TYPE_CHECKING:
@@ -57,21 +57,21 @@ def _inherited(original: Seam) -> Seam:
 
 def _unstamped(original: Seam) -> Seam:
     def begin_pool(self: Any, *args: Any, **kwargs: Any) -> None:
-        token = STRAND.set(None)
+        token = CALL_CONTEXT.set(None)
         try:
             original(self, *args, **kwargs)
         finally:
-            STRAND.reset(token)
+            CALL_CONTEXT.reset(token)
 
     return begin_pool
 
 
 def _apply_async(original: Seam) -> Seam:
     def apply_async(self: Any, func: Callable[..., Any], args: Iterable[Any] = (), *more: Any, **named: Any) -> Any:
-        strand, args = STRAND.get(), tuple(args)
-        if strand is not None:
-            func = _job(self, strand, func, args)
-            more, named = _called_by(strand, more, named)
+        call_context, args = CALL_CONTEXT.get(), tuple(args)
+        if call_context is not None:
+            func = _job(self, call_context, func, args)
+            more, named = _called_by(call_context, more, named)
         return original(self, func, args, *more, **named)
 
     return apply_async
@@ -81,14 +81,14 @@ def _map_async(original: Seam, star: object) -> Seam:
     def map_async(
         self: Any, func: Callable[..., Any], iterable: Iterable[Any], mapper: object, *more: Any, **named: Any
     ) -> Any:
-        strand = STRAND.get()
-        if strand is None:
+        call_context = CALL_CONTEXT.get()
+        if call_context is None:
             return original(self, func, iterable, mapper, *more, **named)
         # Pool.map and its like give: chunksize, callback, error_callback.
         chunksize = (more[0] if more else named.pop("chunksize", None)) or 1
-        more, named = _called_by(strand, more[1:], named)
-        with starting(strand):
-            jobs = [*_jobs(self, strand, func, iterable, chunksize)]
+        more, named = _called_by(call_context, more[1:], named)
+        with starting(call_context):
+            jobs = [*_jobs(self, call_context, func, iterable, chunksize)]
             if mapper is star:
                 return original(
                     self, _call_with, [(run, *item) for run, item in jobs], mapper, chunksize, *more, **named
@@ -100,19 +100,19 @@ def _map_async(original: Seam, star: object) -> Seam:
 
 def _imap(original: Seam) -> Seam:
     def imap(self: Any, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int = 1) -> Any:
-        strand = STRAND.get()
-        if strand is None:
+        call_context = CALL_CONTEXT.get()
+        if call_context is None:
             return original(self, func, iterable, chunksize)
-        return original(self, _call, _jobs(self, strand, func, iterable, chunksize), chunksize)
+        return original(self, _call, _jobs(self, call_context, func, iterable, chunksize), chunksize)
 
     return imap
 
 
 def _jobs(
-    pool: Any, strand: CallContext, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int
+    pool: Any, call_context: CallContext, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int
 ) -> Iterator[Any]:
     for item in iterable:
-        yield _job(pool, strand, func, queued=chunksize == 1), item
+        yield _job(pool, call_context, func, queued=chunksize == 1), item
 
 
 def _call(job: tuple[Callable[..., Any], Any]) -> Any:
@@ -124,7 +124,7 @@ def _call_with(job: Callable[..., Any], *args: Any) -> Any:
 
 
 def _job(
-    pool: Any, strand: CallContext, func: Callable[..., Any], args: tuple[Any, ...] = (), *, queued: bool = True
+    pool: Any, call_context: CallContext, func: Callable[..., Any], args: tuple[Any, ...] = (), *, queued: bool = True
 ) -> Callable[..., Any]:
     """Return `func` stamped, and list it among the jobs of the test: as a future, which tells how far it is.
 
@@ -133,12 +133,12 @@ def _job(
     future: Future[None] = Future()
 
     def listed() -> Job:
-        job = strand.crossing.jobs.queue(id(pool), pool._processes)
+        job = call_context.interception.jobs.queue(id(pool), pool._processes)
         job.is_told_by(future)
         return job
 
     job = listed() if queued else None
-    stamped = begin(strand, func, args)(func)
+    stamped = begin(call_context, func, args)(func)
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -152,7 +152,7 @@ def _job(
 
 
 def _called_by(
-    strand: CallContext, more: Iterable[Any], named: dict[str, Any]
+    call_context: CallContext, more: Iterable[Any], named: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with callbacks whose jobs count as the strand's: joblib hands its next ones in there."""
 
@@ -162,11 +162,11 @@ def _called_by(
 
         @functools.wraps(callback)
         def called(*args: Any) -> Any:
-            token = STRAND.set(strand)
+            token = CALL_CONTEXT.set(call_context)
             try:
                 return callback(*args)
             finally:
-                STRAND.reset(token)
+                CALL_CONTEXT.reset(token)
 
         return called
 

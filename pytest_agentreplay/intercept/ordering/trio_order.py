@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -22,7 +22,7 @@ class FixedBatchOrder(random.Random):
 
     def shuffle(self, x: Any) -> None:
         """Leave the tasks as they are sorted, or throw."""
-        if doorstep.current() is None:
+        if interceptions.current() is None:
             super().shuffle(x)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.intercept.ordering.idle import Then
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 EPOCH = 1000.0
 """What a loop's clock shows when the run begins, in seconds: a small number, so that sums of floats are exact."""
@@ -110,9 +110,9 @@ class Timed(Protocol):
 class VirtualClock:
     """What shows a test the time of its `order`, from `start` to `stop`. With `clocks` its monotonic clocks do, too."""
 
-    def __init__(self, crossing: Interception, order: Timed, *, clocks: bool) -> None:
+    def __init__(self, interception: Interception, order: Timed, *, clocks: bool) -> None:
         """Nothing is replaced yet."""
-        self._crossing = crossing
+        self._interception = interception
         self._order = order
         self._clocks = clocks
         self._before: list[tuple[object, str, Any]] = []
@@ -167,9 +167,9 @@ class VirtualClock:
 
     def _is_tests(self) -> bool:
         """Whether the test runs here, in its own thread or in one that it has started, and in no exchange."""
-        if self._crossing.ended.is_set():
+        if self._interception.ended.is_set():
             return False
-        strand = lanes.STRAND.get()
-        if strand is not None:
-            return strand.crossing is self._crossing and strand.inside is None
-        return threading.get_ident() == self._crossing.main().thread
+        call_context = lanes.CALL_CONTEXT.get()
+        if call_context is not None:
+            return call_context.interception is self._interception and call_context.inside is None
+        return threading.get_ident() == self._interception.main().thread

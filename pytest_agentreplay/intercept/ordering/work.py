@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from types import FrameType
 
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 MEETS = frozenset({"threading", "queue", "concurrent.futures._base"})
 """Modules in which a thread waits for another one."""
@@ -93,21 +93,21 @@ def joins(thread: int) -> object:
     return id(frame), frame.f_lasti
 
 
-def at_work(crossing: Interception, held: Collection[int]) -> tuple[bool, bool]:
+def at_work(interception: Interception, held: Collection[int]) -> tuple[bool, bool]:
     """Whether a thread or job of the test is at work, and whether one waits for what we do not know.
 
     `held` are the threads that wait for an answer of ours, or run an event loop that is watched.
     """
-    me, main = threading.get_ident(), crossing.main().thread
+    me, main = threading.get_ident(), interception.main().thread
     # The test's own thread is one of them: it may stand in a wait until the thread that it starts has begun.
-    others = [thread for thread in {main, *list(crossing.working)} if thread not in held and thread != me]
+    others = [thread for thread in {main, *list(interception.working)} if thread not in held and thread != me]
     standing = [thread for thread in others if waits(thread)]
     busy = len(standing) < len(others)
-    threads = [thread for thread in list(crossing.threads) if thread.is_alive()]
+    threads = [thread for thread in list(interception.threads) if thread.is_alive()]
     # One that is alive and not at work yet will be in a moment, or is about to end.
-    busy = busy or bool(crossing.starting) or any(thread.ident not in crossing.working for thread in threads)
-    begun = len(threads) + len(crossing.jobs)
-    return busy, bool(standing or crossing.handed) or begun > len(crossing.working)
+    busy = busy or bool(interception.starting) or any(thread.ident not in interception.working for thread in threads)
+    begun = len(threads) + len(interception.jobs)
+    return busy, bool(standing or interception.handed) or begun > len(interception.working)
 
 
 class Threads:
@@ -116,23 +116,23 @@ class Threads:
     A thread that stays where it is (it sleeps, it waits for the world) is not; nobody knows when it will go on.
     """
 
-    def __init__(self, crossing: Interception) -> None:
+    def __init__(self, interception: Interception) -> None:
         """Nothing is looked at before somebody asks."""
-        self._crossing = crossing
+        self._interception = interception
         self._places: dict[int, tuple[object, int, float]] = {}
         self._seen: Counter[int] = Counter()
         self._finished, self._since = 0, 0.0
 
     def at_work(self, held: Collection[int], now: float) -> bool:
         """Whether one is; `held` are threads that wait for an answer, or run an event loop that is asked itself."""
-        crossing = self._crossing
-        me, main = threading.get_ident(), crossing.main().thread
-        if crossing.starting or crossing.handed or on_its_way(crossing):
+        interception = self._interception
+        me, main = threading.get_ident(), interception.main().thread
+        if interception.starting or interception.handed or on_its_way(interception):
             return True
-        if self._finished != crossing.finished:
+        if self._finished != interception.finished:
             # Whoever waits for what was just finished is told in this moment.
-            self._finished, self._since = crossing.finished, now
-        others = {*crossing.working, main} - {me, None, *held}
+            self._finished, self._since = interception.finished, now
+        others = {*interception.working, main} - {me, None, *held}
         # No look is left out: a thread has to be seen often before it counts as staying where it is.
         moving = [thread for thread in others if thread is not None and self._moves(thread, now)]
         return bool(moving) or now - self._since < TOLD
@@ -155,12 +155,14 @@ class Threads:
         return looks < STILL
 
 
-def on_its_way(crossing: Interception) -> bool:
+def on_its_way(interception: Interception) -> bool:
     """Whether a job was given to an executor that has a thread for it, which has not taken it up yet."""
-    jobs = crossing.jobs
+    jobs = interception.jobs
     if not len(jobs):
-        return any(thread.is_alive() and thread.ident not in crossing.working for thread in list(crossing.threads))
-    if jobs.running + sum(thread.is_alive() for thread in list(crossing.threads)) > len(crossing.working):
+        return any(
+            thread.is_alive() and thread.ident not in interception.working for thread in list(interception.threads)
+        )
+    if jobs.running + sum(thread.is_alive() for thread in list(interception.threads)) > len(interception.working):
         return True  # a thread has done it and not said so
     return jobs.one_may_begin()
 

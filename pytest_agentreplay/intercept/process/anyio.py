@@ -19,7 +19,7 @@ from pytest_agentreplay.dialects import json_rpc, stream_json
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.process.process_streams import RecordedProcess, ReplayedProcess
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.loaded import loaded_exception
 from pytest_agentreplay.intercept.session.trampoline import lead, parameters
 from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 AGENTS = frozenset({"claude"})
 """Programs that are agents, by name; whatever speaks `stream-json` is one too."""
@@ -43,13 +43,13 @@ def meet(library: ModuleType) -> None:
     if not inspect.iscoroutinefunction(function):
         return
     current, code = getattr(function, "__agentreplay__", (None, function.__code__))
-    if current is not doorstep.current:
+    if current is not interceptions.current:
         function.__code__ = code
         body = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
         body.__kwdefaults__ = function.__kwdefaults__
         only = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         lead(function, _meeting(body, only))
-        function.__agentreplay__ = (doorstep.current, code)
+        function.__agentreplay__ = (interceptions.current, code)
 
 
 def is_agent(command: object) -> bool:
@@ -65,32 +65,32 @@ def _meeting(body: Callable[..., Awaitable[Any]], only: tuple[str, ...]) -> Call
         values: tuple[Any, ...], keywords: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
     ) -> Awaitable[Any]:
         given, named = (*values, *star), dict(zip(only, keywords, strict=True)) | stars
-        crossing = doorstep.current()
-        if crossing is None or doorstep.within_http() or not is_agent(given[0]):
+        interception = interceptions.current()
+        if interception is None or interceptions.within_http() or not is_agent(given[0]):
             return body(*given, **named)
-        return _opened(crossing, given[0], lambda: body(*given, **named))
+        return _opened(interception, given[0], lambda: body(*given, **named))
 
     return meet
 
 
-async def _opened(crossing: Interception, command: Any, start: Callable[[], Any]) -> Any:
+async def _opened(interception: Interception, command: Any, start: Callable[[], Any]) -> Any:
     line = shlex.join([short_name(str(command[0])), *map(str, command[1:])])
     address = "stdio:" + line.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
     call = FrameCall(address, boundary="process")
-    passage = crossing.enter(call)
-    if not passage.forward:
-        if isinstance(passage.outcome, Failure):
-            passage.finish()
-            raise raise_able(passage.outcome, loaded_exception)
-        return ReplayedProcess(ReplayingDialogue(crossing, passage, call, Lines()))
+    intercepted = interception.enter(call)
+    if not intercepted.forward:
+        if isinstance(intercepted.outcome, Failure):
+            intercepted.finish()
+            raise raise_able(intercepted.outcome, loaded_exception)
+        return ReplayedProcess(ReplayingDialogue(interception, intercepted, call, Lines()))
     try:
-        process = await stepped(passage, start(), StepWatch())
+        process = await stepped(intercepted, start(), StepWatch())
     except ReplayDiverged:
         raise
     except BaseException as error:
-        passage.settle(failure_of(error), suspended=True)
+        intercepted.settle(failure_of(error), suspended=True)
         raise
-    return RecordedProcess(process, RecordingDialogue(crossing, passage, call))
+    return RecordedProcess(process, RecordingDialogue(interception, intercepted, call))
 
 
 class Lines:

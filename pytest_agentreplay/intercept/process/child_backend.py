@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome
     from pytest_agentreplay.intercept.process.child_link import ParentLink
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
 GATEWAY = re.compile(r"(?:https?|wss?)://127\.0\.0\.1:[0-9]+/t/[0-9a-f]{16}\.[0-9]+(?:/|\Z)")
 """An address of a gateway: what is asked there is intercepted by the gateway itself."""
@@ -36,7 +36,7 @@ class RemoteBackend:
     def __init__(self, link: ParentLink, root: str) -> None:
         """`root` is the directory whose files count as the agent's."""
         self.link = link
-        self.crossing: Interception | None = None
+        self.interception: Interception | None = None
         self._root = root
         self._past = 0
         self._reported: dict[str, set[Any]] = {}
@@ -94,17 +94,17 @@ class RemoteBackend:
 
     def _news(self) -> dict[str, Any]:
         """What the test's process has to know of this one, each fact once."""
-        crossing = self.crossing
-        if crossing is None:
+        interception = self.interception
+        if interception is None:
             return {}
         found: dict[str, Any] = {
-            "begun": tuple(crossing.begun.items()),
-            "met": tuple(crossing.met),
-            "passed": tuple(crossing.passed),
-            "uncompared": tuple(crossing.uncompared.items()),
+            "begun": tuple(interception.begun.items()),
+            "met": tuple(interception.met),
+            "passed": tuple(interception.passed),
+            "uncompared": tuple(interception.uncompared.items()),
             "problems": tuple(
                 (str(problem), getattr(problem, "path", "$"), getattr(problem, "kind", ""))
-                for problem in crossing.problems
+                for problem in interception.problems
             ),
         }
         news = {}
@@ -199,16 +199,16 @@ def held_by(order: type[Any]) -> type[Any]:
     """Return a class like `order` (`Holding` or `Serving`) that leaves calls to the gateway alone."""
 
     class HeldAnswer(order):  # type: ignore[misc]
-        async def come(self, passage: InterceptedCall, chunks: int) -> None:
-            if passage.ticket > 0:
-                await super().come(passage, chunks)
+        async def come(self, intercepted: InterceptedCall, chunks: int) -> None:
+            if intercepted.ticket > 0:
+                await super().come(intercepted, chunks)
 
-        def come_now(self, passage: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
-            if passage.ticket > 0:
-                super().come_now(passage, chunks, at_once=at_once)
+        def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
+            if intercepted.ticket > 0:
+                super().come_now(intercepted, chunks, at_once=at_once)
 
-        def hold_now(self, passage: InterceptedCall) -> None:
-            if passage.ticket > 0:
-                super().hold_now(passage)
+        def hold_now(self, intercepted: InterceptedCall) -> None:
+            if intercepted.ticket > 0:
+                super().hold_now(intercepted)
 
     return HeldAnswer

@@ -27,7 +27,7 @@ from pytest_agentreplay.core.model import Exchange, FrameCall, HttpReply, ToolCa
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.process.child_link import Here, Invitation
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.interception import describe
+from pytest_agentreplay.intercept.session.interceptions import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.backends.backend import Verdict
     from pytest_agentreplay.core.model import Call, Headers
     from pytest_agentreplay.intercept.network.guard import Guard
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 GRACE = 0.5
 """Seconds that a child which has just been started has to join at the end of the test's body."""
@@ -69,7 +69,7 @@ class Children:
 
     def __init__(
         self,
-        crossing: Interception,
+        interception: Interception,
         *,
         mode: str,
         greeting: Callable[[], Mapping[str, Any]],
@@ -80,7 +80,7 @@ class Children:
 
         `learn` takes the environment of a child, whose secrets are secrets of the run.
         """
-        self.crossing = crossing
+        self.interception = interception
         self.mode = mode
         self.run = secrets.token_hex(8)
         self.guard: Guard | None = None
@@ -99,25 +99,25 @@ class Children:
 
     def here(self) -> Here:
         """Return where a child would be started by the code that runs here."""
-        stamped = lanes.STRAND.get() is not None
-        strand = self.crossing.strand()
-        steps: Any = self.crossing.steps
-        return strand.path, strand.inside, stamped, 0 if steps is None else steps.at
+        stamped = lanes.CALL_CONTEXT.get() is not None
+        call_context = self.interception.call_context()
+        steps: Any = self.interception.steps
+        return call_context.path, call_context.inside, stamped, 0 if steps is None else steps.at
 
     def invite(self, kind: str = "p", program: str = "", here: Here | None = None) -> Invitation:
         """Return an invitation to a lane of its own; `kind` begins its name: a process, a pool's worker, or a job."""
         above, inside, of_body, at = here or self.here()
-        begun = self.crossing.count()
+        begun = self.interception.count()
         with self._lock:
             numbers = self._numbers.setdefault((above, kind), itertools.count(1))
             lane = f"{above}.{kind}{next(numbers)}"
             child = PythonChild(secrets.token_hex(8), lane, inside, of_body, at, program)
             self._lanes[lane] = None
             self._invited.append(child)
-        self.crossing.begun[lane] = begun
+        self.interception.begun[lane] = begun
         server = ChildServer.running()
         server.invited[child.token] = self, child
-        self.crossing.scrub.learn("key", server.key)
+        self.interception.redactor.learn("key", server.key)
         return Invitation(server.address, server.key, child.token, self.run, self.mode)
 
     def started(self, invitation: Invitation, process: Any) -> None:
@@ -147,7 +147,7 @@ class Children:
             **self.job(child),
             "run": self.run,
             "mode": self.mode,
-            "began": clocks.monotonic_ns() - self.crossing.now(),
+            "began": clocks.monotonic_ns() - self.interception.now(),
         }
 
     def job(self, child: PythonChild) -> dict[str, Any]:
@@ -161,22 +161,22 @@ class Children:
 
     def over(self, child: PythonChild) -> bool:
         """Whether `child` comes too late."""
-        return self.crossing.ended.is_set() or (self.crossing._body_over and child.of_body)
+        return self.interception.ended.is_set() or (self.interception._body_over and child.of_body)
 
     def ask(self, call: Call, moment: Moment, line: str, of: PythonChild) -> tuple[Any, ...]:
         """Decide on a call of a child, given as the child made it."""
-        crossing = self.crossing
+        interception = self.interception
         if self.over(of):
-            what = crossing.scrub.hide(describe(call))
-            crossing.late.append(f"{what}   called from {line} in a child process")
+            what = interception.redactor.hide(describe(call))
+            interception.late.append(f"{what}   called from {line} in a child process")
             return "late", f"refused: {what} was called after its test had ended"
-        crossing.activity += 1
+        interception.activity += 1
         try:
             verdict = self._decided(call, moment)
         except CannotFreeze as error:
             return "invalid", str(error), error.path, error.kind
         except AgentReplayError as error:
-            kept = crossing.latch(Divergence(Kind.UNREADABLE, str(error)), line)
+            kept = interception.latch(Divergence(Kind.UNREADABLE, str(error)), line)
             return "refuse", plain(kept)
         match verdict:
             case PassThrough(ticket):
@@ -185,64 +185,68 @@ class Children:
                 self._step(exchange.timing.end or exchange.timing.start)
                 outcome = exchange.outcome
                 if outcome is not None and not exchange.abandoned:
-                    outcome = crossing.scrub.reveal(outcome)
+                    outcome = interception.redactor.reveal(outcome)
                 return "answer", replace(exchange, call=told_call(exchange), outcome=outcome), ticket, verdict.handed
             case Refused(divergence):
-                return "refuse", plain(crossing.latch(divergence, line))
+                return "refuse", plain(interception.latch(divergence, line))
 
     def _decided(self, call: Call, moment: Moment) -> Verdict:
-        crossing, scrub = self.crossing, self.crossing.scrub
+        interception, redactor = self.interception, self.interception.redactor
         if not isinstance(call, ToolCall):
-            headers: Headers = scrub.headers(call.headers, call.url)
+            headers: Headers = redactor.headers(call.headers, call.url)
             call = replace(call, headers=headers)
-        if not crossing.gate.recognise(call):
-            call = scrub.call(call)
-        reads = moment.reads or (isinstance(call, ToolCall) and call.boundary == "tool" and crossing.reads(call.name))
-        agent = scrub.text(moment.agent) if moment.agent else ""
-        return crossing.gate.ask(call, replace(moment, reads=reads, agent=agent))
+        if not interception.backend.recognise(call):
+            call = redactor.call(call)
+        reads = moment.reads or (
+            isinstance(call, ToolCall) and call.boundary == "tool" and interception.reads(call.name)
+        )
+        agent = redactor.text(moment.agent) if moment.agent else ""
+        return interception.backend.ask(call, replace(moment, reads=reads, agent=agent))
 
     def settle(self, call: Call, ticket: int, outcome: Any, times: Mapping[str, Any]) -> None:
         """Keep the outcome of a call of a child; `times` are the rest of what `Gate.settle` takes."""
-        crossing = self.crossing
-        if crossing.ended.is_set():
+        interception = self.interception
+        if interception.ended.is_set():
             return
-        crossing.gate.settle(ticket, crossing.scrub.outcome(call, outcome), **times)
+        interception.backend.settle(ticket, interception.redactor.outcome(call, outcome), **times)
         self._step(times["at"])
 
     def latch(self, divergence: Divergence, line: str) -> Divergence:
         """Fail the test with what a child reports."""
-        scrub = self.crossing.scrub
-        now = None if divergence.now is None else scrub.call(divergence.now)
-        return plain(self.crossing.latch(replace(divergence, now=now, summary=scrub.hide(divergence.summary)), line))
+        redactor = self.interception.redactor
+        now = None if divergence.now is None else redactor.call(divergence.now)
+        return plain(
+            self.interception.latch(replace(divergence, now=now, summary=redactor.hide(divergence.summary)), line)
+        )
 
     def stalled(self, call: Call, mine: int, expected: int | None) -> Divergence:
         """Return why a child's call, recorded as the exchange `mine`, is not answered."""
-        replayer: Any = self.crossing.gate
+        replayer: Any = self.interception.backend
         found = {x.start: x for x in self._recorded}
         missing = None if expected is None else found[expected]
-        divergence: Divergence = replayer.stalled(self.crossing.scrub.call(call), found[mine], missing)
+        divergence: Divergence = replayer.stalled(self.interception.redactor.call(call), found[mine], missing)
         return divergence
 
     def note(self, news: Mapping[str, Any]) -> None:
         """Take what a child knows and a later call of it does not say."""
-        self.crossing.met.update(news.get("met", ()))
-        self.crossing.passed.update(news.get("passed", ()))
+        self.interception.met.update(news.get("met", ()))
+        self.interception.passed.update(news.get("passed", ()))
         for lane, reading in news.get("begun", ()):
-            self.crossing.begun.setdefault(lane, reading)
+            self.interception.begun.setdefault(lane, reading)
         for place, why in news.get("uncompared", ()):
-            self.crossing.uncompared.setdefault(place, why)
+            self.interception.uncompared.setdefault(place, why)
         for text, path, kind in news.get("problems", ()):
-            self.crossing.cannot_keep(CannotFreeze(text, path=path, kind=kind))
+            self.interception.cannot_keep(CannotFreeze(text, path=path, kind=kind))
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
         """Return what is recorded of a lasting connection, as it is served."""
-        reveal = self.crossing.scrub.reveal
-        found = self.crossing.gate.connection(opening)
+        reveal = self.interception.redactor.reveal
+        found = self.interception.backend.connection(opening)
         return tuple(x if x.outcome is None else replace(x, outcome=reveal(x.outcome)) for x in found)
 
     def _step(self, at: int) -> None:
         """The wall clock of the test goes on with its children; its seeds do not, since others may draw meanwhile."""
-        steps: Any = self.crossing.steps
+        steps: Any = self.interception.steps
         if steps is not None:
             steps.clock.step_to(at)
 
@@ -302,7 +306,7 @@ class ServedCall:
             self.of.settle(call, ticket, outcome, times)
 
     def _part(self, ticket: int, chunks: int, at_once: bool) -> None:
-        self.of.crossing.gate.part(ticket, chunks, at_once=at_once)
+        self.of.interception.backend.part(ticket, chunks, at_once=at_once)
 
     def _handed(self, ticket: int) -> None:
         if (handed := self.handed.pop(ticket, None)) is not None:
@@ -323,16 +327,16 @@ class ServedCall:
         return self.of.connection(opening)
 
     def _count(self) -> int:
-        return self.of.crossing.count()
+        return self.of.interception.count()
 
     def _over(self) -> bool:
         return self.of.over(self.child)
 
     def _learn(self, category: str, value: str) -> bool:
-        return self.of.crossing.scrub.learn(category, value)
+        return self.of.interception.redactor.learn(category, value)
 
     def _hide(self, text: str) -> str:
-        return self.of.crossing.scrub.hide(text)
+        return self.of.interception.redactor.hide(text)
 
     def _stalled(self, call: Call, mine: int, expected: int | None) -> Divergence:
         return plain(self.of.stalled(call, mine, expected))
@@ -437,7 +441,7 @@ class ChildServer:
             return "late", str(refused)
         except Exception as error:
             why = f"a child process could not be answered: {type(error).__name__}: {error}"
-            divergence = Divergence(Kind.UNREADABLE, serving.of.crossing.scrub.hide(why))
-            serving.of.crossing.cannot_keep(CannotFreeze(divergence.summary, path="$", kind="child process"))
-            kept = serving.of.crossing.latch(divergence, "")
+            divergence = Divergence(Kind.UNREADABLE, serving.of.interception.redactor.hide(why))
+            serving.of.interception.cannot_keep(CannotFreeze(divergence.summary, path="$", kind="child process"))
+            kept = serving.of.interception.latch(divergence, "")
             return ("refuse", plain(kept)) if name == "ask" else None

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from pytest_agentreplay.intercept.gateway import children
 from pytest_agentreplay.intercept.network.child_events import above_wrappers, environment, is_probe, short_name
 from pytest_agentreplay.intercept.process.child_link import VARIABLE
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -100,7 +100,7 @@ def exchange(inviter: Inviter | None, by: ChildHandover | None) -> tuple[Inviter
 
 def inviting() -> Inviter | None:
     """Who invites the children of the code that runs here; None outside of tests."""
-    if _inviter is None or doorstep.current() is None:
+    if _inviter is None or interceptions.current() is None:
         return None
     return _inviter
 

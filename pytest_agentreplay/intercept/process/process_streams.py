@@ -140,9 +140,9 @@ class ReplayedProcess:
     async def write(self, data: bytes) -> None:
         """Take lines of the agent."""
         for line in self._cut.lines(data):
-            passage = self._giving.say(line)
-            if isinstance(passage.outcome, Failure):
-                raise raise_able(passage.outcome, loaded_exception)
+            intercepted = self._giving.say(line)
+            if isinstance(intercepted.outcome, Failure):
+                raise raise_able(intercepted.outcome, loaded_exception)
         await self._anyio.lowlevel.checkpoint()
 
     async def read(self) -> bytes:

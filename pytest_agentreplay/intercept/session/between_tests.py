@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import FrameType
 
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 _ended: tuple[Interception, int] | None = None
 """The test that has ended last and the ident of its thread; None from when the next one begins."""
 
 
-def begin(crossing: Interception) -> None:
+def begin(interception: Interception) -> None:
     """Refuse the tools of a test that ends, where this thread calls them after it, until `end`."""
     global _ended  # noqa: PLW0603  one process runs one test at a time
-    _ended = crossing, threading.get_ident()
+    _ended = interception, threading.get_ident()
 
 
 def end() -> None:
@@ -30,9 +30,9 @@ def end() -> None:
     _ended = None
 
 
-def follows(crossing: Interception) -> bool:
-    """Return whether `crossing` is the one of the test that has ended last, and no other test has begun."""
-    return _ended is not None and _ended[0] is crossing
+def follows(interception: Interception) -> bool:
+    """Return whether `interception` is the one of the test that has ended last, and no other test has begun."""
+    return _ended is not None and _ended[0] is interception
 
 
 def crossing_of_garbage() -> Interception | None:

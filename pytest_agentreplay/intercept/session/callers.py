@@ -29,14 +29,14 @@ def agents_line(root: str) -> str:
     return where(_frames(), root)
 
 
-def waiting_in(source: object, strand: CallContext | None = None) -> Iterator[FrameType]:
+def waiting_in(source: object, call_context: CallContext | None = None) -> Iterator[FrameType]:
     """The frames of a task or thread that waits, and of those that started it, the innermost first."""
-    for starter in _chain(source, strand):
+    for starter in _chain(source, call_context):
         yield from _of(starter)
 
 
 def _frames() -> Iterator[FrameType]:
-    me, strand = lanes.runner(), lanes.STRAND.get()
+    me, call_context = lanes.runner(), lanes.CALL_CONTEXT.get()
     outermost = getattr(_coroutine(me), "cr_frame", None)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -44,35 +44,35 @@ def _frames() -> Iterator[FrameType]:
         if frame is outermost:
             break
         frame = frame.f_back
-    for starter in list(_chain(me, strand))[1:]:
+    for starter in list(_chain(me, call_context))[1:]:
         yield from _of(starter)
     while frame is not None:  # whoever runs the event loop
         yield frame
         frame = frame.f_back
 
 
-def _chain(source: object, strand: CallContext | None) -> Iterator[object]:
+def _chain(source: object, call_context: CallContext | None) -> Iterator[object]:
     """A task or thread, and who started it, and who started that one."""
     for _ in range(DEEPEST):
         yield source
-        starter = _creator(source, strand)
-        while starter is None and strand is not None:
-            strand = strand.parent
-            if strand is not None and strand.owner != source:
-                starter = strand.owner
+        starter = _creator(source, call_context)
+        while starter is None and call_context is not None:
+            call_context = call_context.parent
+            if call_context is not None and call_context.owner != source:
+                starter = call_context.owner
         if starter is None:
             return
         source = starter
 
 
-def _creator(task: object, strand: CallContext | None) -> object:
+def _creator(task: object, call_context: CallContext | None) -> object:
     """The task that created another one, where that is known and it is still there."""
     nursery = getattr(task, "parent_nursery", None)
     if nursery is not None:
         return nursery.parent_task
-    if strand is None or _coroutine(task) is None:
+    if call_context is None or _coroutine(task) is None:
         return None
-    reference = strand.crossing.creators.get(task)
+    reference = call_context.interception.creators.get(task)
     return reference() if reference is not None else None
 
 

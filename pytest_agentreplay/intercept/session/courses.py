@@ -41,15 +41,15 @@ class Courses:
         # Not by thread alone: threads that serve children (gateway, joined processes) and their ids are used again.
         self._threads: dict[tuple[int, str], Course] = {}
 
-    def here(self, strand: lanes.CallContext) -> Course:
-        """Return the course of the code that runs here, for the test of `strand`."""
+    def here(self, call_context: lanes.CallContext) -> Course:
+        """Return the course of the code that runs here, for the test of `call_context`."""
         runner = lanes.runner()
         if isinstance(runner, int):
-            job = strand.crossing.running.get(runner)
+            job = call_context.interception.running.get(runner)
             if job is not None and job.course is not None:
                 job.course.runner = runner
                 return job.course
-            return self._threads.setdefault((runner, strand.path), Course(runner=runner))
+            return self._threads.setdefault((runner, call_context.path), Course(runner=runner))
         try:
             course: Course | None = self._tasks.get(runner)  # type: ignore[call-overload]
             if course is None:
@@ -58,14 +58,14 @@ class Courses:
             return Course(runner=runner)
         return course
 
-    def created(self, task: Task[Any], strand: lanes.CallContext) -> None:
+    def created(self, task: Task[Any], call_context: lanes.CallContext) -> None:
         """Note that the code that runs here has created `task`."""
         if task not in self._tasks:
-            self._tasks[task] = Course(self.here(strand), task, task)
+            self._tasks[task] = Course(self.here(call_context), task, task)
 
-    def started(self, strand: lanes.CallContext, runs: object) -> Course:
+    def started(self, call_context: lanes.CallContext, runs: object) -> Course:
         """Return the course of a thread or job that the code which runs here starts now."""
-        return Course(self.here(strand), runs=runs)
+        return Course(self.here(call_context), runs=runs)
 
     def made(self, start: int, course: Course) -> tuple[int, ...]:
         """Note that a call is made in `course`. Return the calls that this comes after."""

@@ -35,7 +35,7 @@ def install(current: Current, refusing: Refusing) -> None:
     `current` returns the test that runs, `refusing(test)` is a block in which the tools of an ended test are refused.
     """
     _asked[:] = [(current, refusing)]
-    if getattr(atexit.register, "__agentreplay__", None) is lanes.STRAND:
+    if getattr(atexit.register, "__agentreplay__", None) is lanes.CALL_CONTEXT:
         return
     from concurrent.futures import Future  # loads logging and queue, so only when a test needs it
 
@@ -57,7 +57,7 @@ def meet(module: ModuleType) -> None:
         owner = _owner()
         init(self, obj, callback if owner is None else ExitCallback(owner, callback), *args, **kwargs)
 
-    stamped.__agentreplay__ = lanes.STRAND  # type: ignore[attr-defined]
+    stamped.__agentreplay__ = lanes.CALL_CONTEXT  # type: ignore[attr-defined]
     module.Finalize.__init__ = stamped
 
 
@@ -88,26 +88,26 @@ class ExitCallback:
 @contextmanager
 def owned(owner: lanes.CallContext) -> Generator[None]:
     """A block that runs for a test that has ended. Nobody waits for it: a refusal has been reported, and ends here."""
-    if not owner.crossing.ended.is_set():
+    if not owner.interception.ended.is_set():
         yield
         return
     [(_, refusing)] = _asked
-    token = lanes.STRAND.set(owner)
+    token = lanes.CALL_CONTEXT.set(owner)
     try:
-        with refusing(owner.crossing):
+        with refusing(owner.interception):
             yield
     except ReplayDiverged:
         pass
     finally:
-        lanes.STRAND.reset(token)
+        lanes.CALL_CONTEXT.reset(token)
 
 
 def _owner() -> lanes.CallContext | None:
     """Return the strand that registers a callback here. What a tool registers while it runs is the tool's own."""
-    strand = lanes.STRAND.get()
-    if strand is None and _asked and (crossing := _asked[0][0]()) is not None:
-        strand = crossing.main()
-    return None if strand is None or strand.inside is not None else replace(strand)
+    call_context = lanes.CALL_CONTEXT.get()
+    if call_context is None and _asked and (interception := _asked[0][0]()) is not None:
+        call_context = interception.main()
+    return None if call_context is None or call_context.inside is not None else replace(call_context)
 
 
 def _carrying(register: Callable[..., Any]) -> Callable[..., Any]:
@@ -119,7 +119,7 @@ def _carrying(register: Callable[..., Any]) -> Callable[..., Any]:
         register(func if owner is None else ExitCallback(owner, func), *args, **kwargs)
         return func
 
-    stamped.__agentreplay__ = lanes.STRAND  # type: ignore[attr-defined]
+    stamped.__agentreplay__ = lanes.CALL_CONTEXT  # type: ignore[attr-defined]
     return stamped
 
 

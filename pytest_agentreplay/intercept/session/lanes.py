@@ -2,7 +2,7 @@
 
 asyncio and trio copy the context into a new task, so a context variable does it there. A thread begins with an empty
 context, so `carry` takes it over, with the agent's name (`thread_starts` calls it). A thread that no test started has
-no stamp; it works for the test that is running (`crossing.current`).
+no stamp; it works for the test that is running (`interception.current`).
 
 Which of several threads calls first is chance, and in which order they were started is not. So the lane of a thread,
 job or task is known by its label: what it runs, and how many its starter had begun of that before. The label goes into
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 class Starts(Protocol):
     """`courses.Courses`, as far as a lane knows them."""
 
-    def started(self, strand: CallContext, runs: object) -> Course:
+    def started(self, call_context: CallContext, runs: object) -> Course:
         """Return the course of a thread or job that is started now."""
 
-    def created(self, task: Any, strand: CallContext) -> None:
+    def created(self, task: Any, call_context: CallContext) -> None:
         """Note that a task was created."""
 
 
@@ -83,7 +83,7 @@ class CallContext:
     reading of the run's counter), `label` what was started. It has no `path` until its first call.
     """
 
-    crossing: LaneOwner
+    interception: LaneOwner
     path: str = "main"
     owner: object = None
     thread: int | None = field(default_factory=threading.get_ident)
@@ -99,15 +99,15 @@ class CallContext:
 Work: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...]]"
 """What a thread is to call, and with what."""
 
-STRAND: ContextVar[CallContext | None] = ContextVar("agentreplay_strand", default=None)
+CALL_CONTEXT: ContextVar[CallContext | None] = ContextVar("agentreplay_strand", default=None)
 
 SERVER = "server"
 """What `CallContext.inside` names in a server of the test's own process: its calls are recorded as calls of the run."""
 
 
-def is_inside(strand: CallContext) -> bool:
-    """Whether `strand` runs inside an exchange, which holds all that happens there."""
-    return strand.inside is not None and strand.inside[1] != SERVER
+def is_inside(call_context: CallContext) -> bool:
+    """Whether `call_context` runs inside an exchange, which holds all that happens there."""
+    return call_context.inside is not None and call_context.inside[1] != SERVER
 
 
 def running_loop() -> AbstractEventLoop | None:
@@ -139,28 +139,30 @@ def runner() -> object:
     return threading.get_ident()
 
 
-def own(strand: CallContext) -> CallContext:
-    """The strand of the running task or thread: `strand` itself, or a child of it made and stamped now."""
-    mine = strand_of(runner(), strand)
-    if mine is not strand:
-        STRAND.set(mine)
+def own(call_context: CallContext) -> CallContext:
+    """The strand of the running task or thread: `call_context` itself, or a child of it made and stamped now."""
+    mine = strand_of(runner(), call_context)
+    if mine is not call_context:
+        CALL_CONTEXT.set(mine)
     return mine
 
 
-def strand_of(me: object, strand: CallContext) -> CallContext:
-    """The strand of `me`, which runs here: `strand` when it is its own, else a child of it made now."""
-    if strand.owner == me:
-        return strand
+def strand_of(me: object, call_context: CallContext) -> CallContext:
+    """The strand of `me`, which runs here: `call_context` when it is its own, else a child of it made now."""
+    if call_context.owner == me:
+        return call_context
     here = threading.get_ident() if me == threading.get_ident() or is_root(me) else None
-    job = strand.crossing.running.get(here) if here is not None and strand.thread != here else None
-    if job is not None and job.parent is not None and job.parent.children is strand.children:
+    job = call_context.interception.running.get(here) if here is not None and call_context.thread != here else None
+    if job is not None and job.parent is not None and job.parent.children is call_context.children:
         # The job runs in a copy of its starter's context, taken where `carry` could not see it.
-        strand = job
-    if here is not None and strand.thread == here:
-        mine, mine.owner = strand, me
+        call_context = job
+    if here is not None and call_context.thread == here:
+        mine, mine.owner = call_context, me
     else:
-        label = None if here is not None else strand.crossing.tasks.get(me)
-        mine = CallContext(strand.crossing, "", me, here, inside=strand.inside, parent=strand, label=label)
+        label = None if here is not None else call_context.interception.tasks.get(me)
+        mine = CallContext(
+            call_context.interception, "", me, here, inside=call_context.inside, parent=call_context, label=label
+        )
     with _NAMING:
         name(mine)
     return mine
@@ -169,29 +171,29 @@ def strand_of(me: object, strand: CallContext) -> CallContext:
 _NAMING = threading.Lock()
 
 
-def name(strand: CallContext) -> str:
+def name(call_context: CallContext) -> str:
     """Return the path of a strand: that of its parent, and a number, by order of first calls.
 
     In a replay threads, jobs and tasks have the recorded path of their label, whichever calls first.
     """
-    if not strand.path and strand.parent is not None:
-        above, started = name(strand.parent), strand.crossing.started
-        strand.path = started.lane(above, strand.label, strand.parent.starts) or next(
-            path for number in strand.parent.children if not started.taken(path := f"{above}.{number}")
+    if not call_context.path and call_context.parent is not None:
+        above, started = name(call_context.parent), call_context.interception.started
+        call_context.path = started.lane(above, call_context.label, call_context.parent.starts) or next(
+            path for number in call_context.parent.children if not started.taken(path := f"{above}.{number}")
         )
-        if strand.label is not None:
-            started.note(strand.path, strand.label)
-        if strand.begun is not None:
-            strand.crossing.begun[strand.path] = strand.begun
-    return strand.path
+        if call_context.label is not None:
+            started.note(call_context.path, call_context.label)
+        if call_context.begun is not None:
+            call_context.interception.begun[call_context.path] = call_context.begun
+    return call_context.path
 
 
-def beside(strand: CallContext) -> CallContext:
-    """`strand` for the thread that runs here, while other threads may run it too."""
+def beside(call_context: CallContext) -> CallContext:
+    """`call_context` for the thread that runs here, while other threads may run it too."""
     me = threading.get_ident()
     with _NAMING:
-        name(strand)
-    return replace(strand, owner=me, thread=me)
+        name(call_context)
+    return replace(call_context, owner=me, thread=me)
 
 
 def is_root(task: object) -> bool:
@@ -212,13 +214,13 @@ def is_root(task: object) -> bool:
 
 
 @contextmanager
-def inside(strand: CallContext, ticket: int, boundary: str) -> Iterator[None]:
+def inside(call_context: CallContext, ticket: int, boundary: str) -> Iterator[None]:
     """Crossings made in this block belong to exchange `ticket`."""
-    token = STRAND.set(replace(strand, inside=(ticket, boundary)))
+    token = CALL_CONTEXT.set(replace(call_context, inside=(ticket, boundary)))
     try:
         yield
     finally:
-        STRAND.reset(token)
+        CALL_CONTEXT.reset(token)
 
 
 def trio_run() -> object:
@@ -227,7 +229,7 @@ def trio_run() -> object:
 
 
 def carry(
-    strand: CallContext,
+    call_context: CallContext,
     work: Callable[..., Any],
     args: tuple[Any, ...] = (),
     course: Course | None = None,
@@ -237,7 +239,7 @@ def carry(
 
     Work that runs in a copy of its starter's context (`asyncio.to_thread`, LangGraph) is stamped within that copy.
     """
-    run = begin(strand, work, args, course, begins)
+    run = begin(call_context, work, args, course, begins)
     if _context_run(work) and args:
         return work, (run(args[0]), *args[1:])
     if isinstance(work, functools.partial) and _context_run(work.func) and work.args:
@@ -245,27 +247,29 @@ def carry(
     return run(work), args
 
 
-def course_of(strand: CallContext, runs: object = None) -> Course | None:
-    """Return the course of what `strand` starts now, and can wait for as `runs`; None where none is kept."""
-    courses = strand.crossing.courses
-    return courses.started(strand, runs) if courses is not None and strand.inside is None else None
+def course_of(call_context: CallContext, runs: object = None) -> Course | None:
+    """Return the course of what `call_context` starts now, and can wait for as `runs`; None where none is kept."""
+    courses = call_context.interception.courses
+    return courses.started(call_context, runs) if courses is not None and call_context.inside is None else None
 
 
 def begin(
-    strand: CallContext,
+    call_context: CallContext,
     work: Callable[..., Any],
     args: tuple[Any, ...] = (),
     course: Course | None = None,
     begins: Callable[[], object] | None = None,
 ) -> Callable[..., Callable[..., Any]]:
-    """Begin a child of `strand` that runs `work`. Return what stamps a function with it.
+    """Begin a child of `call_context` that runs `work`. Return what stamps a function with it.
 
     `begins` is called where that function is.
     """
-    crossing, agent = strand.crossing, AGENT.get()
-    child = CallContext(crossing, "", inside=strand.inside, begun=crossing.count(), parent=strand, course=course)
-    if strand.inside is None:
-        child.label = _next_label(strand, what_runs(work, args))
+    interception, agent = call_context.interception, AGENT.get()
+    child = CallContext(
+        interception, "", inside=call_context.inside, begun=interception.count(), parent=call_context, course=course
+    )
+    if call_context.inside is None:
+        child.label = _next_label(call_context, what_runs(work, args))
 
     def stamp(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -273,36 +277,36 @@ def begin(
             me = child.thread = threading.get_ident()
             if begins is not None:
                 begins()
-            with working(strand):
-                before = crossing.running.get(me)
-                crossing.running[me] = child
-                token, named = STRAND.set(child), AGENT.set(agent)
+            with working(call_context):
+                before = interception.running.get(me)
+                interception.running[me] = child
+                token, named = CALL_CONTEXT.set(child), AGENT.set(agent)
                 try:
                     return function(*args, **kwargs)
                 finally:
                     AGENT.reset(named)
-                    STRAND.reset(token)
+                    CALL_CONTEXT.reset(token)
                     if before is None:
-                        del crossing.running[me]
+                        del interception.running[me]
                     else:
-                        crossing.running[me] = before
+                        interception.running[me] = before
 
         return stamped
 
     return stamp
 
 
-def label_task(strand: CallContext, task: Any) -> None:
-    """Keep which one of its kind `task` is, which the code of `strand` has created."""
+def label_task(call_context: CallContext, task: Any) -> None:
+    """Keep which one of its kind `task` is, which the code of `call_context` has created."""
     coroutine = task.get_coro()
     name = getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
-    strand.crossing.tasks[task] = _next_label(strand, name)
+    call_context.interception.tasks[task] = _next_label(call_context, name)
 
 
-def _next_label(strand: CallContext, name: str) -> Label:
+def _next_label(call_context: CallContext, name: str) -> Label:
     with _NAMING:
-        strand.starts[name] += 1
-        return Label(name, strand.starts[name])
+        call_context.starts[name] += 1
+        return Label(name, call_context.starts[name])
 
 
 def what_runs(work: Any, args: tuple[Any, ...] = ()) -> str:
@@ -324,9 +328,9 @@ def _context_run(work: Any) -> bool:
 
 
 @contextmanager
-def working(strand: CallContext) -> Iterator[None]:
+def working(call_context: CallContext) -> Iterator[None]:
     """A block that a thread runs for a test."""
-    me, at_it = threading.get_ident(), strand.crossing.working
+    me, at_it = threading.get_ident(), call_context.interception.working
     at_it[me] = at_it.get(me, 0) + 1
     try:
         yield
@@ -334,13 +338,13 @@ def working(strand: CallContext) -> Iterator[None]:
         at_it[me] -= 1
         if not at_it[me]:
             del at_it[me]
-        strand.crossing.finished += 1
+        call_context.interception.finished += 1
 
 
 @contextmanager
-def starting(strand: CallContext) -> Iterator[None]:
+def starting(call_context: CallContext) -> Iterator[None]:
     """A block that starts a thread: whoever runs it waits until the new one is there, which nothing else tells."""
-    me, at_it = threading.get_ident(), strand.crossing.starting
+    me, at_it = threading.get_ident(), call_context.interception.starting
     at_it.add(me)
     try:
         yield

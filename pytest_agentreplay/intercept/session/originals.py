@@ -12,10 +12,10 @@ from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session.interception import current
+from pytest_agentreplay.intercept.session.interceptions import current
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
 
     MadeOf = tuple[object, tuple[CellType, ...] | None]
     """Of a function that a factory has made: the key of its body, and its closure."""
@@ -43,9 +43,9 @@ def made(key: object, cells: tuple[CellType, ...] | None) -> FunctionType:
     return FunctionType(body.__code__, body.__globals__, body.__name__, None, cells)
 
 
-def lend(key: object, passage: InterceptedCall, cells: MadeOf | None = None) -> FunctionType:
+def lend(key: object, intercepted: InterceptedCall, cells: MadeOf | None = None) -> FunctionType:
     """The body, to run for a passage that the gate has opened and whose outcome is not there yet."""
-    if not passage.open:
+    if not intercepted.open:
         raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")
     return _BODIES[key] if cells is None else made(*cells)
 

@@ -39,19 +39,19 @@ def meet(library: ModuleType) -> None:
 def _creating(original: Seam) -> Seam:
     def create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
         task = original(self, *args, **kwargs)
-        strand = lanes.STRAND.get()
-        if strand is not None and strand.inside is None:
-            lanes.label_task(strand, task)
-            note_creator(strand, task)
-            if strand.crossing.courses is not None:
-                strand.crossing.courses.created(task, strand)
+        call_context = lanes.CALL_CONTEXT.get()
+        if call_context is not None and call_context.inside is None:
+            lanes.label_task(call_context, task)
+            note_creator(call_context, task)
+            if call_context.interception.courses is not None:
+                call_context.interception.courses.created(task, call_context)
         return task
 
     return create_task
 
 
-def note_creator(strand: CallContext, task: Any) -> None:
+def note_creator(call_context: CallContext, task: Any) -> None:
     """Keep which task has created `task`: a report names the line of the agent that waits there."""
     creator = lanes.runner()
     if not isinstance(creator, int):
-        strand.crossing.creators[task] = weakref.ref(creator)
+        call_context.interception.creators[task] = weakref.ref(creator)

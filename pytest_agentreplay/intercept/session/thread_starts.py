@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.session.lanes import STRAND, begin, carry, course_of, starting
+from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, begin, carry, course_of, starting
 from pytest_agentreplay.intercept.session.library_imports import library_importing, run_for_import
 
 if TYPE_CHECKING:
@@ -19,22 +19,22 @@ def stamp_threads() -> None:
     from concurrent.futures import ThreadPoolExecutor  # loads logging and queue, so only when a test needs it
     from concurrent.futures.thread import _worker
 
-    if getattr(threading.Thread.start, "__agentreplay__", None) is STRAND:
+    if getattr(threading.Thread.start, "__agentreplay__", None) is CALL_CONTEXT:
         return
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
     @functools.wraps(start)
     def stamped_start(self: threading.Thread) -> None:
-        strand = STRAND.get()
+        call_context = CALL_CONTEXT.get()
         # A worker of a pool serves later tests too; its jobs are marked instead.
         library = "" if getattr(self, "_target", None) is _worker else library_importing(sys._getframe(1))
         if library:
             self.run = run_for_import(library, self.run)  # type: ignore[method-assign]
-        if strand is not None:
+        if call_context is not None:
             target = getattr(self, "_target", None)  # CPython 3.11-3.14; a subclass with a run of its own has none
-            self.run = begin(strand, target or self.run, course=course_of(strand, self))(self.run)  # type: ignore[method-assign]
-            strand.crossing.threads.add(self)
-            with starting(strand):
+            self.run = begin(call_context, target or self.run, course=course_of(call_context, self))(self.run)  # type: ignore[method-assign]
+            call_context.interception.threads.add(self)
+            with starting(call_context):
                 return start(self)
         return start(self)
 
@@ -42,16 +42,16 @@ def stamp_threads() -> None:
     def stamped_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if library := library_importing(sys._getframe(1)):
             fn = run_for_import(library, fn)
-        strand = STRAND.get()
-        if strand is None:
+        call_context = CALL_CONTEXT.get()
+        if call_context is None:
             return submit(self, fn, *args, **kwargs)
         # A pool outlives the test that first used it: its worker must not be stamped, only the job.
-        token = STRAND.set(None)
+        token = CALL_CONTEXT.set(None)
         try:
-            with starting(strand):
-                course = course_of(strand)
-                job = strand.crossing.jobs.queue(id(self), self._max_workers)
-                work, args = carry(strand, fn, args, course, job.begin)
+            with starting(call_context):
+                course = course_of(call_context)
+                job = call_context.interception.jobs.queue(id(self), self._max_workers)
+                work, args = carry(call_context, fn, args, course, job.begin)
                 try:
                     future = submit(self, work, *args, **kwargs)
                 except BaseException:  # it is shut down
@@ -62,8 +62,8 @@ def stamp_threads() -> None:
                 job.is_told_by(future)
             return future
         finally:
-            STRAND.reset(token)
+            CALL_CONTEXT.reset(token)
 
-    stamped_start.__agentreplay__ = STRAND  # type: ignore[attr-defined]
+    stamped_start.__agentreplay__ = CALL_CONTEXT  # type: ignore[attr-defined]
     threading.Thread.start = stamped_start  # type: ignore[method-assign]
     ThreadPoolExecutor.submit = stamped_submit  # type: ignore[method-assign,assignment]

@@ -6,7 +6,7 @@ import functools
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.trampoline import lead, parameters
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ def wrap(owner: Any, name: str, make: Callable[[Seam], Seam]) -> None:
     if seam is None:
         return
     whose, original = getattr(seam, "__agentreplay__", (None, seam))
-    if whose is not doorstep.current:
+    if whose is not interceptions.current:
         made: Any = functools.wraps(original)(make(original))
-        made.__agentreplay__ = (doorstep.current, original)
+        made.__agentreplay__ = (interceptions.current, original)
         setattr(owner, name, made)
 
 
@@ -37,7 +37,7 @@ def wrap_code(function: FunctionType, make: Callable[[Seam], Seam]) -> None:
     it is active, and whatever it saved or restores is the wrapped function.
     """
     current, code = getattr(function, "__agentreplay__", (None, function.__code__))
-    if current is doorstep.current:
+    if current is interceptions.current:
         return
     function.__code__ = code
     real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
@@ -50,4 +50,4 @@ def wrap_code(function: FunctionType, make: Callable[[Seam], Seam]) -> None:
         return made(*values, *star, **dict(zip(names, only, strict=True)), **stars)
 
     lead(function, call)
-    function.__agentreplay__ = (doorstep.current, code)  # type: ignore[attr-defined]
+    function.__agentreplay__ = (interceptions.current, code)  # type: ignore[attr-defined]

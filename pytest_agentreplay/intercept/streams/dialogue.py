@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from pytest_agentreplay.core.model import Closed, Exchange, Failure, Headers, Outcome
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
 
 class MessageProtocol(Protocol):
@@ -41,9 +41,9 @@ class MessageProtocol(Protocol):
 class RecordingDialogue:
     """The recording side of one connection. Each message settles what was said before it."""
 
-    def __init__(self, crossing: Interception, opening: InterceptedCall, call: FrameCall) -> None:
+    def __init__(self, interception: Interception, opening: InterceptedCall, call: FrameCall) -> None:
         """`opening` was forwarded for `call`, and the connection stands."""
-        self._crossing = crossing
+        self._interception = interception
         self._opening = opening.ticket
         self._call = call
         self._current = opening
@@ -57,15 +57,15 @@ class RecordingDialogue:
     def say(self, data: bytes) -> InterceptedCall:
         """The agent is about to send `data`."""
         call = FrameCall(self._call.url, self._opening, body=Body(data), boundary=self._call.boundary)
-        passage = self._crossing.enter(call)
-        self.context, self.inside = copy_context(), self._crossing.strand().inside
+        intercepted = self._interception.enter(call)
+        self.context, self.inside = copy_context(), self._interception.call_context().inside
         with self._lock:
-            before, self._current = self._current, passage
+            before, self._current = self._current, intercepted
             reply = FramesReply.of(self._frames, headers=self.headers())
             self._frames = []
-            passage.partial = self._so_far
+            intercepted.partial = self._so_far
         _settle(before, reply)
-        return passage
+        return intercepted
 
     def hear(self, data: bytes) -> None:
         """The agent takes `data` from the other side."""
@@ -88,24 +88,26 @@ class RecordingDialogue:
             return FramesReply.of(self._frames, headers=self.headers(), waited=True)
 
 
-def _settle(passage: InterceptedCall, reply: FramesReply) -> None:
-    passage.settle(reply, suspended=True)
-    passage.partial = None  # the two hold each other
+def _settle(intercepted: InterceptedCall, reply: FramesReply) -> None:
+    intercepted.settle(reply, suspended=True)
+    intercepted.partial = None  # the two hold each other
 
 
 class ReplayingDialogue:
     """The replaying side of one connection: what may come now stands in `due`, in recorded order."""
 
     def __init__(
-        self, crossing: Interception, opening: InterceptedCall, call: FrameCall, tongue: MessageProtocol
+        self, interception: Interception, opening: InterceptedCall, call: FrameCall, tongue: MessageProtocol
     ) -> None:
         """`opening` was answered for `call`."""
         assert opening.exchange is not None
-        self._crossing = crossing
+        self._interception = interception
         self._call = call
         self._opening = opening.exchange.start
         self._tongue = tongue
-        self._release = Release(crossing.gate.connection(self._opening), tongue.subject, at_once=crossing.at_once)
+        self._release = Release(
+            interception.backend.connection(self._opening), tongue.subject, at_once=interception.at_once
+        )
         self._outcomes: dict[int, Outcome | None] = {}
         self.due: deque[bytes] = deque()
         self.headers: Headers = ()
@@ -120,16 +122,16 @@ class ReplayingDialogue:
         `reads` says that it calls a tool that changes nothing. Within a tool that is verified such a call is forwarded.
         """
         call = FrameCall(self._call.url, self._opening, body=Body(data), boundary=self._call.boundary)
-        passage = self._crossing.enter(call, reads=reads)
+        intercepted = self._interception.enter(call, reads=reads)
         self.context = copy_context()
-        if passage.forward:
-            return passage
-        exchange = passage.exchange
+        if intercepted.forward:
+            return intercepted
+        exchange = intercepted.exchange
         assert exchange is not None
         assert isinstance(exchange.call, FrameCall)
         self._tongue.learn(exchange.call.body.data, data)
-        self._made(passage, exchange)
-        return passage
+        self._made(intercepted, exchange)
+        return intercepted
 
     def hand(self, data: bytes) -> None:
         """Let `data` come next, which was not recorded."""
@@ -141,11 +143,11 @@ class ReplayingDialogue:
         """Whether the other side ended the connection, and all that it said before was taken."""
         return not self.due and self.closed is not None and not self.closed.by_agent
 
-    def _made(self, passage: InterceptedCall, exchange: Exchange) -> None:
-        self._outcomes[exchange.start] = passage.outcome
-        passage.finish()
-        if self._crossing.order is not None:
-            self._crossing.order.disturb()
+    def _made(self, intercepted: InterceptedCall, exchange: Exchange) -> None:
+        self._outcomes[exchange.start] = intercepted.outcome
+        intercepted.finish()
+        if self._interception.order is not None:
+            self._interception.order.disturb()
         for x in self._release.made(exchange.start):
             reply = self._outcomes.pop(x.start) if x.parent is None else self._kept(x)
             if isinstance(reply, FramesReply):
@@ -155,24 +157,24 @@ class ReplayingDialogue:
         self.wake()
 
     def _kept(self, x: Exchange) -> Outcome | None:
-        return None if x.outcome is None else self._crossing.scrub.reveal(x.outcome)
+        return None if x.outcome is None else self._interception.redactor.reveal(x.outcome)
 
 
 class DialogueServer:
     """Stands for the passage of a message, or of a connection, around what a server of this process does for it."""
 
-    def __init__(self, passage: InterceptedCall) -> None:
+    def __init__(self, intercepted: InterceptedCall) -> None:
         """Take the lane that runs here: a server may handle the message in a task that knows no lane of the agent."""
-        self._ticket = passage.ticket if passage.exchange is None else passage.exchange.start
-        self._strand = lanes.STRAND.get()
+        self._ticket = intercepted.ticket if intercepted.exchange is None else intercepted.exchange.start
+        self._call_context = lanes.CALL_CONTEXT.get()
 
     @contextmanager
     def inside(self) -> Iterator[None]:
         """A block that the server runs."""
-        if self._strand is None:
+        if self._call_context is None:
             yield
             return
-        with lanes.inside(self._strand, self._ticket, lanes.SERVER):
+        with lanes.inside(self._call_context, self._ticket, lanes.SERVER):
             yield
 
 

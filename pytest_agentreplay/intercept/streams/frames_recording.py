@@ -15,37 +15,37 @@ from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Failure, Headers
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
 
 
 class FrameRecording:
-    """One connection, whose opening went through `passage`. Each message settles the one before it."""
+    """One connection, whose opening went through `intercepted`. Each message settles the one before it."""
 
     def __init__(
-        self, crossing: Interception, passage: InterceptedCall, call: FrameCall, headers: Headers = ()
+        self, interception: Interception, intercepted: InterceptedCall, call: FrameCall, headers: Headers = ()
     ) -> None:
         """`call` is the opening as it was asked for, `headers` are those of the handshake's answer."""
-        self.crossing = crossing
-        self.opening = passage.ticket
+        self.interception = interception
+        self.opening = intercepted.ticket
         self._call = call
         self._lock = threading.RLock()
         self._headers = headers
         self._frames: list[Frame] = []
-        self._passage = passage
+        self._intercepted = intercepted
         self._waiting = 0
         self._closing: Closed | None = None
         self._waited = False
-        passage.partial = self._partial
+        intercepted.partial = self._partial
 
-    def send(self, data: bytes, *, binary: bool = False, strand: CallContext | None = None) -> None:
-        """The agent is about to send `data`. `strand` is who does, where that is not who runs here."""
+    def send(self, data: bytes, *, binary: bool = False, call_context: CallContext | None = None) -> None:
+        """The agent is about to send `data`. `call_context` is who does, where that is not who runs here."""
         call = FrameCall(self._call.url, self.opening, (), Body(data), binary, self._call.boundary)
         with self._lock:
             self._settle(self._reply())
             self._headers, self._frames, self._waited = (), [], False
-            self._passage = self.crossing.enter(call, strand=strand)
-            self._passage.partial = self._partial
+            self._intercepted = self.interception.enter(call, call_context=call_context)
+            self._intercepted.partial = self._partial
 
     def unsent(self, error: BaseException, closed: Closed | None = None) -> None:
         """The message that was noted last could not be sent; `closed` says that the connection had ended before."""
@@ -57,9 +57,9 @@ class FrameRecording:
         """The agent takes a frame of the other side."""
         with self._lock:
             if not self._frames:
-                self._passage.first_byte()
-            strand = lanes.STRAND.get()
-            self._frames.append(Frame(data, binary, strand is not None and strand.inside is not None))
+                self._intercepted.first_byte()
+            call_context = lanes.CALL_CONTEXT.get()
+            self._frames.append(Frame(data, binary, call_context is not None and call_context.inside is not None))
             self._waited = self._closing is not None and self._waited
 
     def waits(self) -> None:
@@ -90,9 +90,9 @@ class FrameRecording:
             self._settle(self._reply(failure=failure_of(error)))
 
     def _settle(self, outcome: FramesReply | Failure) -> None:
-        passage = self._passage
-        passage.partial = None
-        passage.settle(outcome)
+        intercepted = self._intercepted
+        intercepted.partial = None
+        intercepted.settle(outcome)
 
     def _partial(self) -> FramesReply:
         """What has come when the run ends."""

@@ -17,15 +17,14 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.frames import Release
 from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCall, FramesReply
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.callers import agents_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.frames import FrameTopic
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
 
 STALL = 10.0
@@ -40,40 +39,40 @@ End = Closed | Failure
 
 
 class FrameReplaying:
-    """One connection, whose opening was answered through `passage`. Safe from any thread and task."""
+    """One connection, whose opening was answered through `intercepted`. Safe from any thread and task."""
 
     def __init__(
-        self, crossing: Interception, passage: InterceptedCall, call: FrameCall, about: FrameTopic | None = None
+        self, interception: Interception, intercepted: InterceptedCall, call: FrameCall, about: FrameTopic | None = None
     ) -> None:
         """`call` is the opening as it was asked for; `about` is that of `core.frames.Release`."""
-        assert passage.exchange is not None
-        self.crossing = crossing
-        self.opening = passage.exchange.start
+        assert intercepted.exchange is not None
+        self.interception = interception
+        self.opening = intercepted.exchange.start
         self._call = call
-        self._release = Release(crossing.gate.connection(self.opening), about, at_once=crossing.at_once)
+        self._release = Release(interception.backend.connection(self.opening), about, at_once=interception.at_once)
         self._changed = threading.Condition()
         self._frames: deque[Frame] = deque()
         self._end: End | None = None
         self._waited = False
-        self._passage = passage
+        self._intercepted = intercepted
         self._wakers: list[Callable[[], object]] = []
         self._closed = False
-        self.headers = passage.outcome.headers if isinstance(passage.outcome, FramesReply) else ()
+        self.headers = intercepted.outcome.headers if isinstance(intercepted.outcome, FramesReply) else ()
         with self._changed:
             self._released(self.opening)
 
-    def send(self, data: bytes, *, binary: bool = False, strand: CallContext | None = None) -> End | None:
+    def send(self, data: bytes, *, binary: bool = False, call_context: CallContext | None = None) -> End | None:
         """The agent sends `data`: raises ReplayDiverged when it did not; gives why it could not be sent, if so."""
         __tracebackhide__ = True
         call = FrameCall(self._call.url, self.opening, (), Body(data), binary, self._call.boundary)
-        passage = self.crossing.enter(call, strand=strand)
+        intercepted = self.interception.enter(call, call_context=call_context)
         with self._changed:
             # The clock steps when an exchange ended in the recording: when the next message was sent.
-            self._passage.finish()
-            self._passage = passage
-            assert passage.exchange is not None
-            self._released(passage.exchange.start)
-        outcome = passage.outcome
+            self._intercepted.finish()
+            self._intercepted = intercepted
+            assert intercepted.exchange is not None
+            self._released(intercepted.exchange.start)
+        outcome = intercepted.outcome
         if isinstance(outcome, FramesReply) and outcome.failure is not None and outcome.closed is not None:
             return outcome.closed
         return outcome if isinstance(outcome, Failure) else None
@@ -133,10 +132,10 @@ class FrameReplaying:
             now = clocks.monotonic()
             if deadline is not None and now >= deadline:
                 return None
-            if self.crossing.ended.is_set():
-                raise ReplayDiverged(f"refused: {doorstep.describe(self._call)} is read after its test has ended")
+            if self.interception.ended.is_set():
+                raise ReplayDiverged(f"refused: {interceptions.describe(self._call)} is read after its test has ended")
             alone = deadline is None and threading.current_thread() is threading.main_thread() and not self._company()
-            if alone or self.crossing.refused or (deadline is None and patience(now)):
+            if alone or self.interception.refused or (deadline is None and patience(now)):
                 self._stalled()
             with self._changed:
                 if not self._frames and not self._closed:
@@ -148,7 +147,7 @@ class FrameReplaying:
         with self._changed:
             if not self._closed:
                 self._closed = True
-                self._passage.finish()
+                self._intercepted.finish()
                 self.wake()
             return self._end if isinstance(self._end, Closed) else None
 
@@ -163,19 +162,19 @@ class FrameReplaying:
         patience = None if self._release.complete or self._end is not None else self._patience()
         while not more.done():
             done, _ = await asyncio.wait({more}, timeout=_BEAT)
-            if not done and (self.crossing.refused or (patience is not None and patience(clocks.monotonic()))):
+            if not done and (self.interception.refused or (patience is not None and patience(clocks.monotonic()))):
                 self._stalled()
 
     def _patience(self) -> Callable[[float], bool]:
         """Tells whether it is over: nothing has moved for too long."""
         limit = STALL if _is_the_tests_own() else STALL_BESIDE
         since = clocks.monotonic()
-        seen = self.crossing.activity
+        seen = self.interception.activity
 
         def over(now: float) -> bool:
             nonlocal since, seen
-            if seen != self.crossing.activity:
-                seen, since = self.crossing.activity, now
+            if seen != self.interception.activity:
+                seen, since = self.interception.activity, now
             return now - since > limit
 
         return over
@@ -183,14 +182,14 @@ class FrameReplaying:
     def _company(self) -> bool:
         """Whether another thread of the test could still send what is waited for."""
         me = threading.current_thread()
-        others = any(thread.is_alive() and thread is not me for thread in self.crossing.threads)
-        return others or any(not job.done() for job in self.crossing.jobs)
+        others = any(thread.is_alive() and thread is not me for thread in self.interception.threads)
+        return others or any(not job.done() for job in self.interception.jobs)
 
     def _released(self, start: int) -> None:
-        if self.crossing.order is not None:
-            self.crossing.order.disturb()
+        if self.interception.order is not None:
+            self.interception.order.disturb()
         for x in self._release.made(start):
-            reply = x.outcome and self.crossing.scrub.reveal(x.outcome)
+            reply = x.outcome and self.interception.redactor.reveal(x.outcome)
             if isinstance(reply, FramesReply):
                 self._frames.extend(self._release.frames(reply))
                 self._end = self._end or reply.closed or reply.failure
@@ -208,11 +207,11 @@ class FrameReplaying:
 
     def _refuse(self, what: str) -> NoReturn:
         """Latch that the agent wants more than was recorded. Always raises ReplayDiverged."""
-        crossing = self.crossing
-        summary = f"{what}: {doorstep.describe(self._call).partition(' ')[2]}"
-        divergence = Divergence(Kind.EXTRA, summary, lane=crossing.strand().path, now=self._call)
-        latched = crossing.latch(divergence, agents_line(crossing.root))
-        raise ReplayDiverged(doorstep.refusal(latched), latched)
+        interception = self.interception
+        summary = f"{what}: {interceptions.describe(self._call).partition(' ')[2]}"
+        divergence = Divergence(Kind.EXTRA, summary, lane=interception.call_context().path, now=self._call)
+        latched = interception.latch(divergence, agents_line(interception.root))
+        raise ReplayDiverged(interceptions.refusal(latched), latched)
 
 
 def _is_the_tests_own() -> bool:

@@ -9,7 +9,7 @@ from pytest_agentreplay.intercept.tools import framework
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 FIELD = "_func_with_validate"
 
@@ -21,10 +21,10 @@ def meet(library: ModuleType) -> None:
             framework.wrap(vars(library)[name], "call", _call)
 
 
-def _call(crossing: Interception, original: Any, tool: Any, given: Any) -> Any:
+def _call(interception: Interception, original: Any, tool: Any, given: Any) -> Any:
     __tracebackhide__ = True
     work = getattr(tool, FIELD, None)
     if work is None:
         return original(tool, given)
-    met = framework.met(crossing, framework.FrameworkTool(tool.name, tool.func), work)
+    met = framework.met(interception, framework.FrameworkTool(tool.name, tool.func), work)
     return original(framework.twin(tool, **{FIELD: met}), given)

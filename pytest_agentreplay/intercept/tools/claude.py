@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.tools import framework
 
 if TYPE_CHECKING:
@@ -26,21 +26,21 @@ def meet(library: ModuleType) -> None:
 
 
 def _seam() -> property:
-    current = doorstep.current
+    current = interceptions.current
 
     def give(tool: Any) -> Any:
         if FIELD not in vars(tool):
             raise AttributeError(FIELD)
         real = vars(tool)[FIELD]
-        crossing = current()
-        if crossing is None:
+        interception = current()
+        if interception is None:
             return real
 
         async def met(arguments: Any) -> Any:
             __tracebackhide__ = True
             told = framework.FrameworkTool(tool.name, real)
             given = arguments if isinstance(arguments, dict) else {"input": arguments}
-            return await framework.wait(crossing, told, given, functools.partial(real, arguments))
+            return await framework.wait(interception, told, given, functools.partial(real, arguments))
 
         return met
 

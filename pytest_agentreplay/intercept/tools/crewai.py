@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 _COUNTING = ("_claim_usage", "_increment_usage_count")
 """Methods that write down a use; on the tool itself, not on what runs in its stead."""
@@ -35,13 +35,13 @@ def meet(library: ModuleType) -> None:
         framework.wrap(library.CrewStructuredTool, "ainvoke", _run)
 
 
-def _run(crossing: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+def _run(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    crossing.met.add(_shown(tool.name))
+    interception.met.add(_shown(tool.name))
     if any(base.__module__ in _LIVE for base in type(_whole(tool)).__mro__) or framework.of_mcp(type(_whole(tool))):
         return original(tool, *args, **kwargs)
     fields = ("func",) if hasattr(tool, "func") else ("_run", "_arun")
-    met = {field: _met(crossing, tool, getattr(tool, field)) for field in fields}
+    met = {field: _met(interception, tool, getattr(tool, field)) for field in fields}
     counting = {name: getattr(tool, name) for name in _COUNTING if hasattr(tool, name)}
     return original(framework.twin(tool, **met, **counting), *args, **kwargs)
 
@@ -51,8 +51,8 @@ def _whole(tool: Any) -> Any:
     return getattr(tool, "_original_tool", None) or tool
 
 
-def _met(crossing: Interception, tool: Any, work: Callable[..., Any]) -> Callable[..., Any]:
-    return framework.met(crossing, framework.FrameworkTool(_shown(tool.name), work, holder=_whole(tool)), work)
+def _met(interception: Interception, tool: Any, work: Callable[..., Any]) -> Callable[..., Any]:
+    return framework.met(interception, framework.FrameworkTool(_shown(tool.name), work, holder=_whole(tool)), work)
 
 
 def _shown(name: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from types import FunctionType
 
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
 
 _waiting: dict[Interception, list[Redirection]] = {}
@@ -26,10 +26,10 @@ _frozen: WeakKeyDictionary[FunctionType, str] = WeakKeyDictionary()
 """Every function that a test of this process has frozen, with its name as a tool."""
 
 
-def release(crossing: Interception, tools: list[Redirection]) -> None:
+def release(interception: Interception, tools: list[Redirection]) -> None:
     """Take the tools of a test off, now or when nothing of it is left; that is asked again whenever a test ends."""
-    _waiting[crossing] = tools
-    _tools[crossing] = [redirection.tool for redirection in tools]
+    _waiting[interception] = tools
+    _tools[interception] = [redirection.tool for redirection in tools]
     _frozen.update((redirection.held(), redirection.tool.name) for redirection in tools)
     _restore()
 
@@ -48,13 +48,13 @@ def _restore() -> None:
 
 
 @contextmanager
-def refusing(crossing: Interception) -> Generator[None]:
+def refusing(interception: Interception) -> Generator[None]:
     """A block, run for a test that has ended, in which the tools of that test are refused."""
-    tools = [redirected(tool) for tool in _tools.get(crossing, ())]
+    tools = [redirected(tool) for tool in _tools.get(interception, ())]
     try:
         yield
     finally:
-        release(crossing, [*tools, *_waiting.pop(crossing, ())])
+        release(interception, [*tools, *_waiting.pop(interception, ())])
 
 
 def refuse_for_good() -> list[Redirection]:

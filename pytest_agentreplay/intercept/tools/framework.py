@@ -18,8 +18,7 @@ from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.core.model import SELF, ToolCall
 from pytest_agentreplay.core.serialize.objects import Codec, shape_of
-from pytest_agentreplay.intercept.session import interception as doorstep
-from pytest_agentreplay.intercept.session import lanes, library_values
+from pytest_agentreplay.intercept.session import interceptions, lanes, library_values
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, framework_attributes, receiver_of
 from pytest_agentreplay.intercept.tools.arguments import defaulted, defaults_of
 from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
     from pytest_agentreplay.intercept.tools.tool_verifying import ToolVerifying
 
@@ -63,7 +62,7 @@ _RUNNING: WeakKeyDictionary[Interception, dict[int, object]] = WeakKeyDictionary
 
 
 def met(
-    crossing: Interception,
+    interception: Interception,
     tool: FrameworkTool,
     work: Callable[..., Any],
     arguments: Callable[[tuple[Any, ...], dict[str, Any]], Mapping[str, Any]] | None = None,
@@ -75,74 +74,74 @@ def met(
     """
     given = arguments or functools.partial(named, tool.function)
     make = _met_async if inspect.iscoroutinefunction(work) else _met
-    return functools.wraps(work)(make(crossing, tool, work, given))
+    return functools.wraps(work)(make(interception, tool, work, given))
 
 
 def _met(
-    crossing: Interception, tool: FrameworkTool, work: Callable[..., Any], given: Callable[..., Any]
+    interception: Interception, tool: FrameworkTool, work: Callable[..., Any], given: Callable[..., Any]
 ) -> Callable[..., Any]:
     def met(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        return call(crossing, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
+        return call(interception, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
 
     return met
 
 
 def _met_async(
-    crossing: Interception, tool: FrameworkTool, work: Callable[..., Any], given: Callable[..., Any]
+    interception: Interception, tool: FrameworkTool, work: Callable[..., Any], given: Callable[..., Any]
 ) -> Callable[..., Any]:
     async def met(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        return await wait(crossing, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
+        return await wait(interception, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
 
     return met
 
 
-def call(crossing: Interception, tool: FrameworkTool, arguments: Mapping[str, Any], run: Callable[[], Any]) -> Any:
+def call(interception: Interception, tool: FrameworkTool, arguments: Mapping[str, Any], run: Callable[[], Any]) -> Any:
     """One call of a plain function: `run` is the real one, called while recording, and when it is verified."""
     __tracebackhide__ = True
-    entered = _enter(crossing, tool, arguments)
+    entered = _enter(interception, tool, arguments)
     if isinstance(entered, ToolReplaying):
         return entered.call(awaitable=False)
     return run() if entered is None else entered.call(run)
 
 
 async def wait(
-    crossing: Interception, tool: FrameworkTool, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Any]]
+    interception: Interception, tool: FrameworkTool, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Any]]
 ) -> Any:
     """One call of a coroutine function, as `call`."""
     __tracebackhide__ = True
-    entered = _enter(crossing, tool, arguments)
+    entered = _enter(interception, tool, arguments)
     if isinstance(entered, ToolReplaying):
         return await entered.wait()
     return await (run() if entered is None else entered.wait(_awaited(run)))
 
 
 def _enter(
-    crossing: Interception, tool: FrameworkTool, arguments: Mapping[str, Any]
+    interception: Interception, tool: FrameworkTool, arguments: Mapping[str, Any]
 ) -> ToolRecording | ToolReplaying | ToolVerifying | None:
     """What to do with a call; None is to run it, as a part of the very call around it."""
     __tracebackhide__ = True
-    around = lanes.STRAND.get()
-    running = _RUNNING.setdefault(crossing, {})
+    around = lanes.CALL_CONTEXT.get()
+    running = _RUNNING.setdefault(interception, {})
     if tool.key is not None and around is not None and around.inside and running.get(around.inside[0]) == tool.key:
         return None
     said = said_of(tool.function)
     returns = ANNOTATED if said is None else said.tool.returns
-    codecs = library_values.known((*tool.codecs, *crossing.codecs))
+    codecs = library_values.known((*tool.codecs, *interception.codecs))
     results = ToolResults(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
     reads = said is not None and said.tool.effects == "read"
     frozen = _frozen(tool, arguments, codecs)
     facts: JsonObject = {} if frozen.receiver is None else {SELF: frozen.receiver}
     call = ToolCall(tool.name, frozen.arguments, facts=facts, defaults=_defaults(tool.function, arguments))
-    passage = crossing.enter(call, reads=reads)
-    if passage.forward:
-        frozen.watch(crossing, passage, tool.name)
-    if passage.open:
-        running[passage.ticket] = tool.key
+    intercepted = interception.enter(call, reads=reads)
+    if intercepted.forward:
+        frozen.watch(interception, intercepted, tool.name)
+    if intercepted.open:
+        running[intercepted.ticket] = tool.key
         if said is not None:
-            said.within(crossing, passage)
-    return entering(crossing, passage, results)
+            said.within(interception, intercepted)
+    return entering(interception, intercepted, results)
 
 
 def _frozen(tool: FrameworkTool, arguments: Mapping[str, Any], codecs: Sequence[Codec]) -> ArgumentFreezing:
@@ -218,32 +217,34 @@ def wrap(owner: Any, name: str, meet: Callable[..., Any]) -> None:
         return
     by, original = getattr(seam, "__agentreplay__", (None, seam))
     # A second copy of this module (test tools that restore sys.modules) takes over from the first.
-    if by is not doorstep.current:
+    if by is not interceptions.current:
         wrapped = _wrapped_async(original, meet) if inspect.iscoroutinefunction(original) else _wrapped(original, meet)
-        wrapped.__agentreplay__ = (doorstep.current, original)  # type: ignore[attr-defined]
+        wrapped.__agentreplay__ = (interceptions.current, original)  # type: ignore[attr-defined]
         setattr(owner, name, wrapped)
 
 
 def _wrapped(original: Callable[..., Any], meet: Callable[..., Any]) -> Callable[..., Any]:
-    current = doorstep.current
+    current = interceptions.current
 
     @functools.wraps(original)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        crossing = current()
-        return original(*args, **kwargs) if crossing is None else meet(crossing, original, *args, **kwargs)
+        interception = current()
+        return original(*args, **kwargs) if interception is None else meet(interception, original, *args, **kwargs)
 
     return wrapped
 
 
 def _wrapped_async(original: Callable[..., Any], meet: Callable[..., Any]) -> Callable[..., Any]:
-    current = doorstep.current
+    current = interceptions.current
 
     @functools.wraps(original)
     async def wrapped(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        crossing = current()
-        return await (original(*args, **kwargs) if crossing is None else meet(crossing, original, *args, **kwargs))
+        interception = current()
+        return await (
+            original(*args, **kwargs) if interception is None else meet(interception, original, *args, **kwargs)
+        )
 
     return wrapped
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Redactor
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Redactor
 
 _PLACEHOLDER = re.compile(r"\[\[redacted:[^\]]*\]\]")
 
@@ -41,13 +41,13 @@ def thrown(after: int, error: BaseException, codecs: Sequence[Codec]) -> JsonObj
 class GeneratorInput:
     """What was sent into one replayed generator when it was recorded, to compare with what is sent now."""
 
-    def __init__(self, passage: InterceptedCall, scrub: Redactor) -> None:
+    def __init__(self, intercepted: InterceptedCall, redactor: Redactor) -> None:
         """Nothing is compared for a recording made before values sent were kept."""
-        recorded = passage.exchange.outcome if passage.exchange is not None else None
+        recorded = intercepted.exchange.outcome if intercepted.exchange is not None else None
         kept = recorded.sent if isinstance(recorded, ToolReply) else None
         self._recorded = None if kept is None else {x["after"]: x for x in kept if isinstance(x, dict)}
-        self._passage = passage
-        self._scrub = scrub
+        self._intercepted = intercepted
+        self._redactor = redactor
 
     def difference(self, after: int, now: JsonObject | None) -> str:
         """Return in a few words what differs between what is sent now and what was; "" for nothing."""
@@ -55,7 +55,7 @@ class GeneratorInput:
             return ""
         was = self._recorded.get(after)
         if now is not None:
-            outcome = self._scrub.outcome(self._passage.call, ToolReply(sent=(now,)))
+            outcome = self._redactor.outcome(self._intercepted.call, ToolReply(sent=(now,)))
             assert isinstance(outcome, ToolReply)
             assert outcome.sent is not None
             [now] = outcome.sent  # type: ignore[assignment]

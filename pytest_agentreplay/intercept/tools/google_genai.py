@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 
 def meet(library: ModuleType) -> None:
@@ -23,6 +23,6 @@ def meet(library: ModuleType) -> None:
     framework.wrap(library, "invoke_function_from_dict_args_async", _invoke)
 
 
-def _invoke(crossing: Interception, original: Any, args: Any, function: Callable[..., Any]) -> Any:
+def _invoke(interception: Interception, original: Any, args: Any, function: Callable[..., Any]) -> Any:
     __tracebackhide__ = True
-    return original(args, framework.met(crossing, framework.FrameworkTool(function.__name__, function), function))
+    return original(args, framework.met(interception, framework.FrameworkTool(function.__name__, function), function))

@@ -16,7 +16,7 @@ from pytest_agentreplay.intercept.tools import framework
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 HANDOFF = "__handoff_destination"
 """Key of the metadata of a tool that only names the agent to go on with: that is the graph's own control flow."""
@@ -31,23 +31,23 @@ def meet(library: ModuleType) -> None:
     framework.wrap(library.BaseTool, "arun", _arun)
 
 
-def _run(crossing: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+def _run(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    if _is_live(crossing, tool):
+    if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
-    return original(framework.twin(tool, _run=_met(crossing, tool, tool._run, "func")), *args, **kwargs)
+    return original(framework.twin(tool, _run=_met(interception, tool, tool._run, "func")), *args, **kwargs)
 
 
-def _arun(crossing: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
-    if _is_live(crossing, tool):
+def _arun(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+    if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
-    return original(framework.twin(tool, _arun=_met(crossing, tool, tool._arun, "coroutine")), *args, **kwargs)
+    return original(framework.twin(tool, _arun=_met(interception, tool, tool._arun, "coroutine")), *args, **kwargs)
 
 
-def _met(crossing: Interception, tool: Any, work: Any, field: str) -> Any:
+def _met(interception: Interception, tool: Any, work: Any, field: str) -> Any:
     function = getattr(tool, field, None) or getattr(tool, "func", None) or _written(tool, work)
     told = framework.FrameworkTool(tool.name, function, codecs(), holder=tool)
-    return framework.met(crossing, told, work, functools.partial(_arguments, tool, function))
+    return framework.met(interception, told, work, functools.partial(_arguments, tool, function))
 
 
 def _written(tool: Any, work: Any) -> Any:
@@ -73,9 +73,9 @@ def _shown(tool: Any) -> set[str]:
     return {*(schema.model_fields if hasattr(schema, "model_fields") else schema.__fields__)}
 
 
-def _is_live(crossing: Interception, tool: Any) -> bool:
+def _is_live(interception: Interception, tool: Any) -> bool:
     """Whether a tool only goes on elsewhere: to another agent, or to a chain or server that crosses by itself."""
-    crossing.met.add(tool.name)
+    interception.met.add(tool.name)
     work = getattr(tool, "coroutine", None) or getattr(tool, "func", None)
     return HANDOFF in (tool.metadata or {}) or framework.of_mcp(work) or _is_agent(work)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 
 def meet(library: ModuleType) -> None:
@@ -21,22 +21,22 @@ def meet(library: ModuleType) -> None:
     framework.wrap(library.FunctionTool, "acall", _acall)
 
 
-def _call(crossing: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+def _call(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    if _is_live(crossing, tool):
+    if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
-    return original(framework.twin(tool, _fn=_met(crossing, tool, tool._fn)), *args, **kwargs)
+    return original(framework.twin(tool, _fn=_met(interception, tool, tool._fn)), *args, **kwargs)
 
 
-def _acall(crossing: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
-    if _is_live(crossing, tool):
+def _acall(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+    if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
-    return original(framework.twin(tool, _async_fn=_met(crossing, tool, tool._async_fn)), *args, **kwargs)
+    return original(framework.twin(tool, _async_fn=_met(interception, tool, tool._async_fn)), *args, **kwargs)
 
 
-def _met(crossing: Interception, tool: Any, work: Any) -> Any:
+def _met(interception: Interception, tool: Any, work: Any) -> Any:
     told = framework.FrameworkTool(tool.metadata.get_name(), _function(tool), codecs(), holder=tool)
-    return framework.met(crossing, told, work, functools.partial(_arguments, tool))
+    return framework.met(interception, told, work, functools.partial(_arguments, tool))
 
 
 def _function(tool: Any) -> Any:
@@ -51,9 +51,9 @@ def _arguments(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
     return framework.named(_function(tool), args, given, hidden)
 
 
-def _is_live(crossing: Interception, tool: Any) -> bool:
+def _is_live(interception: Interception, tool: Any) -> bool:
     """Whether the framework's own function goes on elsewhere: to another agent, or to an MCP server."""
-    crossing.met.add(tool.metadata.get_name())
+    interception.met.add(tool.metadata.get_name())
     function = _function(tool)
     module = str(getattr(function, "__module__", ""))
     return module.startswith("llama_index.core.agent.") or framework.of_mcp(function)

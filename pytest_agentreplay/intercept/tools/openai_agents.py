@@ -12,7 +12,7 @@ import json
 import types
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.tools import framework
 
 if TYPE_CHECKING:
@@ -47,16 +47,16 @@ def meet(library: ModuleType) -> None:
 
 
 def _seam(codecs: tuple[Codec, ...]) -> property:
-    current = doorstep.current
+    current = interceptions.current
 
     def give(tool: Any) -> Any:
         held = vars(tool)
         if FIELD not in held:
             raise AttributeError(FIELD)
         real = held[FIELD]
-        if (crossing := current()) is None:
+        if (interception := current()) is None:
             return real
-        crossing.met.add(tool.name)
+        interception.met.add(tool.name)
         owner, wrapped, met = held.get(MET, (None, None, None))
         if owner is not tool or wrapped is not real:
             met = _met(tool, real, codecs)
@@ -71,13 +71,13 @@ def _seam(codecs: tuple[Codec, ...]) -> property:
 
 def _noted() -> property:
     """The field of a handoff, which the model sees as a tool, and which only says who goes on."""
-    current = doorstep.current
+    current = interceptions.current
 
     def give(handoff: Any) -> Any:
         if HANDOFF not in vars(handoff):
             raise AttributeError(HANDOFF)
-        if (crossing := current()) is not None:
-            crossing.met.add(handoff.tool_name)
+        if (interception := current()) is not None:
+            interception.met.add(handoff.tool_name)
         return vars(handoff)[HANDOFF]
 
     def take(handoff: Any, real: Any) -> None:
@@ -118,14 +118,14 @@ def _module(work: Any) -> bool:
 
 
 def _work(tool: Any, work: Callable[..., Any], codecs: tuple[Codec, ...]) -> Callable[..., Any]:
-    current = doorstep.current
+    current = interceptions.current
     told = framework.FrameworkTool(tool.name, framework.free(work, "the_func") or work, codecs)
 
     async def met(context: Any, given: Any) -> Any:
         __tracebackhide__ = True
-        crossing = current()
+        interception = current()
         run = functools.partial(work, context, given)
-        return await (run() if crossing is None else framework.wait(crossing, told, _arguments(given), run))
+        return await (run() if interception is None else framework.wait(interception, told, _arguments(given), run))
 
     # Not by functools.wraps: the work may be an object, or take its parameters by other names.
     vars(met).update(getattr(work, "__dict__", {}), **{MET: work})

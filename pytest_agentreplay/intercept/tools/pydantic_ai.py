@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 
 def meet(library: ModuleType) -> None:
@@ -28,10 +28,10 @@ def meet(library: ModuleType) -> None:
         framework.wrap(library.CombinedToolset, "get_tools", _offer)
 
 
-async def _offer(crossing: Interception, original: Any, toolset: Any, *args: Any, **kwargs: Any) -> Any:
+async def _offer(interception: Interception, original: Any, toolset: Any, *args: Any, **kwargs: Any) -> Any:
     """What the model is offered: output tools too, and those whose arguments it may get wrong, so that none runs."""
     tools = await original(toolset, *args, **kwargs)
-    crossing.met.update(name for name, tool in tools.items() if tool.tool_def.kind != "external")
+    interception.met.update(name for name, tool in tools.items() if tool.tool_def.kind != "external")
     return tools
 
 
@@ -54,7 +54,7 @@ def _overriding(toolset: Any) -> list[type]:
 
 
 async def _call(  # noqa: PLR0917  as the seam
-    crossing: Interception, original: Any, toolset: Any, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any
+    interception: Interception, original: Any, toolset: Any, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any
 ) -> Any:
     __tracebackhide__ = True
     function = _function(toolset, name, tool)
@@ -63,7 +63,7 @@ async def _call(  # noqa: PLR0917  as the seam
     run = functools.partial(original, toolset, name, tool_args, ctx, tool)
     told = framework.FrameworkTool(shown, function or original, codecs(), key, holder=toolset)
     given = tool_args if function is None else framework.named(function, (), tool_args)
-    return await framework.wait(crossing, told, given, run)
+    return await framework.wait(interception, told, given, run)
 
 
 def _function(toolset: Any, name: str, tool: Any) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Failure, Json, JsonObject
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 ANNOTATED: Any = object()
 """`returns` of a tool whose own annotation says what it gives."""
@@ -79,17 +79,17 @@ class ToolResults:
             return self._hint, None
         return args[0], args[2] if len(args) == 3 else None
 
-    def kept(self, crossing: Interception, value: Any) -> Json:
+    def kept(self, interception: Interception, value: Any) -> Json:
         """The frozen result of a call."""
-        return self._kept(crossing, value, self._hint, "returned")
+        return self._kept(interception, value, self._hint, "returned")
 
-    def kept_item(self, crossing: Interception, value: Any) -> Json:
+    def kept_item(self, interception: Interception, value: Any) -> Json:
         """The frozen item of a generator."""
-        return self._kept(crossing, value, self._flow_hints[0], "yielded")
+        return self._kept(interception, value, self._flow_hints[0], "yielded")
 
-    def kept_end(self, crossing: Interception, value: Any) -> Json:
+    def kept_end(self, interception: Interception, value: Any) -> Json:
         """The frozen return value of a generator."""
-        return self._kept(crossing, value, self._flow_hints[1], "returned at its end")
+        return self._kept(interception, value, self._flow_hints[1], "returned at its end")
 
     def kept_sent(self, after: int, value: Any) -> list[JsonObject]:
         """What was sent into a generator, for comparison; nothing for None."""
@@ -100,17 +100,17 @@ class ToolResults:
         """What was thrown into a generator, for comparison."""
         return generator_input.thrown(after, error, self._codecs)
 
-    def given(self, crossing: Interception, data: Json) -> Any:
+    def given(self, interception: Interception, data: Json) -> Any:
         """A recorded result, made anew."""
-        return self._given(crossing, data, self._hint)
+        return self._given(interception, data, self._hint)
 
-    def given_item(self, crossing: Interception, data: Json) -> Any:
+    def given_item(self, interception: Interception, data: Json) -> Any:
         """A recorded item of a generator, made anew."""
-        return self._given(crossing, data, self._flow_hints[0])
+        return self._given(interception, data, self._flow_hints[0])
 
-    def given_end(self, crossing: Interception, data: Json) -> Any:
+    def given_end(self, interception: Interception, data: Json) -> Any:
         """A recorded return value of a generator, made anew."""
-        return self._given(crossing, data, self._flow_hints[1])
+        return self._given(interception, data, self._flow_hints[1])
 
     def failure(self, error: BaseException) -> Failure:
         """The frozen exception of a call."""
@@ -130,7 +130,7 @@ class ToolResults:
         there = (getattr(function, "__globals__", {}).get(path.rpartition(".")[2]) for function in self._functions)
         return next((one for one in there if is_exception(one)), None)
 
-    def _kept(self, crossing: Interception, value: Any, hint: Any, verb: str) -> Json:
+    def _kept(self, interception: Interception, value: Any, hint: Any, verb: str) -> Json:
         """The agent has its real result in any case; what cannot be kept fails the test at its end."""
         try:
             return freeze(value, hint=hint, codecs=known(self._codecs))
@@ -142,15 +142,15 @@ class ToolResults:
             kind = dotted(type(value))
             text = f"{self.name} {verb} a {kind} that raised {type(error).__name__} while it was looked at: {error}"
             told = CannotFreeze(f"{text}\n    agentreplay.codec({kind}, freeze, thaw)", path="$", kind=kind)
-        crossing.cannot_keep(told)
+        interception.cannot_keep(told)
         return {"$opaque": told.kind}
 
-    def _given(self, crossing: Interception, data: Json, hint: Any) -> Any:
+    def _given(self, interception: Interception, data: Json, hint: Any) -> Any:
         try:
             return load(data, hint=hint, codecs=known(self._codecs))
         except CannotFreeze as error:
             text = f"the recorded result of {self.name} cannot be made again: {error}; record the test again"
-            crossing.problems.append(CannotFreeze(text, path=error.path, kind=error.kind))
+            interception.problems.append(CannotFreeze(text, path=error.path, kind=error.kind))
             raise ReplayDiverged(text) from error
 
     def _place(self) -> str:

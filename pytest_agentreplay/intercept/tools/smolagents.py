@@ -14,7 +14,7 @@ from pytest_agentreplay.intercept.tools import framework
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 _INTERNAL = frozenset({"is_initialized"})
 """Attributes that `Tool.__init__` sets and the class does not declare (smolagents 1.26, src/smolagents/tools.py)."""
@@ -30,10 +30,10 @@ def meet(library: ModuleType) -> None:
         framework.wrap(library.MultiStepAgent, "__call__", _manage)
 
 
-def _call(crossing: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+def _call(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     work = tool.forward
-    if _is_live(crossing, tool):
+    if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
 
     @functools.wraps(work)
@@ -47,17 +47,17 @@ def _call(crossing: Interception, original: Any, tool: Any, *args: Any, **kwargs
         return dict(zip(tool.inputs, args, strict=False)) | kwargs
 
     intercepted = framework.FrameworkTool(tool.name, work, holder=tool, internal=_INTERNAL)
-    forward = framework.met(crossing, intercepted, set_up, given)
+    forward = framework.met(interception, intercepted, set_up, given)
     return original(framework.twin(tool, forward=forward, is_initialized=True), *args, **kwargs)
 
 
-def _manage(crossing: Interception, original: Any, agent: Any, *args: Any, **kwargs: Any) -> Any:
+def _manage(interception: Interception, original: Any, agent: Any, *args: Any, **kwargs: Any) -> Any:
     """An agent that another one calls as it calls tools: its model and its tools cross by themselves."""
-    crossing.met.add(agent.name)
+    interception.met.add(agent.name)
     return original(agent, *args, **kwargs)
 
 
-def _is_live(crossing: Interception, tool: Any) -> bool:
+def _is_live(interception: Interception, tool: Any) -> bool:
     """Whether a tool does nothing, or hands over to an MCP server."""
-    crossing.met.add(tool.name)
+    interception.met.add(tool.name)
     return framework.of_mcp(type(tool)) or any(dotted(base) in _LIVE for base in type(tool).__mro__)

@@ -17,7 +17,7 @@ from pytest_agentreplay.core.model import SELF, ToolCall
 from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, originals
 from pytest_agentreplay.intercept.session.between_tests import crossing_of_garbage
-from pytest_agentreplay.intercept.session.interception import for_tool
+from pytest_agentreplay.intercept.session.interceptions import for_tool
 from pytest_agentreplay.intercept.session.library_values import known
 from pytest_agentreplay.intercept.session.trampoline import FunctionKind, kind_of, lead, parameters
 from pytest_agentreplay.intercept.tools import factories, iterators
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
     from pytest_agentreplay.intercept.session.originals import MadeOf
     from pytest_agentreplay.intercept.tools.tool_paths import ToolPath
     from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
@@ -82,9 +82,9 @@ class Redirection:
         """Call the tool `name` from now on."""
         self.tool = replace(self.tool, name=name)
 
-    def within(self, crossing: Interception, passage: InterceptedCall) -> None:
-        """Say that the framework's call which went in at `passage` is this tool's: its function then just runs."""
-        self._seam.running[id(crossing), passage.ticket] = None, passage
+    def within(self, interception: Interception, intercepted: InterceptedCall) -> None:
+        """Say that the framework's call which went in at `intercepted` is this tool's: its function then just runs."""
+        self._seam.running[id(interception), intercepted.ticket] = None, intercepted
 
     def restore(self) -> None:
         """Take this tool off; the last one of a function gives it back its very own code. Twice is once."""
@@ -169,14 +169,14 @@ class ToolFunctions:
         for layer in self.layers:
             layer.close()
 
-    def enclosing(self, crossing: Interception, layer: PatchedFunction) -> InterceptedCall | None:
+    def enclosing(self, interception: Interception, layer: PatchedFunction) -> InterceptedCall | None:
         """The passage of this very tool right around us, entered by a framework or a layer around `layer`; if any."""
-        strand = lanes.STRAND.get()
-        if strand is None or strand.inside is None:
+        call_context = lanes.CALL_CONTEXT.get()
+        if call_context is None or call_context.inside is None:
             return None
-        outer, passage = self.running.get((id(crossing), strand.inside[0]), (layer, None))
+        outer, intercepted = self.running.get((id(interception), call_context.inside[0]), (layer, None))
         inner = outer is None or self.layers.index(outer) < self.layers.index(layer)
-        return passage if inner and passage is not None and passage.open else None
+        return intercepted if inner and intercepted is not None and intercepted.open else None
 
 
 class PatchedFunction:
@@ -264,10 +264,10 @@ class PatchedFunction:
         __tracebackhide__ = True
         keywords = dict(zip(self._only, only, strict=True)) | stars
         made, captured = anew or (None, None)
-        crossing = for_tool() or crossing_of_garbage()
-        if crossing is None:
+        interception = for_tool() or crossing_of_garbage()
+        if interception is None:
             return functools.partial(originals.outside(self._key, made), *values, *star, **keywords), None
-        enclosing = self.seam.enclosing(crossing, self)
+        enclosing = self.seam.enclosing(interception, self)
         if enclosing is not None:
             return functools.partial(originals.lend(self._key, enclosing, made), *values, *star, **keywords), None
         redirection = self.said()
@@ -282,14 +282,14 @@ class PatchedFunction:
         frozen = ArgumentFreezing(arguments, receiver, self.function, known(redirection.codecs))
         facts = tool.facts if frozen.receiver is None else {**tool.facts, SELF: frozen.receiver}
         call = ToolCall(tool.name, frozen.arguments, tool.boundary, facts, self._arguments.defaults(arguments))
-        passage = crossing.enter(call, reads=tool.effects == "read")
-        if passage.forward:
-            frozen.watch(crossing, passage, tool.name)
-        entered = entering(crossing, passage, redirection.results, awaitable=self.seam.awaitable)
-        if not passage.open:
+        intercepted = interception.enter(call, reads=tool.effects == "read")
+        if intercepted.forward:
+            frozen.watch(interception, intercepted, tool.name)
+        entered = entering(interception, intercepted, redirection.results, awaitable=self.seam.awaitable)
+        if not intercepted.open:
             return _nothing, entered
-        self.seam.running[id(crossing), passage.ticket] = self, passage
-        return functools.partial(originals.lend(self._key, passage, made), *values, *star, **keywords), entered
+        self.seam.running[id(interception), intercepted.ticket] = self, intercepted
+        return functools.partial(originals.lend(self._key, intercepted, made), *values, *star, **keywords), entered
 
     def said(self) -> Redirection:
         """What was said last about this function, else about the tool that it is part of."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
     from pytest_agentreplay.intercept.tools.results import ToolResults
 
 AWAITED = "$awaited"
@@ -27,25 +27,25 @@ AWAITED = "$awaited"
 class ToolRecording:
     """One forwarded call of one tool."""
 
-    __slots__ = ("crossing", "passage", "results")
+    __slots__ = ("intercepted", "interception", "results")
 
-    def __init__(self, crossing: Interception, passage: InterceptedCall, results: ToolResults) -> None:
-        """`passage` is forwarded, and settled by whichever method runs the original."""
-        self.crossing = crossing
-        self.passage = passage
+    def __init__(self, interception: Interception, intercepted: InterceptedCall, results: ToolResults) -> None:
+        """`intercepted` is forwarded, and settled by whichever method runs the original."""
+        self.interception = interception
+        self.intercepted = intercepted
         self.results = results
 
     def call(self, run: Callable[[], Any]) -> Any:
         """Run a plain function. A coroutine or generator that it gives is followed to its end."""
         __tracebackhide__ = True
         try:
-            with self.passage.inside():
+            with self.intercepted.inside():
                 result = run()
         except ReplayDiverged:
             raise
         except BaseException as error:
-            self.passage.hold_now()
-            self.passage.settle(self.results.failure(error))
+            self.intercepted.hold_now()
+            self.intercepted.settle(self.results.failure(error))
             raise
         kind = type(result)
         if kind is CoroutineType:
@@ -54,10 +54,10 @@ class ToolRecording:
             return self.flow(result)
         if kind is AsyncGeneratorType:
             return self.async_flow(result, awaited=True)
-        with self.passage.inside():  # expired columns of a row are loaded
-            value = self.results.kept(self.crossing, result)
-        self.passage.hold_now()
-        self.passage.settle(ToolReply(value))
+        with self.intercepted.inside():  # expired columns of a row are loaded
+            value = self.results.kept(self.interception, result)
+        self.intercepted.hold_now()
+        self.intercepted.settle(ToolReply(value))
         return result
 
     async def wait(self, coroutine: Any, *, awaited: bool = False) -> Any:
@@ -65,17 +65,17 @@ class ToolRecording:
         __tracebackhide__ = True
         watch = StepWatch()
         try:
-            result = await _in_turn(self.passage, coroutine, watch)
+            result = await _in_turn(self.intercepted, coroutine, watch)
         except ReplayDiverged:
             raise
         except BaseException as error:
             failure = self.results.failure(error)
             # Who gave up is a matter of the exchange, whatever kind of function it was.
             told = ToolReply({AWAITED: None}, failure=failure) if awaited and not failure.cancelled else failure
-            self.passage.settle(told, suspended=watch.suspended)
+            self.intercepted.settle(told, suspended=watch.suspended)
             raise
-        value = self.results.kept(self.crossing, result)
-        self.passage.settle(ToolReply({AWAITED: value} if awaited else value), suspended=watch.suspended)
+        value = self.results.kept(self.interception, result)
+        self.intercepted.settle(ToolReply({AWAITED: value} if awaited else value), suspended=watch.suspended)
         return result
 
     def flow(self, generator: Any) -> Generator[Any, Any, Any]:
@@ -83,34 +83,34 @@ class ToolRecording:
         __tracebackhide__ = True
         items: list[Json] = []
         given: list[Json] = []
-        passage = self.passage
+        intercepted = self.intercepted
 
         def so_far(value: Json = None, *, failure: Failure | None = None, closed: bool = False) -> ToolReply:
             return ToolReply(value, tuple(items), failure, closed, tuple(given))
 
-        passage.partial = lambda: so_far(closed=True)
+        intercepted.partial = lambda: so_far(closed=True)
         step, sent = generator.send, None
         while True:
             try:
-                with passage.inside():
+                with intercepted.inside():
                     item = step(sent)
             except StopIteration as stop:
-                passage.settle(so_far(self.results.kept_end(self.crossing, stop.value)))
+                intercepted.settle(so_far(self.results.kept_end(self.interception, stop.value)))
                 return stop.value
             except ReplayDiverged:
                 raise
             except BaseException as error:
-                passage.settle(so_far(failure=self.results.failure(error)))
+                intercepted.settle(so_far(failure=self.results.failure(error)))
                 raise
-            items.append(self.results.kept_item(self.crossing, item))
-            passage.first_byte()
-            passage.come_now(len(items))
+            items.append(self.results.kept_item(self.interception, item))
+            intercepted.first_byte()
+            intercepted.come_now(len(items))
             try:
                 sent = yield item
             except GeneratorExit:
-                with passage.inside():
+                with intercepted.inside():
                     generator.close()
-                passage.settle(passage.partial())
+                intercepted.settle(intercepted.partial())
                 raise
             except BaseException as error:  # thrown in by the consumer
                 step, sent = generator.throw, error
@@ -124,24 +124,26 @@ class ToolRecording:
         __tracebackhide__ = True
         items: list[Json] = []
         given: list[Json] = []
-        passage, watch = self.passage, StepWatch()
+        intercepted, watch = self.intercepted, StepWatch()
 
         def so_far(*, failure: Failure | None = None, closed: bool = False) -> ToolReply:
             return ToolReply({AWAITED: None} if awaited else None, tuple(items), failure, closed, tuple(given))
 
         waiting = True
-        passage.partial = lambda: so_far(failure=Failure("builtins.GeneratorExit")) if waiting else so_far(closed=True)
+        intercepted.partial = lambda: (
+            so_far(failure=Failure("builtins.GeneratorExit")) if waiting else so_far(closed=True)
+        )
         thrown: BaseException | None = None
         step = generator.asend(None)
         while True:
             try:
                 try:
-                    item = await _in_turn(passage, step, watch, len(items) + 1)
+                    item = await _in_turn(intercepted, step, watch, len(items) + 1)
                 except StopAsyncIteration:
-                    passage.settle(so_far(), suspended=watch.suspended)
+                    intercepted.settle(so_far(), suspended=watch.suspended)
                     return
-                items.append(self.results.kept_item(self.crossing, item))
-                passage.first_byte()
+                items.append(self.results.kept_item(self.interception, item))
+                intercepted.first_byte()
                 waiting = False
             except ReplayDiverged:
                 raise
@@ -149,15 +151,15 @@ class ToolRecording:
                 failure = self.results.failure(error)
                 # An event loop that shuts down cancels generators that were left by `break`, instead of closing them.
                 left = error is thrown and failure.cancelled
-                passage.settle(so_far(closed=True) if left else so_far(failure=failure), suspended=watch.suspended)
+                intercepted.settle(so_far(closed=True) if left else so_far(failure=failure), suspended=watch.suspended)
                 if failure.cancelled:
                     await generator.aclose()  # given up while an item of it waited for its turn
                 raise
             try:
                 sent = yield item
             except GeneratorExit:
-                await stepped(passage, generator.aclose(), watch)
-                passage.settle(so_far(closed=True), suspended=watch.suspended)
+                await stepped(intercepted, generator.aclose(), watch)
+                intercepted.settle(so_far(closed=True), suspended=watch.suspended)
                 raise
             except BaseException as error:  # thrown in by the consumer
                 thrown, step = error, generator.athrow(error)
@@ -169,17 +171,17 @@ class ToolRecording:
             waiting = True
 
 
-async def _in_turn(passage: InterceptedCall, coroutine: Any, watch: StepWatch, chunks: int = END) -> Any:
+async def _in_turn(intercepted: InterceptedCall, coroutine: Any, watch: StepWatch, chunks: int = END) -> Any:
     """Await `coroutine`; what comes of it, a failure too, comes in its turn. Who gives up waits no more."""
     __tracebackhide__ = True
     try:
-        result = await stepped(passage, coroutine, watch)
+        result = await stepped(intercepted, coroutine, watch)
     except Exception:
         if watch.suspended:
-            await passage.come()
+            await intercepted.come()
         raise
     if watch.suspended:
-        await passage.come(chunks)
+        await intercepted.come(chunks)
     else:
-        passage.come_now(chunks, at_once=True)
+        intercepted.come_now(chunks, at_once=True)
     return result

@@ -12,7 +12,7 @@ from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.callers import agents_line
-from pytest_agentreplay.intercept.session.interception import refusal
+from pytest_agentreplay.intercept.session.interceptions import refusal
 from pytest_agentreplay.intercept.tools.generator_input import GeneratorInput
 from pytest_agentreplay.intercept.tools.tool_recording import AWAITED
 
@@ -20,42 +20,42 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
     from pytest_agentreplay.intercept.tools.results import ToolResults
 
 
 class ToolReplaying:
     """One answered call of one tool."""
 
-    __slots__ = ("crossing", "passage", "results")
+    __slots__ = ("intercepted", "interception", "results")
 
-    def __init__(self, crossing: Interception, passage: InterceptedCall, results: ToolResults) -> None:
-        """`passage` carries the recorded outcome, unless it is `unfinished`."""
-        self.crossing = crossing
-        self.passage = passage
+    def __init__(self, interception: Interception, intercepted: InterceptedCall, results: ToolResults) -> None:
+        """`intercepted` carries the recorded outcome, unless it is `unfinished`."""
+        self.interception = interception
+        self.intercepted = intercepted
         self.results = results
 
     def call(self, *, awaitable: bool) -> Any:
         """What a plain function gives; `awaitable` says that a call of it has to be awaited."""
         __tracebackhide__ = True
-        if self.passage.unfinished:
+        if self.intercepted.unfinished:
             return self.wait() if awaitable else self._block()
-        outcome = self.passage.outcome
+        outcome = self.intercepted.outcome
         if isinstance(outcome, ToolReply):
             awaited = isinstance(outcome.value, dict) and outcome.value.keys() == {AWAITED}
             if outcome.items is not None:
                 return self.async_flow() if awaited else self.flow()
             if awaited:
                 return self.wait()
-        self.passage.come_now()
+        self.intercepted.come_now()
         return self._value(self._reply())
 
     async def wait(self) -> Any:
         """What a coroutine function gives when it is awaited."""
         __tracebackhide__ = True
-        if self.passage.unfinished:
+        if self.intercepted.unfinished:
             await self._for_ever()
-        await self.passage.come()
+        await self.intercepted.come()
         reply = self._reply()
         if reply.items is not None:
             self._changed("a generator", "a coroutine function")
@@ -64,18 +64,18 @@ class ToolReplaying:
     def flow(self) -> Generator[Any, Any, Any]:
         """The items of a generator, as far as they were asked for."""
         __tracebackhide__ = True
-        if self.passage.unfinished:
+        if self.intercepted.unfinished:
             self._block()
-        if not isinstance(self.passage.outcome, ToolReply):
-            self.passage.come_now()
+        if not isinstance(self.intercepted.outcome, ToolReply):
+            self.intercepted.come_now()
         reply = self._reply()
         if reply.items is None:
             self._changed("a function", "a generator")
-        sent = GeneratorInput(self.passage, self.crossing.scrub)
+        sent = GeneratorInput(self.intercepted, self.interception.redactor)
         try:
             for number, data in enumerate(reply.items, 1):
-                self.passage.come_now(number)
-                item = self.results.given_item(self.crossing, data)
+                self.intercepted.come_now(number)
+                item = self.results.given_item(self.interception, data)
                 try:
                     given = yield item
                 except GeneratorExit:
@@ -88,27 +88,27 @@ class ToolReplaying:
                         raise
                 else:
                     self._compare(sent, number, *self.results.kept_sent(number, given))
-            self.passage.come_now(_last(reply))
+            self.intercepted.come_now(_last(reply))
             self._end(reply)
-            return self.results.given_end(self.crossing, reply.value)
+            return self.results.given_end(self.interception, reply.value)
         finally:
-            self.passage.finish()
+            self.intercepted.finish()
 
     async def async_flow(self) -> AsyncGenerator[Any, Any]:
         """The items of an async generator, as far as they were asked for."""
         __tracebackhide__ = True
-        if self.passage.unfinished:
+        if self.intercepted.unfinished:
             await self._for_ever()
-        if not isinstance(self.passage.outcome, ToolReply):
-            await self.passage.come()
+        if not isinstance(self.intercepted.outcome, ToolReply):
+            await self.intercepted.come()
         reply = self._reply()
         if reply.items is None:
             self._changed("a function", "an async generator")
-        sent = GeneratorInput(self.passage, self.crossing.scrub)
+        sent = GeneratorInput(self.intercepted, self.interception.redactor)
         try:
             for number, data in enumerate(reply.items, 1):
-                await self.passage.come(number)
-                item = self.results.given_item(self.crossing, data)
+                await self.intercepted.come(number)
+                item = self.results.given_item(self.interception, data)
                 try:
                     given = yield item
                 except Exception as error:
@@ -123,28 +123,28 @@ class ToolReplaying:
                 else:
                     self._compare(sent, number, *self.results.kept_sent(number, given))
             if reply.failure is not None and reply.failure.cancelled:
-                await self.passage.never()
-            await self.passage.come(_last(reply))
+                await self.intercepted.never()
+            await self.intercepted.come(_last(reply))
             self._end(reply)
         finally:
-            self.passage.finish()
+            self.intercepted.finish()
 
     def _reply(self) -> ToolReply:
         """The recorded reply; raises the recorded failure of a call that had none."""
-        outcome = self.passage.outcome
+        outcome = self.intercepted.outcome
         if isinstance(outcome, ToolReply):
             return outcome
-        self.passage.finish()
+        self.intercepted.finish()
         if isinstance(outcome, Failure):
             self._fail(outcome)
         raise ReplayDiverged(f"what is recorded for {self.results.name} is no reply of a function")
 
     def _value(self, reply: ToolReply) -> Any:
-        self.passage.finish()
+        self.intercepted.finish()
         if reply.failure is not None:
             self._fail(reply.failure)
         awaited = isinstance(reply.value, dict) and reply.value.keys() == {AWAITED}
-        return self.results.given(self.crossing, reply.value[AWAITED] if awaited else reply.value)  # type: ignore[call-overload,index]
+        return self.results.given(self.interception, reply.value[AWAITED] if awaited else reply.value)  # type: ignore[call-overload,index]
 
     def _end(self, reply: ToolReply) -> None:
         """What came after the last item, unless it was the end."""
@@ -165,7 +165,7 @@ class ToolReplaying:
         """The consumer closes the generator: it was to ask for more. Latched only, since nobody catches it here."""
         assert reply.items is not None
         given_up = reply.failure is not None and reply.failure.cancelled  # while the next item was waited for
-        if reply.sent is None or self.crossing.over():
+        if reply.sent is None or self.interception.over():
             return
         if number == len(reply.items) and (reply.closed or given_up):
             return
@@ -173,7 +173,7 @@ class ToolReplaying:
         divergence = Divergence(
             Kind.ARGS, f"{self.results.name}: closed after item {number}; in the recording after {end}"
         )
-        self.crossing.latch(divergence, agents_line(self.crossing.root))
+        self.interception.latch(divergence, agents_line(self.interception.root))
 
     def _fail(self, failure: Failure) -> NoReturn:
         __tracebackhide__ = True
@@ -182,7 +182,7 @@ class ToolReplaying:
         except CannotFreeze as misfit:
             name = self.results.name
             text = f"the recorded failure of {name} cannot be made again: {misfit}; record the test again"
-            self.crossing.problems.append(CannotFreeze(text, path=misfit.path, kind=misfit.kind))
+            self.interception.problems.append(CannotFreeze(text, path=misfit.path, kind=misfit.kind))
             raise ReplayDiverged(text) from misfit
         raise error
 
@@ -191,20 +191,20 @@ class ToolReplaying:
 
     def _block(self) -> NoReturn:
         """Hold a thread until the test ends, as the recorded call did; the test's own thread cannot wait for that."""
-        if self.passage.can_wait():
-            self.passage.never_now()
+        if self.intercepted.can_wait():
+            self.intercepted.never_now()
         self._part("it never ended when it was recorded, so there is nothing to give back")
 
     async def _for_ever(self) -> None:
         """Wait to be given up again."""
         try:
-            await self.passage.never()
+            await self.intercepted.never()
         finally:
-            self.passage.finish()
+            self.intercepted.finish()
 
     def _part(self, summary: str, kind: Kind = Kind.EXTRA) -> NoReturn:
         divergence = Divergence(kind, f"{self.results.name}: {summary}")
-        kept = self.crossing.latch(divergence, agents_line(self.crossing.root))
+        kept = self.interception.latch(divergence, agents_line(self.interception.root))
         raise ReplayDiverged(refusal(divergence), kept)
 
 

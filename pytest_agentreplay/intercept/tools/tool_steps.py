@@ -14,7 +14,7 @@ from pytest_agentreplay.intercept.session import lanes
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
 
 
 class StepWatch:
@@ -28,8 +28,8 @@ class StepWatch:
 
 
 @types.coroutine
-def stepped(passage: InterceptedCall, coroutine: Any, watch: StepWatch) -> Generator[Any, Any, Any]:
-    """Await `coroutine` (or one step of an async generator) as if inside `passage`.
+def stepped(intercepted: InterceptedCall, coroutine: Any, watch: StepWatch) -> Generator[Any, Any, Any]:
+    """Await `coroutine` (or one step of an async generator) as if inside `intercepted`.
 
     What it marks itself meanwhile, an exchange inside this one, it finds again in its next step.
     """
@@ -37,19 +37,19 @@ def stepped(passage: InterceptedCall, coroutine: Any, watch: StepWatch) -> Gener
     mark: lanes.CallContext | None = None
     while True:
         try:
-            with passage.inside():
+            with intercepted.inside():
                 if mark is not None:
-                    lanes.STRAND.set(mark)
+                    lanes.CALL_CONTEXT.set(mark)
                 beat = step(sent)
-                mark = lanes.STRAND.get()
+                mark = lanes.CALL_CONTEXT.get()
         except StopIteration as stop:
             return stop.value
         watch.suspended = True
         try:
             sent = yield beat
         except GeneratorExit:
-            with passage.inside():
-                lanes.STRAND.set(mark)
+            with intercepted.inside():
+                lanes.CALL_CONTEXT.set(mark)
                 coroutine.close()
             raise
         except BaseException as error:  # thrown in by the event loop: a cancellation mostly

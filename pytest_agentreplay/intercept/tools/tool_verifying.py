@@ -20,32 +20,32 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 
     from pytest_agentreplay.core.model import Outcome
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
     from pytest_agentreplay.intercept.tools.results import ToolResults
 
 
 def entering(
-    crossing: Interception, passage: InterceptedCall, results: ToolResults, *, awaitable: bool = False
+    interception: Interception, intercepted: InterceptedCall, results: ToolResults, *, awaitable: bool = False
 ) -> ToolRecording | ToolReplaying | ToolVerifying:
     """What is to be done with a tool's call, as the gate has decided. Only what is no Replaying runs the original."""
-    if passage.forward:
-        return ToolRecording(crossing, passage, results)
-    if passage.compare is not None:
-        return ToolVerifying(crossing, passage, results, awaitable=awaitable)
-    return ToolReplaying(crossing, passage, results)
+    if intercepted.forward:
+        return ToolRecording(interception, intercepted, results)
+    if intercepted.compare is not None:
+        return ToolVerifying(interception, intercepted, results, awaitable=awaitable)
+    return ToolReplaying(interception, intercepted, results)
 
 
 class VerifiedCall:
     """Stands for crossing and passage of the real call: its outcome is compared, and need not be kept."""
 
-    def __init__(self, passage: InterceptedCall) -> None:
-        """`passage` is the one that was answered."""
-        self._passage = passage
+    def __init__(self, intercepted: InterceptedCall) -> None:
+        """`intercepted` is the one that was answered."""
+        self._intercepted = intercepted
         self.partial: Callable[[], Outcome] | None = None
 
     def inside(self) -> contextlib.AbstractContextManager[None]:
         """A block whose crossings are children of this call."""
-        return self._passage.inside()
+        return self._intercepted.inside()
 
     def first_byte(self) -> None:
         """Nobody times it."""
@@ -62,7 +62,7 @@ class VerifiedCall:
     def settle(self, outcome: Outcome, *, suspended: bool = False) -> None:
         """Compare what came."""
         del suspended
-        self._passage.compared(outcome)
+        self._intercepted.compared(outcome)
 
     def cannot_keep(self, why: Exception | None) -> None:
         """It is compared by its class, and then differs."""
@@ -71,16 +71,16 @@ class VerifiedCall:
 class ToolVerifying:
     """One answered call of one read tool, with the real one beside it; used like a Recording."""
 
-    __slots__ = ("_live", "_passage", "_recorded", "awaitable")
+    __slots__ = ("_intercepted", "_live", "_recorded", "awaitable")
 
     def __init__(
-        self, crossing: Interception, passage: InterceptedCall, results: ToolResults, *, awaitable: bool
+        self, interception: Interception, intercepted: InterceptedCall, results: ToolResults, *, awaitable: bool
     ) -> None:
         """`awaitable` says that a call of the plain function has to be awaited."""
-        trial = VerifiedCall(passage)
-        self._passage = passage
+        trial = VerifiedCall(intercepted)
+        self._intercepted = intercepted
         self._live = ToolRecording(cast("Interception", trial), cast("InterceptedCall", trial), results)
-        self._recorded = ToolReplaying(crossing, passage, results)
+        self._recorded = ToolReplaying(interception, intercepted, results)
         self.awaitable = awaitable
 
     def call(self, run: Callable[[], Any]) -> Any:
@@ -178,7 +178,7 @@ class ToolVerifying:
     def _leave(self, live: Any) -> None:
         """Drop what the original gave to be awaited or consumed, where the recorded one gave a value, or raised."""
         if type(live) in {CoroutineType, GeneratorType, AsyncGeneratorType}:
-            self._passage.compared(ToolReply({"$opaque": type(live).__name__}))
+            self._intercepted.compared(ToolReply({"$opaque": type(live).__name__}))
             if not isinstance(live, AsyncGeneratorType):
                 live.close()
 

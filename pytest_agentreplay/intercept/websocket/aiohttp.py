@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import EMPTY, Closed, Failure, FramesReply, HttpReply
 from pytest_agentreplay.intercept.network.in_process import connection_stays
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket.lines import OURS, native, opening, wrap
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Headers
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
 
 
 def meet(library: ModuleType) -> None:
@@ -33,33 +33,33 @@ def meet(library: ModuleType) -> None:
 
 
 def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
-    current, within_http = doorstep.current, doorstep.within_http
+    current, within_http = interceptions.current, interceptions.within_http
 
     @functools.wraps(original)
     async def _ws_connect(self: Any, url: Any, **options: Any) -> Any:
         __tracebackhide__ = True
-        crossing = current()
-        if crossing is None or within_http():
+        interception = current()
+        if interception is None or within_http():
             return await original(self, url, **options)
         whole = self._build_url(url)
         if options.get("params"):
             whole = whole.extend_query(options["params"])
         call = opening(str(whole), self._prepare_headers(options.get("headers")))
-        if connection_stays(crossing, call):
+        if connection_stays(interception, call):
             return await original(self, url, **options)
-        passage = crossing.enter(call)
-        if not passage.forward:
-            answer = await _answered(passage, whole)
-            return _played(FrameReplaying(crossing, passage, call), answer, self, options)
+        intercepted = interception.enter(call)
+        if not intercepted.forward:
+            answer = await _answered(intercepted, whole)
+            return _played(FrameReplaying(interception, intercepted, call), answer, self, options)
         try:
-            with passage.inside():
+            with intercepted.inside():
                 websocket = await original(self, url, **options)
         except BaseException as error:
-            _not_opened(passage, error)
+            _not_opened(intercepted, error)
             raise
         headers = websocket._response.headers.items()
         line = FrameRecording(
-            crossing, passage, call, tuple((name, value) for name, value in headers if name.lower() not in OURS)
+            interception, intercepted, call, tuple((name, value) for name, value in headers if name.lower() not in OURS)
         )
         websocket._reader = _Heard(websocket._reader, line)
         websocket._writer = _Said(websocket._writer, line)
@@ -68,31 +68,31 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
     return _ws_connect
 
 
-def _not_opened(passage: InterceptedCall, error: Any) -> None:
+def _not_opened(intercepted: InterceptedCall, error: Any) -> None:
     from aiohttp import WSServerHandshakeError
 
     if isinstance(error, WSServerHandshakeError):
         headers = tuple((error.headers or {}).items())
-        passage.settle(HttpReply(error.status, error.message, headers=headers, body=EMPTY))
+        intercepted.settle(HttpReply(error.status, error.message, headers=headers, body=EMPTY))
     else:
-        passage.settle(failure_of(error))
+        intercepted.settle(failure_of(error))
 
 
-async def _answered(passage: InterceptedCall, url: Any) -> Any:
+async def _answered(intercepted: InterceptedCall, url: Any) -> Any:
     """The answer to the recorded handshake; raises what it failed with."""
     __tracebackhide__ = True
     from aiohttp import WSServerHandshakeError
 
-    if passage.unfinished:
+    if intercepted.unfinished:
         await asyncio.get_running_loop().create_future()  # until it is given up again
-    outcome = passage.outcome
+    outcome = intercepted.outcome
     if isinstance(outcome, Failure):
-        passage.finish()
+        intercepted.finish()
         raise native(outcome)
     assert isinstance(outcome, FramesReply | HttpReply)
     answer = _Answer(url, outcome.headers)
     if isinstance(outcome, HttpReply):
-        passage.finish()
+        intercepted.finish()
         raise WSServerHandshakeError(
             answer.request_info, (), message=outcome.reason, status=outcome.status, headers=answer.headers
         )

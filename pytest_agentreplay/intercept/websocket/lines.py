@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.model import Body, Closed, Failure, FrameCall, FramesReply, HttpReply
 from pytest_agentreplay.errors import CannotWrite
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.loaded import loaded_exception
 from pytest_agentreplay.intercept.session.other_plugins import closed as closed_by_neighbour
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.model import Frame, Headers
-    from pytest_agentreplay.intercept.session.interception import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
     from pytest_agentreplay.intercept.streams.frames_replaying import End
 
 LINE = "_agentreplay_line"
@@ -37,9 +37,9 @@ def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
     if method is None:
         return
     by, original = getattr(method, "__agentreplay__", (None, method))
-    if by is not doorstep.current:
+    if by is not interceptions.current:
         wrapped = wrapper(original)
-        wrapped.__agentreplay__ = (doorstep.current, original)
+        wrapped.__agentreplay__ = (interceptions.current, original)
         setattr(owner, name, wrapped)
 
 
@@ -49,18 +49,22 @@ def line_of(connection: Any) -> Line | None:
     A connection that is older than the test has none: it cannot be recorded, and a replay refuses it.
     """
     line: Line | None = connection.__dict__.get(LINE)
-    if LINE not in connection.__dict__ and (crossing := doorstep.current()) is not None and not doorstep.within_http():
+    if (
+        LINE not in connection.__dict__
+        and (interception := interceptions.current()) is not None
+        and not interceptions.within_http()
+    ):
         request = connection.request
         if request is not None:  # else it is being opened
-            _stray(crossing, f"ws://{request.headers.get('Host', '')}{request.path}")
+            _stray(interception, f"ws://{request.headers.get('Host', '')}{request.path}")
     return line
 
 
-def _stray(crossing: Interception, url: str) -> None:
-    passage = crossing.enter(FrameCall(url, 0))
-    passage.settle(FramesReply())
+def _stray(interception: Interception, url: str) -> None:
+    intercepted = interception.enter(FrameCall(url, 0))
+    intercepted.settle(FramesReply())
     told = f"the WebSocket to {url} was opened before the test began, so that a replay could not open it"
-    crossing.cannot_keep(CannotWrite(f"{told}; open it in the test or in a fixture of its own"))
+    interception.cannot_keep(CannotWrite(f"{told}; open it in the test or in a fixture of its own"))
 
 
 def opening(url: str, headers: Any) -> FrameCall:
@@ -75,21 +79,21 @@ def leave(connection: Any) -> Any:
     return connection
 
 
-def opened(crossing: Interception, passage: InterceptedCall, call: FrameCall, connection: Any) -> Any:
+def opened(interception: Interception, intercepted: InterceptedCall, call: FrameCall, connection: Any) -> Any:
     """The connection, recorded from here on."""
     pairs = connection.response.headers.raw_items() if connection.response is not None else ()
     headers: Headers = tuple((name, value) for name, value in pairs if name.lower() not in OURS)
-    setattr(connection, LINE, FrameRecording(crossing, passage, call, headers))
+    setattr(connection, LINE, FrameRecording(interception, intercepted, call, headers))
     return connection
 
 
-def not_opened(crossing: Interception, passage: InterceptedCall, error: BaseException) -> None:
+def not_opened(interception: Interception, intercepted: InterceptedCall, error: BaseException) -> None:
     """Keep why a connection could not be opened."""
-    crossing.cannot_keep(closed_by_neighbour(error))
+    interception.cannot_keep(closed_by_neighbour(error))
     response: Any = getattr(error, "response", None)
     if hasattr(response, "status_code"):  # websockets.exceptions.InvalidStatus
         body = bytes(response.body or b"")
-        passage.settle(
+        intercepted.settle(
             HttpReply(
                 response.status_code,
                 response.reason_phrase,
@@ -99,22 +103,22 @@ def not_opened(crossing: Interception, passage: InterceptedCall, error: BaseExce
             )
         )
     else:
-        passage.settle(failure_of(error))
+        intercepted.settle(failure_of(error))
 
 
-def refused(passage: InterceptedCall) -> BaseException | None:
+def refused(intercepted: InterceptedCall) -> BaseException | None:
     """Why the recorded connection could not be opened, as the library says it; None when it could."""
     from websockets.datastructures import Headers
     from websockets.exceptions import InvalidStatus
     from websockets.http11 import Response
 
-    outcome = passage.outcome
+    outcome = intercepted.outcome
     if isinstance(outcome, HttpReply):
-        passage.finish()
+        intercepted.finish()
         response = Response(outcome.status, outcome.reason, Headers(outcome.headers), outcome.body.data)
         return InvalidStatus(response)
     if isinstance(outcome, Failure):
-        passage.finish()
+        intercepted.finish()
         return native(outcome)
     return None
 

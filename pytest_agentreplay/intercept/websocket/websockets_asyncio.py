@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import Closed, Frame
 from pytest_agentreplay.intercept.network.in_process import connection_stays
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 
 
@@ -34,38 +34,38 @@ def meet(library: ModuleType) -> None:
 
 
 def _awaiting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    current, within_http = doorstep.current, doorstep.within_http
+    current, within_http = interceptions.current, interceptions.within_http
 
     @functools.wraps(original)
     def __await__(self: Any) -> Generator[Any, Any, Any]:  # noqa: N807  it becomes the class's
-        crossing = current()
-        if crossing is None or within_http():
+        interception = current()
+        if interception is None or within_http():
             steps: Generator[Any, Any, Any] = original(self)
             return steps
-        return _open(crossing, self, original).__await__()
+        return _open(interception, self, original).__await__()
 
     return __await__
 
 
-async def _open(crossing: Interception, connect: Any, original: Callable[[Any], Any]) -> Any:
+async def _open(interception: Interception, connect: Any, original: Callable[[Any], Any]) -> Any:
     __tracebackhide__ = True
     call = lines.opening(connect.uri, connect.additional_headers)
-    if connection_stays(crossing, call):
+    if connection_stays(interception, call):
         return lines.leave(await _Steps(original(connect)))
-    passage = crossing.enter(call)
-    if passage.forward:
+    intercepted = interception.enter(call)
+    if intercepted.forward:
         try:
-            with passage.inside():
+            with intercepted.inside():
                 connection = await _Steps(original(connect))
         except BaseException as error:
-            lines.not_opened(crossing, passage, error)
+            lines.not_opened(interception, intercepted, error)
             raise
-        return lines.opened(crossing, passage, call, connection)
-    if passage.unfinished:
+        return lines.opened(interception, intercepted, call, connection)
+    if intercepted.unfinished:
         await asyncio.get_running_loop().create_future()  # until it is given up again
-    if (refusal := lines.refused(passage)) is not None:
+    if (refusal := lines.refused(intercepted)) is not None:
         raise refusal
-    connection = lines.open_without_socket(_built(connect), FrameReplaying(crossing, passage, call))
+    connection = lines.open_without_socket(_built(connect), FrameReplaying(interception, intercepted, call))
     connection.transport = _NoTransport(connection)
     if hasattr(type(connect), "__await_impl__"):  # before 17 the connector keeps it for its own `async with`
         connect.connection = connection

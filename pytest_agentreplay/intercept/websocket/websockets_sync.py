@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import Closed, Frame
 from pytest_agentreplay.intercept.network.in_process import connection_stays
-from pytest_agentreplay.intercept.session import interception as doorstep
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.trampoline import is_trampoline, lead, parameters
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interception import Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 
 
@@ -39,16 +39,16 @@ def meet(library: ModuleType) -> None:
 
 
 def _connecting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    current, within_http = doorstep.current, doorstep.within_http
+    current, within_http = interceptions.current, interceptions.within_http
 
     @functools.wraps(original)
     def connect(self: Any) -> Any:
         __tracebackhide__ = True
-        crossing = current()
-        if crossing is None or within_http():
+        interception = current()
+        if interception is None or within_http():
             return original(self)
         kind = self.create_connection
-        return _open(crossing, self.uri, self.additional_headers, kind, functools.partial(original, self))
+        return _open(interception, self.uri, self.additional_headers, kind, functools.partial(original, self))
 
     return connect
 
@@ -61,35 +61,35 @@ def _redirect(function: FunctionType) -> None:
         __tracebackhide__ = True
         del star
         call = functools.partial(real, *positional, **dict(zip(names[len(positional) :], only, strict=False)), **stars)
-        crossing = doorstep.current()
-        if crossing is None or doorstep.within_http():
+        interception = interceptions.current()
+        if interception is None or interceptions.within_http():
             return call()
         given = dict(zip(names, (*positional, *only), strict=False))
-        return _open(crossing, given["uri"], given.get("additional_headers"), given.get("create_connection"), call)
+        return _open(interception, given["uri"], given.get("additional_headers"), given.get("create_connection"), call)
 
     code = lead(function, meeting)
     real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     real.__kwdefaults__ = function.__kwdefaults__
 
 
-def _open(crossing: Interception, url: str, headers: Any, kind: Any, real: Callable[[], Any]) -> Any:
+def _open(interception: Interception, url: str, headers: Any, kind: Any, real: Callable[[], Any]) -> Any:
     __tracebackhide__ = True
     call = lines.opening(url, headers)
-    if connection_stays(crossing, call):
+    if connection_stays(interception, call):
         return lines.leave(real())
-    passage = crossing.enter(call)
-    if passage.forward:
+    intercepted = interception.enter(call)
+    if intercepted.forward:
         try:
-            with passage.inside():
+            with intercepted.inside():
                 connection = real()
         except BaseException as error:
-            lines.not_opened(crossing, passage, error)
+            lines.not_opened(interception, intercepted, error)
             raise
-        return lines.opened(crossing, passage, call, connection)
-    if (refusal := lines.refused(passage)) is not None:
+        return lines.opened(interception, intercepted, call, connection)
+    if (refusal := lines.refused(intercepted)) is not None:
         raise refusal
-    line = FrameReplaying(crossing, passage, call)
-    if passage.unfinished:
+    line = FrameReplaying(interception, intercepted, call)
+    if intercepted.unfinished:
         line.receive_now()
     return lines.open_without_socket(_built(url, kind), line)
 

@@ -4,7 +4,7 @@
     if passage.forward:                     recording: make the real call, natively
         with passage.inside(): ...          crossings in here become children
         passage.settle(outcome)
-    else:                                   replaying: hand `passage.outcome` over natively
+    else:                                   replaying: hand `intercepted.outcome` over natively
         passage.finish()
 
 The native request keeps its secrets; what goes behind the gate has been redacted here, once.
@@ -86,25 +86,25 @@ class ReleaseOrder(Protocol):
     def ask(self, start: int) -> None:
         """The call that is recorded as `start` was made."""
 
-    async def come(self, passage: InterceptedCall, chunks: int) -> None:
+    async def come(self, intercepted: InterceptedCall, chunks: int) -> None:
         """Wait until the answer may come as far as `chunks`."""
 
-    def come_now(self, passage: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
+    def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
         """As `come`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
 
-    def hold_now(self, passage: InterceptedCall) -> None:
+    def hold_now(self, intercepted: InterceptedCall) -> None:
         """Wait until a thread may have the whole answer that is there."""
 
     def puts_off(self, then: Callable[[], object]) -> bool:
         """Whether what comes in a callback waits for its moment; `then` is called in it."""
 
-    async def never(self, passage: InterceptedCall) -> None:
+    async def never(self, intercepted: InterceptedCall) -> None:
         """Wait to be given up: the recorded call never ended."""
 
-    def never_now(self, passage: InterceptedCall) -> None:
+    def never_now(self, intercepted: InterceptedCall) -> None:
         """As `never`, for a thread."""
 
-    def has_come(self, passage: InterceptedCall, chunks: int) -> bool:
+    def has_come(self, intercepted: InterceptedCall, chunks: int) -> bool:
         """Whether the answer has come so far."""
 
     def disturb(self) -> None:
@@ -141,9 +141,9 @@ class InterceptedCall:
 
     __slots__ = (
         "_call",
-        "_crossing",
+        "_call_context",
         "_first",
-        "_strand",
+        "_interception",
         "at",
         "at_home",
         "before",
@@ -160,10 +160,10 @@ class InterceptedCall:
         "unfinished",
     )
 
-    def __init__(self, crossing: Interception, strand: lanes.CallContext, call: Call, ticket: int) -> None:
+    def __init__(self, interception: Interception, call_context: lanes.CallContext, call: Call, ticket: int) -> None:
         """Made by `Interception.enter` alone."""
-        self._crossing = crossing
-        self._strand = strand
+        self._interception = interception
+        self._call_context = call_context
         self._call = call
         self._first: int | None = None
         self.ticket = ticket
@@ -188,29 +188,29 @@ class InterceptedCall:
 
     def inside(self) -> AbstractContextManager[None]:
         """A block whose crossings are children of this one."""
-        return lanes.inside(self._strand, self.ticket, self._call.boundary)
+        return lanes.inside(self._call_context, self.ticket, self._call.boundary)
 
     def first_byte(self) -> None:
         """Note that the answer has begun."""
         if self._first is None:
-            self._first = self._crossing.now()
+            self._first = self._interception.now()
 
     def settle(self, outcome: Outcome, *, suspended: bool = False) -> None:
         """Recording: take the real outcome. Redacted here; settled once, a second time does nothing."""
         if not self.forward:
             return
         self.forward = False
-        crossing = self._crossing
-        crossing.passages.discard(self)
-        at = crossing.now()
+        interception = self._interception
+        interception.intercepted_calls.discard(self)
+        at = interception.now()
         if self.settled is not None:
             self.settled()
-        stored = crossing.scrub.outcome(self._call, outcome)
-        crossing.gate.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
+        stored = interception.redactor.outcome(self._call, outcome)
+        interception.backend.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
         given_up = isinstance(outcome, Failure) and outcome.cancelled
-        if crossing.courses is not None and self.course is not None and not given_up:
-            crossing.courses.over(self.ticket, self.course, self.before)
-        crossing.moved(self._strand, at)
+        if interception.courses is not None and self.course is not None and not given_up:
+            interception.courses.over(self.ticket, self.course, self.before)
+        interception.moved(self._call_context, at)
 
     def compared(self, outcome: Outcome, recorded: Outcome | None = None) -> None:
         """Verifying: take the real outcome beside the recorded one. Redacted here; a second time does nothing.
@@ -218,30 +218,32 @@ class InterceptedCall:
         `recorded` is what was recorded, where the exchange alone does not tell.
         """
         compare, self.compare = self.compare, None
-        self._crossing.comparing.discard(self)
+        self._interception.comparing.discard(self)
         if compare is not None:
-            compare(self._crossing.scrub.outcome(self._call, outcome), agents_line(self._crossing.root), recorded)
+            compare(
+                self._interception.redactor.outcome(self._call, outcome), agents_line(self._interception.root), recorded
+            )
 
     def finish(self) -> None:
         """Replaying: the outcome has been handed over whole; the clock moves on."""
         if not self.forward and self.at:
-            if self.exchange is not None and self._crossing.order is not None:
-                self._crossing.order.drop(self.exchange.start)
+            if self.exchange is not None and self._interception.order is not None:
+                self._interception.order.drop(self.exchange.start)
             self._answered()
-            self._crossing.moved(self._strand, self.at)
+            self._interception.moved(self._call_context, self.at)
 
     @property
     def runs_server(self) -> bool:
         """Replaying: whether the server that this calls runs, because it made calls of its own when recorded."""
-        return self.exchange is not None and self.exchange.start in self._crossing.servers
+        return self.exchange is not None and self.exchange.start in self._interception.servers
 
     @property
     def connects_to_server(self) -> bool:
         """Replaying: whether this opens a connection to a server that runs for some message."""
-        if self.exchange is None or not self._crossing.servers:
+        if self.exchange is None or not self._interception.servers:
             return False
-        messages = self._crossing.gate.connection(self.exchange.start)
-        return self.runs_server or any(x.start in self._crossing.servers for x in messages)
+        messages = self._interception.backend.connection(self.exchange.start)
+        return self.runs_server or any(x.start in self._interception.servers for x in messages)
 
     @property
     def call(self) -> Call:
@@ -253,7 +255,7 @@ class InterceptedCall:
 
         Without an order a replay lets the other tasks run once, if they did while the recorded call was waited for.
         """
-        order, stalls = self._crossing.order, self._crossing.stalls
+        order, stalls = self._interception.order, self._interception.stalls
         if stalls is not None:
             stalls.watch()
         if order is not None:
@@ -272,36 +274,36 @@ class InterceptedCall:
     def come_now(self, chunks: int = END, *, at_once: bool = False) -> None:
         """As `come`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
         try:
-            if (order := self._crossing.order) is not None:
+            if (order := self._interception.order) is not None:
                 order.come_now(self, chunks, at_once=at_once)
-            elif self._crossing.pause is not None and self.handed is not None:
-                self._crossing.pause()
+            elif self._interception.pause is not None and self.handed is not None:
+                self._interception.pause()
         finally:
             self._answered()
 
     def hold_now(self) -> None:
         """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
-        if (order := self._crossing.order) is not None and not lanes.is_inside(self._strand):
+        if (order := self._interception.order) is not None and not lanes.is_inside(self._call_context):
             order.hold_now(self)
 
     def puts_off(self, then: Callable[[], object]) -> bool:
         """Recording, in a callback: whether what has come waits for its moment; `then` is called in it."""
-        order = self._crossing.order
+        order = self._interception.order
         return order is not None and order.puts_off(then)
 
     @property
-    def strand(self) -> lanes.CallContext:
+    def call_context(self) -> lanes.CallContext:
         """The strand that made the call."""
-        return self._strand
+        return self._call_context
 
     @property
     def thread(self) -> object:
         """The ident of the thread that made the call; a task, where one did."""
-        return self._strand.owner
+        return self._call_context.owner
 
     def has_come(self, chunks: int) -> bool:
         """Whether `come` would not wait."""
-        order = self._crossing.order
+        order = self._interception.order
         return order is None or order.has_come(self, chunks)
 
     def _answered(self) -> None:
@@ -320,7 +322,7 @@ class InterceptedCall:
 
     async def never(self) -> None:
         """Wait until cancelled, as the recorded call was. Raises ReplayDiverged where nobody does that any more."""
-        order = self._crossing.order or self._crossing.stalls
+        order = self._interception.order or self._interception.stalls
         if order is not None:
             await order.never(self)
         elif (loop := lanes.running_loop()) is not None:
@@ -335,20 +337,20 @@ class InterceptedCall:
         """
         if threading.current_thread() is not threading.main_thread():
             return True
-        patience = self._crossing.main_patience
-        return patience > 0 and self._crossing.ended.wait(patience)
+        patience = self._interception.main_patience
+        return patience > 0 and self._interception.ended.wait(patience)
 
     def never_now(self) -> NoReturn:
         """Block a thread until the test has ended. Always raises ReplayDiverged."""
-        order = self._crossing.order or self._crossing.stalls
+        order = self._interception.order or self._interception.stalls
         if order is not None:
             order.never_now(self)
-        self._crossing.ended.wait()
+        self._interception.ended.wait()
         raise ReplayDiverged(f"refused: {describe(self._call)} never ended in the recording, and now its test has")
 
     def wait_for_end(self, timeout: float | None = None) -> bool:
         """Block a thread until the test has ended; gives whether it has."""
-        return self._crossing.ended.wait(timeout)
+        return self._interception.ended.wait(timeout)
 
 
 class Interception:
@@ -356,8 +358,8 @@ class Interception:
 
     def __init__(
         self,
-        gate: Backend,
-        scrub: Redactor,
+        backend: Backend,
+        redactor: Redactor,
         *,
         steps: RunSteps | None = None,
         root: str = "",
@@ -368,8 +370,8 @@ class Interception:
 
         `count` reads the counter that numbers starts and finishes, where the gate keeps one.
         """
-        self.gate = gate
-        self.scrub = scrub
+        self.backend = backend
+        self.redactor = redactor
         self.steps = steps
         self.root = root
         began = clocks.monotonic_ns()
@@ -379,7 +381,7 @@ class Interception:
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
         # Which HTTP calls are this crossing's own; None for all. The others go through.
         self.takes: Callable[[HttpCall], bool] | None = None
-        self.passages: set[InterceptedCall] = set()
+        self.intercepted_calls: set[InterceptedCall] = set()
         self.problems: list[Exception] = []
         self.servers: frozenset[int] = frozenset()  # recorded exchanges in which a server of this process made calls
         self.serving: set[int] = set()  # numbers of the exchanges in which such a server has made calls of its own
@@ -417,7 +419,7 @@ class Interception:
         self.pause: Callable[[], None] | None = None  # holds a thread's answer back, so that others can ask beside it
         self._agents: dict[str, str] = {}  # by name as somebody says it, the name as it may be stored
         self._counts: dict[str, int] = {}
-        self._strand = lanes.CallContext(self)
+        self._call_context = lanes.CallContext(self)
         self._guests: dict[object, lanes.CallContext] = {}
 
     def cannot_keep(self, why: Exception | None) -> None:
@@ -425,30 +427,30 @@ class Interception:
         if why is not None and str(why) not in map(str, self.problems):
             self.problems.append(why)
 
-    def strand(self) -> lanes.CallContext:
+    def call_context(self) -> lanes.CallContext:
         """The strand that runs here: the stamped one, else that of a fixture or of a thread that no test started."""
         if (loop := lanes.running_loop()) is not None:
             self.loops.add(loop)
-        stamped = lanes.STRAND.get()
-        if stamped is not None and stamped.crossing is self:
+        stamped = lanes.CALL_CONTEXT.get()
+        if stamped is not None and stamped.interception is self:
             return lanes.own(stamped)
         # No stamp here: a thread that is older than the test will work for the next one too.
         me = lanes.runner()
-        guest = self._guests[me] = lanes.strand_of(me, self._guests.get(me, self._strand))
+        guest = self._guests[me] = lanes.strand_of(me, self._guests.get(me, self._call_context))
         return guest
 
     @property
     def at_once(self) -> bool:
         """Whether what is recorded over a connection waits for its own question only, and for none before it."""
-        return bool(getattr(self.gate, "at_once", False))  # not isinstance: a child process loads no replayer
+        return bool(getattr(self.backend, "at_once", False))  # not isinstance: a child process loads no replayer
 
     def main(self) -> lanes.CallContext:
         """The test's first strand, to stamp the test's own thread or task with."""
-        return self._strand
+        return self._call_context
 
-    def begin_at(self, strand: lanes.CallContext) -> None:
-        """Make `strand` the first one: for a process that is a child of the test's, or works for a job of a pool."""
-        self._strand = strand
+    def begin_at(self, call_context: lanes.CallContext) -> None:
+        """Make `call_context` the first one: in a child process of the test, or in a worker of a pool."""
+        self._call_context = call_context
         self._guests.clear()
 
     def forget(self) -> None:
@@ -456,80 +458,80 @@ class Interception:
         self._body_over = False
         self.refused = self.on_latch = None
         self._counts.clear()
-        for kept in (self.passages, self.late, self.problems, self.met, self.threads, self.jobs, self.loops):
+        for kept in (self.intercepted_calls, self.late, self.problems, self.met, self.threads, self.jobs, self.loops):
             kept.clear()
         for known in (self.comparing, self.working, self.starting, self.handed, self.begun, self.uncompared):
             known.clear()
 
     def over(self) -> bool:
         """Whether the code that runs here comes too late: after the test, or after the body that started it."""
-        return self.ended.is_set() or (self._body_over and lanes.STRAND.get() is not None)
+        return self.ended.is_set() or (self._body_over and lanes.CALL_CONTEXT.get() is not None)
 
     def enter(
-        self, call: Call, *, attempt: int = 1, strand: lanes.CallContext | None = None, reads: bool = False
+        self, call: Call, *, attempt: int = 1, call_context: lanes.CallContext | None = None, reads: bool = False
     ) -> InterceptedCall:
         """Ask the gate about `call`, given as the agent made it. Raises ReplayDiverged when it refuses.
 
-        `strand` is the one that made the call, where that is not the one that runs here. `reads` says that what is
-        called was declared to change nothing; a tool is, too, when `read_tools` has its name.
+        `call_context` is the one that made the call, where that is not the one that runs here. `reads` says that the
+        call was declared to change nothing; a tool is, too, when `read_tools` has its name.
         """
         __tracebackhide__ = True
         if self.over():
-            what = self.scrub.hide(describe(call))  # it has not been redacted
+            what = self.redactor.hide(describe(call))  # it has not been redacted
             self.late.append(called_from(what, agents_line(self.root)))
             msg = f"refused: {what} was called after its test had ended"
             raise ReplayDiverged(msg)
         self.activity += 1
-        agent = self.agent() if strand is None else ""
-        strand = strand or self.strand()
+        agent = self.agent() if call_context is None else ""
+        call_context = call_context or self.call_context()
         if not isinstance(call, ToolCall):
-            call = replace(call, headers=self.scrub.headers(call.headers, call.url))
-        if not self.gate.recognise(call):
-            call = self.scrub.call(call)
-        if strand.inside and not lanes.is_inside(strand):
-            self.serving.add(strand.inside[0])
-        parent = strand.inside[0] if strand.inside and lanes.is_inside(strand) else None
+            call = replace(call, headers=self.redactor.headers(call.headers, call.url))
+        if not self.backend.recognise(call):
+            call = self.redactor.call(call)
+        if call_context.inside and not lanes.is_inside(call_context):
+            self.serving.add(call_context.inside[0])
+        parent = call_context.inside[0] if call_context.inside and lanes.is_inside(call_context) else None
         reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.reads(call.name))
-        verdict = self.gate.ask(call, Moment(strand.path, self.now(), attempt, parent, reads, agent))
+        verdict = self.backend.ask(call, Moment(call_context.path, self.now(), attempt, parent, reads, agent))
         match verdict:
             case PassThrough(ticket):
                 self.trace = self.trace or span_here()
-                passage = InterceptedCall(self, strand, call, ticket)
-                passage.forward = True
-                self.passages.add(passage)
-                if self.courses is not None and strand.inside is None:
-                    passage.course = self.courses.here(strand)
-                    passage.before = self.courses.made(ticket, passage.course)
+                intercepted = InterceptedCall(self, call_context, call, ticket)
+                intercepted.forward = True
+                self.intercepted_calls.add(intercepted)
+                if self.courses is not None and call_context.inside is None:
+                    intercepted.course = self.courses.here(call_context)
+                    intercepted.before = self.courses.made(ticket, intercepted.course)
             case Replayed(exchange, ticket, compare, handed, early):
                 if early is not None:
                     early(agents_line(self.root))
-                passage = InterceptedCall(self, strand, call, ticket)
-                passage.compare, passage.handed = compare, handed
-                passage.exchange = exchange
-                passage.at = exchange.timing.end or exchange.timing.start
-                passage.suspended = exchange.suspended
+                intercepted = InterceptedCall(self, call_context, call, ticket)
+                intercepted.compare, intercepted.handed = compare, handed
+                intercepted.exchange = exchange
+                intercepted.at = exchange.timing.end or exchange.timing.start
+                intercepted.suspended = exchange.suspended
                 if (order := self.order or self.stalls) is not None:
                     order.ask(exchange.start)
                 if compare is not None:
-                    self.comparing.add(passage)
+                    self.comparing.add(intercepted)
                 if exchange.abandoned or exchange.outcome is None:
-                    passage.unfinished = True
+                    intercepted.unfinished = True
                 else:
-                    passage.outcome = self.scrub.reveal(exchange.outcome)
+                    intercepted.outcome = self.redactor.reveal(exchange.outcome)
             case Refused(divergence):
                 raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root)))
-        return passage
+        return intercepted
 
     def agent(self) -> str:
         """The name of the agent that runs here, as it may be stored; "" when nobody says one."""
         found = agent_here()
         if found and found not in self._agents:
-            self._agents[found] = self.scrub.text(found)
+            self._agents[found] = self.redactor.text(found)
         return self._agents[found] if found else ""
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first divergence, which fails the test; whoever waits for a call is told that none will come."""
-        self.refused = self.gate.latch(divergence, origin)
+        self.refused = self.backend.latch(divergence, origin)
         if (order := self.order or self.stalls) is not None:
             order.refuse(self.refused)
         if self.on_latch is not None:
@@ -544,11 +546,11 @@ class Interception:
 
         return any(is_named(name, pattern) for pattern in self.read_tools)
 
-    def moved(self, strand: lanes.CallContext, at: int) -> None:
+    def moved(self, call_context: lanes.CallContext, at: int) -> None:
         """A crossing is done: step the clock and the seeds, unless it happened inside another one."""
-        if self.steps is not None and strand.inside is None:
-            count = self._counts[strand.path] = self._counts.get(strand.path, 0) + 1
-            self.steps.step(at, strand.path, count)
+        if self.steps is not None and call_context.inside is None:
+            count = self._counts[call_context.path] = self._counts.get(call_context.path, 0) + 1
+            self.steps.step(at, call_context.path, count)
 
     def end_body(self, patience: float = 0.05) -> None:
         """The test body is over: its tasks and threads are refused from now on and named in `late`.
@@ -577,9 +579,9 @@ class Interception:
         """Close the door for good. An answer that was dropped half read is settled as far as it came."""
         self._body_over = True
         self.ended.set()
-        for passage in list(self.passages):
-            if passage.partial is not None:
-                passage.settle(passage.partial())
+        for intercepted in list(self.intercepted_calls):
+            if intercepted.partial is not None:
+                intercepted.settle(intercepted.partial())
         if (order := self.order or self.stalls) is not None:
             order.stop()
 
@@ -592,15 +594,15 @@ def current() -> Interception | None:
 
     The stamp of the task or thread comes first, so that a straggler of an ended test finds its own, closed door.
     """
-    stamped = lanes.STRAND.get()
-    return cast("Interception", stamped.crossing) if stamped is not None else _running
+    stamped = lanes.CALL_CONTEXT.get()
+    return cast("Interception", stamped.interception) if stamped is not None else _running
 
 
-def open_for(crossing: Interception | None) -> None:
-    """Make `crossing` the one of the running test (None: no test)."""
+def open_for(interception: Interception | None) -> None:
+    """Make `interception` the one of the running test (None: no test)."""
     global _running  # noqa: PLW0603  one process runs one test at a time; threads without a stamp need to find it
-    _running = crossing
-    if crossing is not None:
+    _running = interception
+    if interception is not None:
         thread_starts.stamp_threads()
         excepthooks.install()
 
@@ -608,10 +610,10 @@ def open_for(crossing: Interception | None) -> None:
 _after: Interception | None = None
 
 
-def after_session(crossing: Interception | None) -> None:
-    """Have what is called where no test runs come to `crossing`, which refuses it (None: have it run)."""
+def after_session(interception: Interception | None) -> None:
+    """Have what is called where no test runs come to `interception`, which refuses it (None: have it run)."""
     global _after  # noqa: PLW0603  as in open_for
-    _after = crossing
+    _after = interception
 
 
 def for_tool() -> Interception | None:
@@ -625,7 +627,7 @@ WIRES = frozenset({"http", "mcp", "process", "websocket"})
 
 def within_http() -> bool:
     """Whether an HTTP exchange around us already sees what happens here; inner HTTP seams then step aside."""
-    stamped = lanes.STRAND.get()
+    stamped = lanes.CALL_CONTEXT.get()
     return stamped is not None and stamped.inside is not None and stamped.inside[1] in WIRES
 
 
@@ -634,11 +636,11 @@ def for_http() -> Interception | None:
 
     That is what sends traces, and what a library asks for while it is imported: the guard refuses its connection.
     """
-    crossing = for_tool()
-    if crossing is None or within_http():
+    interception = for_tool()
+    if interception is None or within_http():
         return None
     frame = sys._getframe(1)
-    return None if sends_traces(frame) or library_importing(frame) else crossing
+    return None if sends_traces(frame) or library_importing(frame) else interception
 
 
 def describe(call: Call) -> str:
