@@ -5,7 +5,7 @@
     session            the report at the end of the session           orders        a test in other orders of answers
     sandboxing         the sandbox of the session, where asked for    cases         cases as items, and in reports
     shared             one change behind many tests                   adopting      which tests accept --requests is about
-    runtest_hooks      one test, from its set-up to its report        fresh         the proof of a session, in a fresh process
+    runtest_hooks      one test, from its set-up to its report        fresh         the proof in a fresh process
     report_redaction   secrets in pytest's own reports                proving       that process
 
 A test that does not ask for the plugin costs a look-up per hook; `session_glue`, `recordings` and whatever else is ours
