@@ -4,7 +4,7 @@
     conflicts          names that other plugins have as well          recordings    the proof of each new recording
     session            the report at the end of the session           orders        a test in other orders of answers
     sandboxing         the sandbox of the session, where asked for    cases         cases as items, and in reports
-    shared             one change behind many tests                   adopting      which tests accept --requests is about
+    shared             one change behind many tests                   adopting      the tests of accept --requests
     runtest_hooks      one test, from its set-up to its report        fresh         the proof in a fresh process
     report_redaction   secrets in pytest's own reports                proving       that process
 
