@@ -400,7 +400,7 @@ class RefuseAll:
         del opening
         return ()
 
-    def ask(self, call: Call, moment: Moment) -> Refused:
+    def decide(self, call: Call, moment: Moment) -> Refused:
         """Refuse, whatever it is."""
         del moment
         return Refused(replace(self.why, now=call))

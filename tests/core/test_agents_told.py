@@ -35,7 +35,7 @@ def twins(*where):
 
 
 def given(backend, lane, agent):
-    verdict = backend.ask(LOOK, Moment(lane, 0, agent=agent))
+    verdict = backend.decide(LOOK, Moment(lane, 0, agent=agent))
     assert isinstance(verdict, Replayed), verdict
     return verdict.exchange.lane, verdict.exchange.agent
 
@@ -60,7 +60,7 @@ def test_no_name_ever_fails_a_run(writing, names):
     for agent in ("r", "w", "r"):
         book.add(LOOK, ToolReply(agent), agent=agent)
     backend = replayer(book.run())
-    served = [backend.ask(LOOK, Moment("main", 0, agent=agent)) for agent in names]
+    served = [backend.decide(LOOK, Moment("main", 0, agent=agent)) for agent in names]
     assert [one.exchange.outcome.value for one in served] == ["r", "w", "r"]
     assert backend.finish() is None
 
@@ -71,7 +71,7 @@ def test_no_name_fails_a_run_of_several_lanes(writing, lane):
     for agent in ("r", "w"):
         book.add(LOOK, ToolReply(agent), lane="main.1", agent=agent)
     backend = replayer(book.run())
-    assert [backend.ask(LOOK, Moment(lane, 0, agent=agent)).exchange.agent for agent in ("w", "r")] == ["r", "w"]
+    assert [backend.decide(LOOK, Moment(lane, 0, agent=agent)).exchange.agent for agent in ("w", "r")] == ["r", "w"]
 
 
 def named(book, agent, *, said="hi", lane="main"):
@@ -112,7 +112,7 @@ def test_a_handoff_stays_in_order(writing):
     named(book, "triage")
     named(book, "billing")
     run = book.run()
-    verdict = replayer(run).ask(run.exchanges[1].call, Moment("main", 0, agent="billing"))
+    verdict = replayer(run).decide(run.exchanges[1].call, Moment("main", 0, agent="billing"))
     assert verdict.divergence.kind is Kind.MISSING
     assert findings.place(verdict.divergence) == "triage turn 1 (call 1 of 2)"
 
@@ -193,7 +193,7 @@ def test_lanes_that_part_side_by_side_have_one_headline(writing, order):
     lanes = {"researcher": "main.1", "writer": "main.2"}
     for agent in order:
         call = writing.chat([{"role": "user", "content": f"{agent} else"}])
-        verdict = backend.ask(call, Moment(lanes[agent], 0, agent=agent))
+        verdict = backend.decide(call, Moment(lanes[agent], 0, agent=agent))
         assert isinstance(verdict, Refused)
         backend.latch(verdict.divergence, "")
     found = backend.finish()
@@ -206,7 +206,7 @@ def test_what_comes_after_a_refusal_in_its_own_lane_or_above_is_no_place_of_its_
     backend = replayer(team(writing))
     for lane, agent in (("main.1", "researcher"), ("main.1", "researcher"), ("main", ""), ("main.1.1", "researcher")):
         call = writing.chat([{"role": "user", "content": f"sorry, {lane}"}])
-        backend.latch(backend.ask(call, Moment(lane, 0, agent=agent)).divergence, "")
+        backend.latch(backend.decide(call, Moment(lane, 0, agent=agent)).divergence, "")
     assert not backend.finish().detail
 
 

@@ -66,7 +66,7 @@ def shop():
 def test_all_strict_is_a_replay(shop):
     backend = casting(shop, AnswerPolicy())
     for x in shop.exchanges:
-        assert isinstance(backend.ask(x.call, at()), Replayed)
+        assert isinstance(backend.decide(x.call, at()), Replayed)
     assert backend.finish() is None
     assert [x.call for x in backend.made()] == [x.call for x in shop.exchanges]
     assert backend.told == "model 2 strict, tools 1 strict"
@@ -74,19 +74,19 @@ def test_all_strict_is_a_replay(shop):
 
 def test_strictly_another_prompt_is_refused_and_what_never_came_is_missed(shop):
     backend = casting(shop, AnswerPolicy())
-    refused = backend.ask(ask("Where is my parcel?"), at())
+    refused = backend.decide(ask("Where is my parcel?"), at())
     assert isinstance(refused, Refused)
     assert refused.divergence.kind is Kind.PROMPT or refused.divergence.kind is Kind.HISTORY
     backend = casting(shop, AnswerPolicy())
-    backend.ask(shop.exchanges[0].call, at())
+    backend.decide(shop.exchanges[0].call, at())
     assert backend.finish().kind is Kind.MISSING
 
 
 def test_by_position_the_next_reply_comes_whatever_is_asked_and_then_no_more(shop):
     backend = casting(shop, FREE)
-    backend.ask(ask("Something else"), at())
-    assert said(backend.ask(ask("Anything"), at())) == "It is late."
-    refused = backend.ask(ask("And now?"), at())
+    backend.decide(ask("Something else"), at())
+    assert said(backend.decide(ask("Anything"), at())) == "It is late."
+    refused = backend.decide(ask("And now?"), at())
     assert isinstance(refused, Refused)
     assert refused.divergence.kind is Kind.EXTRA
     assert "more often" in refused.divergence.summary
@@ -97,15 +97,15 @@ def test_by_position_the_next_reply_comes_whatever_is_asked_and_then_no_more(sho
 
 def test_calls_that_are_no_longer_made_are_no_failure(shop):
     backend = casting(shop, FREE)
-    backend.ask(ask("Enough"), at())
+    backend.decide(ask("Enough"), at())
     assert backend.finish() is None
     assert [x.start for x in backend.made()] == [1]
 
 
 def test_a_tool_is_served_by_name_where_position_counts(shop):
     backend = casting(shop, BY_POSITION)
-    assert said(backend.ask(ToolCall("lookup", {"id": 8, "user": "u-7"}), at())) == "late"
-    refused = backend.ask(ToolCall("refund", {"id": 8}), at())
+    assert said(backend.decide(ToolCall("lookup", {"id": 8, "user": "u-7"}), at())) == "late"
+    refused = backend.decide(ToolCall("refund", {"id": 8}), at())
     assert isinstance(refused, Refused)
     assert refused.divergence.summary == "the case has no reply of tool refund"
 
@@ -113,10 +113,10 @@ def test_a_tool_is_served_by_name_where_position_counts(shop):
 def test_a_tool_is_served_by_its_arguments_from_fixtures(shop):
     fixtures = Written({("lookup", ("id", 7)): "late", ("lookup", ("id", 7), ("user", "u-7")): "!mine"})
     backend = casting(shop, AnswerPolicy(model="position", tools="arguments", fixtures=fixtures))
-    assert said(backend.ask(ToolCall("lookup", {"id": 7, "user": "u-7"}), at())) == "!mine"
-    assert said(backend.ask(ToolCall("lookup", {"id": 7}), at())) == "late"
-    assert said(backend.ask(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
-    refused = backend.ask(ToolCall("lookup", {"id": 9}), at())
+    assert said(backend.decide(ToolCall("lookup", {"id": 7, "user": "u-7"}), at())) == "!mine"
+    assert said(backend.decide(ToolCall("lookup", {"id": 7}), at())) == "late"
+    assert said(backend.decide(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
+    refused = backend.decide(ToolCall("lookup", {"id": 9}), at())
     assert isinstance(refused, Refused)
     assert refused.divergence.kind is Kind.ARGS or refused.divergence.kind is Kind.TOOL
     assert refused.divergence.hints == ("write fixtures/lookup-2.yaml with {'id': 9}",)
@@ -125,19 +125,19 @@ def test_a_tool_is_served_by_its_arguments_from_fixtures(shop):
 
 def test_without_fixtures_the_recorded_results_answer_their_arguments_once(shop):
     backend = casting(shop, FREE)
-    assert said(backend.ask(ToolCall("lookup", {"id": 7}), at("main.3"))) == "late"
-    assert isinstance(backend.ask(ToolCall("lookup", {"id": 7}), at()), Refused)
+    assert said(backend.decide(ToolCall("lookup", {"id": 7}), at("main.3"))) == "late"
+    assert isinstance(backend.decide(ToolCall("lookup", {"id": 7}), at()), Refused)
 
 
 def test_the_model_may_be_live_and_a_tool_never_is(shop):
     backend = casting(shop, AnswerPolicy(model="live", tools="arguments"))
-    forward = backend.ask(ask("Really?"), at())
+    forward = backend.decide(ask("Really?"), at())
     assert isinstance(forward, PassThrough)
-    inner = backend.ask(chat([], url="https://elsewhere/v1/x"), at(parent=forward.ticket))
+    inner = backend.decide(chat([], url="https://elsewhere/v1/x"), at(parent=forward.ticket))
     assert isinstance(inner, PassThrough), "what a live model does inside is its own"
     backend.part(forward.ticket, 1)
     backend.settle(inner.ticket, HttpReply(200), at=3, first=None, suspended=False)
-    assert said(backend.ask(ToolCall("lookup", {"id": 7}), at(parent=forward.ticket))) == "late"
+    assert said(backend.decide(ToolCall("lookup", {"id": 7}), at(parent=forward.ticket))) == "late"
     backend.settle(forward.ticket, completion("Yes."), at=5, first=4, suspended=True)
     outer, within, tool = backend.made()
     assert (outer.outcome, outer.timing.end, within.parent) == (completion("Yes."), 5, outer.start)
@@ -152,10 +152,10 @@ def test_an_unknown_lane_is_served_from_where_it_began_and_known_lanes_from_thei
         book.model([{"role": "user", "content": f"{lane} {n}"}], completion(f"{lane} {n}"), lane=lane)
     book.model([{"role": "user", "content": "main"}], completion("main"), lane="main")
     backend = casting(book.run(), FREE)
-    assert said(backend.ask(ask("x"), at("main.2"))) == "main.2 1"
-    assert said(backend.ask(ask("x"), at("main.1"))) == "main.1 0"
-    assert said(backend.ask(ask("x"), at("main.7"))) == "main"
-    assert isinstance(backend.ask(ask("x"), at("main.7")), Refused)
+    assert said(backend.decide(ask("x"), at("main.2"))) == "main.2 1"
+    assert said(backend.decide(ask("x"), at("main.1"))) == "main.1 0"
+    assert said(backend.decide(ask("x"), at("main.7"))) == "main"
+    assert isinstance(backend.decide(ask("x"), at("main.7")), Refused)
 
 
 def test_what_was_given_up_has_no_reply_to_give():
@@ -164,17 +164,17 @@ def test_what_was_given_up_has_no_reply_to_give():
     book.add(ask("second"), completion("second"))
     book.add(ask("third"), None, finish=None)
     backend = casting(book.run(), FREE)
-    assert said(backend.ask(ask("x"), at())) == "second"
-    assert isinstance(backend.ask(ask("x"), at()), Refused)
+    assert said(backend.decide(ask("x"), at())) == "second"
+    assert isinstance(backend.decide(ask("x"), at()), Refused)
 
 
 def test_a_refusal_is_for_good():
     book = Book()
     book.tool("lookup", "a", id=1)
     backend = casting(book.run(), BY_POSITION)
-    refused = backend.ask(ToolCall("other"), at())
+    refused = backend.decide(ToolCall("other"), at())
     kept = backend.latch(refused.divergence, "agent.py:1 in f")
-    assert backend.ask(ToolCall("lookup", {"id": 1}), at()).divergence is kept
+    assert backend.decide(ToolCall("lookup", {"id": 1}), at()).divergence is kept
     assert backend.finish() is kept
 
 
@@ -195,7 +195,7 @@ def test_each_reply_is_given_at_most_once_and_in_order_whatever_the_interleaving
 
     def work(mine):
         for lane, tool in mine:
-            verdict = backend.ask(ToolCall(tool, {"n": -1}) if tool else ask("else"), at(lane))
+            verdict = backend.decide(ToolCall(tool, {"n": -1}) if tool else ask("else"), at(lane))
             if isinstance(verdict, Replayed):
                 served[threading.get_ident(), verdict.exchange.lane, tool].append(verdict.exchange.start)
 
@@ -229,17 +229,17 @@ def test_a_tool_behind_http_is_a_tool_and_its_fixture_is_told_over_the_wire():
     book.add(asks(1, id=7), HttpReply(200, body=Body(json.dumps(recorded).encode())))
     fixtures = Written({("look", ("id", 8)): "!mine"})
     backend = casting(book.run(), AnswerPolicy(tools="arguments", fixtures=fixtures, spell=mcp.spelled))
-    answer = backend.ask(asks(5, id=8), at())
+    answer = backend.decide(asks(5, id=8), at())
     told = json.loads(answer.exchange.outcome.body.data)
     assert (told["id"], told["result"]["content"][0]["text"], told["result"]["isError"]) == (5, "!mine", False)
     assert backend.told == "tools 1 arguments (written)"
-    assert casting(book.run(), AnswerPolicy(tools="position")).ask(asks(5, id=9), at()).exchange.start == 0
+    assert casting(book.run(), AnswerPolicy(tools="position")).decide(asks(5, id=9), at()).exchange.start == 0
 
 
 def test_what_the_function_adds_by_itself_is_no_difference():
     book = Book()
     book.tool("lookup", "late", id=7)
     backend = casting(book.run(), FREE)
-    refused = backend.ask(ToolCall("lookup", {"id": 8, "deep": False}, defaults=frozenset({"deep"})), at())
+    refused = backend.decide(ToolCall("lookup", {"id": 8, "deep": False}, defaults=frozenset({"deep"})), at())
     assert [one.path for one in refused.divergence.differences] == ["$.id"]
-    assert said(backend.ask(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
+    assert said(backend.decide(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"

@@ -603,7 +603,7 @@ def asked(three, *words):
     """Ask in this order until a call is refused; what the run says then."""
     replayer, calls = three
     for number, word in enumerate(words):
-        verdict = replayer.ask(calls[word], Moment("main", number))
+        verdict = replayer.decide(calls[word], Moment("main", number))
         if isinstance(verdict, Refused):
             replayer.latch(verdict.divergence, f"agent.py:{number}")
             break
@@ -642,8 +642,8 @@ def test_calls_of_one_shape_are_moved_or_left_out_by_what_comes_after(three, wor
 
 def test_a_call_that_differs_ends_the_look_ahead(three, writing):
     replayer, calls = three
-    assert replayer.ask(calls["beta"], Moment("main", 0)).early is not None
-    verdict = replayer.ask(writing.chat([{"role": "user", "content": "delta"}]), Moment("main", 1))
+    assert replayer.decide(calls["beta"], Moment("main", 0)).early is not None
+    verdict = replayer.decide(writing.chat([{"role": "user", "content": "delta"}]), Moment("main", 1))
     assert (verdict.divergence.kind, verdict.divergence.summary) == (Kind.MISSING, LEFT)
 
 

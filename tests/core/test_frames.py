@@ -49,7 +49,7 @@ def replayer(run):
 
 
 def ask(backend, call, lane="main"):
-    return backend.ask(call, Moment(lane, 0))
+    return backend.decide(call, Moment(lane, 0))
 
 
 def released(run, order, about=None):

@@ -37,7 +37,7 @@ def recorded(steps):
     """A run of (lane, call) in order, each over before the next begins."""
     backend = RecordBackend()
     for number, (lane, call) in enumerate(steps):
-        verdict = backend.ask(call, at(lane, number))
+        verdict = backend.decide(call, at(lane, number))
         assert isinstance(verdict, PassThrough)
         outcome = (
             ToolReply(number) if isinstance(call, ToolCall) else HttpReply(200, body=Body(b"%d" % number), cuts=(1,))
@@ -53,7 +53,7 @@ def replayer(run):
 def test_a_recorder_numbers_starts_and_finishes_by_one_counter():
     noted = []
     backend = RecordBackend(noted.append)
-    first, second = backend.ask(tool(1), at("main", 10)), backend.ask(tool(2), at("main.1", 20, parent=1))
+    first, second = backend.decide(tool(1), at("main", 10)), backend.decide(tool(2), at("main.1", 20, parent=1))
     backend.settle(second.ticket, ToolReply("b"), at=40, first=30, suspended=True)
     backend.settle(first.ticket, Failure("builtins.OSError"), at=50, first=None, suspended=False)
     assert not backend.recognise(tool(1))
@@ -70,7 +70,7 @@ def test_each_exchange_is_served_once_in_order_of_start():
     backend = replayer(recorded([("main", tool(1)), ("main", tool(1))]))
     assert backend.recognise(tool(1))
     assert not backend.recognise(tool(2))
-    served = [backend.ask(tool(1), at()) for _ in range(3)]
+    served = [backend.decide(tool(1), at()) for _ in range(3)]
     assert [answer.exchange.outcome.value for answer in served[:2]] == [0, 1]
     assert isinstance(served[2], Refused)
     assert served[2].divergence.kind is Kind.EXTRA
@@ -78,9 +78,9 @@ def test_each_exchange_is_served_once_in_order_of_start():
 
 def test_a_refusal_is_for_good_and_the_first_one_is_kept():
     backend = replayer(recorded([("main", tool(1))]))
-    refused = backend.ask(tool(9), at())
+    refused = backend.decide(tool(9), at())
     kept = backend.latch(refused.divergence, "agent.py:1 in f")
-    again = backend.ask(tool(1), at())
+    again = backend.decide(tool(1), at())
     assert isinstance(again, Refused)
     assert backend.latch(again.divergence, "elsewhere") is kept
     assert (kept.kind, kept.origin) == (Kind.ARGS, "agent.py:1 in f")
@@ -90,7 +90,7 @@ def test_a_refusal_is_for_good_and_the_first_one_is_kept():
 def test_what_was_not_made_is_told_at_the_end_and_what_came_later_is_waited_for():
     run = recorded([("main", tool(1)), ("main", tool(2))])
     backend = replayer(run)
-    backend.ask(tool(1), at())
+    backend.decide(tool(1), at())
     assert backend.finish(until=run.exchanges[0].finish) is None, "teardown has still to ask"
     assert backend.finish().kind is Kind.MISSING
     assert [x.start for x in backend.replayed()] == [1]
@@ -100,7 +100,7 @@ def test_another_key_order_is_the_same_call_and_a_watched_field_is_drift():
     backend = replayer(recorded([("main", chat("a", prompt_cache_key="k1"))]))
     body = {"prompt_cache_key": "k2", "messages": [{"content": "a", "role": "user"}], "model": "m"}
     now = HttpCall("POST", "http://h/v1/chat/completions", JSON_TYPE, Body(json.dumps(body).encode()))
-    assert isinstance(backend.ask(now, at()), Replayed)
+    assert isinstance(backend.decide(now, at()), Replayed)
     ((_, drift),) = backend.drift
     assert [d.path for d in drift] == ["$.prompt_cache_key"]
     assert [x.call for x in backend.made()] == [now]
@@ -108,12 +108,12 @@ def test_another_key_order_is_the_same_call_and_a_watched_field_is_drift():
 
 def test_children_belong_to_their_parent_and_are_never_awaited():
     backend = RecordBackend()
-    outer = backend.ask(tool(1), at())
-    inner = backend.ask(chat("inside"), at(parent=outer.ticket))
+    outer = backend.decide(tool(1), at())
+    inner = backend.decide(chat("inside"), at(parent=outer.ticket))
     backend.settle(inner.ticket, HttpReply(200), at=1, first=None, suspended=False)
     backend.settle(outer.ticket, ToolReply(1), at=2, first=None, suspended=False)
     replay = replayer(Run(Header("t::x"), backend.exchanges()))
-    assert isinstance(replay.ask(tool(1), at()), Replayed)
+    assert isinstance(replay.decide(tool(1), at()), Replayed)
     assert replay.finish() is None
     assert len(replay.replayed()) == 2
 
@@ -135,7 +135,7 @@ def test_lanes_may_interleave_in_any_way_and_every_call_gets_its_own_reply(steps
     while any(waiting.values()):
         lane = dice.choice([lane for lane, left in waiting.items() if left])
         x = waiting[lane].pop(0)
-        answer = backend.ask(x.call, at(lane))
+        answer = backend.decide(x.call, at(lane))
         assert isinstance(answer, Replayed)
         assert answer.exchange.start == x.start
     assert backend.finish() is None
@@ -147,8 +147,8 @@ def test_two_calls_of_one_lane_never_change_places(numbers, data):
     late = data.draw(st.integers(1, len(numbers) - 1))
     backend = replayer(run)
     for x in run.exchanges[: late - 1]:
-        backend.ask(x.call, at())
-    verdict = backend.ask(run.exchanges[late].call, at())
+        backend.decide(x.call, at())
+    verdict = backend.decide(run.exchanges[late].call, at())
     assert isinstance(verdict, Refused)
     assert verdict.divergence.kind in {Kind.ORDER, Kind.MISSING}
 
@@ -161,14 +161,14 @@ def test_a_token_of_one_reply_is_not_taken_for_that_of_another(held):
         steps = [ToolCall("login", {"key": key}), ToolCall("logout"), held(f"pay {first}"), held(f"pay {second}")]
         backend = RecordBackend()
         for number, call in enumerate(steps):
-            ticket = backend.ask(call, at("main", number)).ticket
+            ticket = backend.decide(call, at("main", number)).ticket
             reply = ToolReply([ada, eve]) if number == 0 else ToolReply(number)
             backend.settle(ticket, reply, at=number, first=None, suspended=False)
         return steps, Run(Header("t::x"), backend.exchanges())
 
     def refused(steps, recorded=(ada, eve)):
         backend = replayer(run(*recorded)[1])
-        return [isinstance(backend.ask(call, at()), Refused) for call in steps]
+        return [isinstance(backend.decide(call, at()), Refused) for call in steps]
 
     assert not any(refused(run(ada, eve)[0]))
     assert not any(refused(run(ada, eve, key="[[redacted:key:9]]")[0])), "the key of another machine"
@@ -185,7 +185,7 @@ def test_changed_requests_get_the_replies_of_their_places():
     run = recorded([("main", chat("a")), ("main", tool(1)), ("main", chat("b"))])
     backend = adopter(run)
     assert not backend.recognise(chat("a"))
-    answers = [backend.ask(call, at()) for call in (chat("A"), tool(1), chat("b"))]
+    answers = [backend.decide(call, at()) for call in (chat("A"), tool(1), chat("b"))]
     assert [answer.exchange.start for answer in answers] == [x.start for x in run.exchanges]
     assert backend.finish() is None
     new, changed = backend.adopted()
@@ -198,15 +198,15 @@ def test_a_call_more_or_less_has_no_old_reply():
     run = recorded([("main", tool(1)), ("main", tool(2))])
     more = adopter(run)
     for call in (tool(1), tool(2)):
-        more.ask(call, at())
-    refused = more.ask(tool(3), at())
+        more.decide(call, at())
+    refused = more.decide(tool(3), at())
     assert isinstance(refused, Refused)
     kept = more.latch(refused.divergence, "a.py:1 in f")
     assert kept.origin == "a.py:1 in f"
-    assert more.ask(tool(1), at()).divergence is kept
+    assert more.decide(tool(1), at()).divergence is kept
     assert more.finish() is kept
     less = adopter(run)
-    less.ask(tool(1), at())
+    less.decide(tool(1), at())
     assert less.finish().kind is Kind.MISSING
 
 

@@ -75,7 +75,7 @@ def replayer(*calls, lanes=()):
 
 
 def ask(backend, sent, lane="main"):
-    return backend.ask(sent, Moment(lane=lane, at=0, attempt=1))
+    return backend.decide(sent, Moment(lane=lane, at=0, attempt=1))
 
 
 @pytest.mark.parametrize(("recorded", "now", "kind"), CALLS.values(), ids=CALLS)

@@ -82,7 +82,7 @@ def test_secrets_match_up_to_renaming_tokens_and_basic_too():
 def replayed(recorded, *calls):
     run = Run(Header("t"), tuple(Exchange(call, HttpReply(200), 2 * n, 2 * n + 1) for n, call in enumerate(recorded)))
     backend = ReplayBackend(run, MATCHING, READER)
-    return [type(backend.ask(call, Moment("main", n))).__name__ for n, call in enumerate(calls)]
+    return [type(backend.decide(call, Moment("main", n))).__name__ for n, call in enumerate(calls)]
 
 
 @pytest.mark.parametrize("dummy", ["", "dummy", "test-key", "sk-test", "xxx", "not-set", "None"])

@@ -20,7 +20,7 @@ def get(port, path="/", host="127.0.0.1"):
 def recorded(calls):
     backend = RecordBackend()
     for number, (lane, call) in enumerate(calls):
-        verdict = backend.ask(call, Moment(lane, number))
+        verdict = backend.decide(call, Moment(lane, number))
         assert isinstance(verdict, PassThrough)
         reply = HttpReply(200, body=Body(f"{call.url}".encode()))
         backend.settle(verdict.ticket, reply, at=number, first=None, suspended=False)
@@ -32,7 +32,7 @@ def replayed(before, now):
     backend = ReplayBackend(recorded([("main", call) for call in before]), Matching(READER, RULES), READER)
     got = []
     for call in now:
-        verdict = backend.ask(call, Moment("main", 0))
+        verdict = backend.decide(call, Moment("main", 0))
         if isinstance(verdict, Refused):
             return got, verdict.divergence
         assert isinstance(verdict, Replayed)

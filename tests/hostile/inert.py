@@ -44,7 +44,7 @@ def through(text: str) -> None:
     assert not divergences(run, back, READER, matching=Matching(READER, RULES))
     replayer = ReplayBackend(back, Matching(READER, RULES), READER)
     for x in run.exchanges:
-        answer = replayer.ask(x.call, Moment(x.lane, 0))
+        answer = replayer.decide(x.call, Moment(x.lane, 0))
         assert isinstance(answer, Replayed), answer
         assert answer.exchange.outcome == x.outcome
     for _ in of_the_printers(back):

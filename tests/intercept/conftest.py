@@ -43,7 +43,7 @@ class Tape:
     def recognise(self, call):
         return False
 
-    def ask(self, call, moment):
+    def decide(self, call, moment):
         with self.lock:
             self.count += 1
             number = self.count
@@ -64,7 +64,7 @@ class Tape:
 
 
 class Player(Tape):
-    def ask(self, call, moment):
+    def decide(self, call, moment):
         queue = self.queues.get(identity(call))
         if not queue:
             return Refused(Divergence(Kind.EXTRA, f"nothing for {interceptions.describe(call)}", now=call))

@@ -53,7 +53,7 @@ class Gate:
     def recognise(self, call):
         return True
 
-    def ask(self, call, moment):
+    def decide(self, call, moment):
         self.asked += 1
         if self.forward:
             return PassThrough(self.asked)

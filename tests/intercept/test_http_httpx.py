@@ -267,9 +267,9 @@ def test_a_refusal_comes_out_of_an_sdk_at_once(sdk, how, running, Player):
     asked = []
 
     class Refusing(Player):
-        def ask(self, call, moment):
+        def decide(self, call, moment):
             asked.append(call)
-            return super().ask(call, moment)
+            return super().decide(call, moment)
 
     with ModelServer() as server, running(Refusing()), pytest.raises(ReplayDiverged, match="nothing for POST 127"):
         speak(server, name, how, retries=5)

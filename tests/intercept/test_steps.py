@@ -61,7 +61,7 @@ class Player:
     def recognise(self, call):
         return True
 
-    def ask(self, call, moment):
+    def decide(self, call, moment):
         with self.lock:
             self.asked[moment.lane].append(call.body.data)
             return Replayed(self.queues[moment.lane].popleft(), 1)

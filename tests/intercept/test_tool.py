@@ -43,7 +43,7 @@ class SmallGate:
     def recognise(self, call):
         return True
 
-    def ask(self, call, moment):
+    def decide(self, call, moment):
         with self.lock:
             self.count += 1
             if self.recorded is None:

@@ -40,21 +40,21 @@ print(sorted(refunds.count(len(late), late).values()))
 HOLES = {
     "a miss falls through": (
         """
-        ask = ReplayBackend.ask
+        ask = ReplayBackend.decide
         def holed(self, call, moment):
             verdict = ask(self, call, moment)
             return PassThrough(0) if isinstance(verdict, Refused) else verdict
-        ReplayBackend.ask = holed
+        ReplayBackend.decide = holed
         """,
         ["another order", "swallowed", "tried again and again", "past the override", "by another tool"],
     ),
     "an answer is asked for live": (
         """
-        ask = ReplayBackend.ask
+        ask = ReplayBackend.decide
         def holed(self, call, moment):
             ask(self, call, moment)
             return PassThrough(0)
-        ReplayBackend.ask = holed
+        ReplayBackend.decide = holed
         """,
         ["by its name", "as a partial", "as a bound method", "by __wrapped__", "retried after an exception"],
     ),

@@ -70,7 +70,7 @@ class Backend(Protocol):
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes are in the recording: they then are redacted already, and need no scan."""
 
-    def ask(self, call: Call, moment: Moment) -> Verdict:
+    def decide(self, call: Call, moment: Moment) -> Verdict:
         """Decide on a call that is about to happen."""
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:

@@ -36,7 +36,7 @@ class RecordBackend:
         """Nothing: a recorder has no recording."""
         return ()
 
-    def ask(self, call: Call, moment: Moment) -> PassThrough:
+    def decide(self, call: Call, moment: Moment) -> PassThrough:
         """Always forward; the ticket is the exchange's `start`."""
         with self._lock:
             self._count += 1

@@ -115,7 +115,7 @@ class ReplayBackend:
             self._connections = connections(self.run)
         return self._connections.get(opening, ())
 
-    def ask(self, call: Call, moment: Moment) -> Verdict:
+    def decide(self, call: Call, moment: Moment) -> Verdict:
         """Serve the recorded exchange that is this call, or refuse."""
         with self._lock:
             if self.divergence is not None:

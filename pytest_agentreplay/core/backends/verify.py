@@ -44,12 +44,12 @@ class VerifyBackend(ReplayBackend):
         self._within: dict[int, dict[Hashable, list[Exchange]]] = {}
         self._guard = threading.Lock()
 
-    def ask(self, call: Call, moment: Moment) -> Verdict:
+    def decide(self, call: Call, moment: Moment) -> Verdict:
         """As a replayer; an answer to a read tool comes with what compares it."""
         root = self._running.get(moment.parent) if moment.parent is not None else None
         if root is not None:
             return self._ask_within(root, call, moment)
-        verdict = super().ask(call, moment)
+        verdict = super().decide(call, moment)
         if not isinstance(verdict, Replayed) or not moment.reads:
             return verdict
         if verdict.exchange.abandoned:

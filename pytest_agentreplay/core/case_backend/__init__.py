@@ -75,7 +75,7 @@ class CaseBackend(ReplayBackend):
         self._openings: dict[int, int] = {}
         self._readings = 0
 
-    def ask(self, call: Call, moment: Moment) -> Verdict:
+    def decide(self, call: Call, moment: Moment) -> Verdict:
         """Serve a call as its sort is served, or refuse."""
         sort = sort_of(call, self._reader)
         way = self.cast.way(sort)
@@ -84,7 +84,7 @@ class CaseBackend(ReplayBackend):
         if isinstance(call, FrameCall) and (call.connection is None or way == "live"):
             way = "strict"
         if way == "strict":
-            return self._served(super().ask(call, moment), call, moment, sort, way)
+            return self._served(super().decide(call, moment), call, moment, sort, way)
         with self._lock:
             if self.divergence is not None:
                 return Refused(self.divergence)

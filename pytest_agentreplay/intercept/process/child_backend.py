@@ -51,7 +51,7 @@ class RemoteBackend:
         del call
         return True
 
-    def ask(self, call: Call, moment: Moment) -> Verdict:
+    def decide(self, call: Call, moment: Moment) -> Verdict:
         """Decide on a call of this process."""
         if not isinstance(call, ToolCall) and GATEWAY.match(call.url):
             self._past -= 1

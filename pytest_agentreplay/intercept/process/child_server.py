@@ -201,7 +201,7 @@ class Children:
             isinstance(call, ToolCall) and call.boundary == "tool" and interception.reads(call.name)
         )
         agent = redactor.text(moment.agent) if moment.agent else ""
-        return interception.backend.ask(call, replace(moment, reads=reads, agent=agent))
+        return interception.backend.decide(call, replace(moment, reads=reads, agent=agent))
 
     def settle(self, call: Call, ticket: int, outcome: Any, times: Mapping[str, Any]) -> None:
         """Keep the outcome of a call of a child; `times` are the rest of what `Gate.settle` takes."""

@@ -492,7 +492,7 @@ class Interception:
             self.serving.add(call_context.inside[0])
         parent = call_context.inside[0] if call_context.inside and lanes.is_inside(call_context) else None
         reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.reads(call.name))
-        verdict = self.backend.ask(call, Moment(call_context.path, self.now(), attempt, parent, reads, agent))
+        verdict = self.backend.decide(call, Moment(call_context.path, self.now(), attempt, parent, reads, agent))
         match verdict:
             case PassThrough(ticket):
                 self.trace = self.trace or span_here()
