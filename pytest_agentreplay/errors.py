@@ -1,4 +1,4 @@
-"""The family of errors that users may meet.
+"""The exceptions that users see.
 
     AgentReplayError (Exception)
     ├── SettingsError            a flag, ini key, marker or environment value that cannot be meant

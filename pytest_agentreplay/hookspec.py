@@ -14,13 +14,18 @@ if TYPE_CHECKING:
 
 
 @pytest.hookspec
-def pytest_agentreplay_seams() -> dict[str, str]:  # type: ignore[empty-body]
-    """Give the libraries that you meet: the module that stands for each -> the import path of your boundary module.
+def pytest_agentreplay_patches() -> dict[str, str]:  # type: ignore[empty-body]
+    """Return the libraries that you patch: the module that stands for each -> the import path of your patch module.
 
     Called when a test is recorded or replayed, never at start. Your module is imported when its library is, and no
-    sooner; it has `meet(library)`, which wraps the seam of the loaded module for good and does nothing the second time.
-    `pytest_agentreplay.intercept.tools.framework` has what such a module is made of.
+    sooner; it has `patch(library)`, which wraps functions of the loaded module for good and does nothing the second
+    time. `pytest_agentreplay.plugins` has what such a module is made of.
     """
+
+
+@pytest.hookspec
+def pytest_agentreplay_seams() -> dict[str, str]:  # type: ignore[empty-body]
+    """Return the same as `pytest_agentreplay_patches`: the hook's former name, which 0.2 will not have any more."""
 
 
 @pytest.hookspec

@@ -1,7 +1,7 @@
-"""Which library is met by which boundary file: one row a library.
+"""Which library is patched by which module: one row per library.
 
-A boundary file has `meet(module)`, which wraps the seam of its library for good; done twice it does nothing. It is
-loaded when its library is, and no sooner.
+A patch module has `patch(library)`, which wraps what the library calls for I/O, for good; called twice it does nothing.
+It is imported when its library is, and no sooner.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
 
-SEAMS: dict[str, str] = {
+PATCHES: dict[str, str] = {
     "aiohttp.connector": "http.aiohttp",
     "aiohttp.test_utils": "network.in_process",
     "asyncio.base_events": "session.tasks_asyncio",
@@ -73,31 +73,33 @@ SEAMS: dict[str, str] = {
     "uvloop": "process.loops",
     "winloop": "process.loops",
 }
-"""Module that stands for its library when it is imported -> boundary file."""
+"""Module that stands for its library when it is imported -> patch module, below `pytest_agentreplay.intercept`."""
 
-ALSO: dict[str, str] = {}
-"""All rows that are met in this process, those that other plugins have brought included; children get them too."""
+ACTIVE_PATCHES: dict[str, str] = {}
+"""The rows that are in force in this process, those of other plugins included; children of a test get them too."""
 
 
 def install() -> None:
-    """Meet every library of the table, now or when it is imported. Outside a test each call costs one look-up."""
-    if SEAMS.keys() <= ALSO.keys() and is_watching(SEAMS):
+    """Patch every library of the table, now or when it is imported. Outside a test each call costs one look-up."""
+    if PATCHES.keys() <= ACTIVE_PATCHES.keys() and is_watching(PATCHES):
         return
-    also({library: f"pytest_agentreplay.intercept.{boundary}" for library, boundary in SEAMS.items()})
+    add_patches({library: f"pytest_agentreplay.intercept.{module}" for library, module in PATCHES.items()})
 
 
-def also(rows: Mapping[str, str]) -> None:
-    """Meet the libraries of `rows` too: module that stands for a library -> import path of a boundary module."""
-    ALSO.update(rows)
-    for library, boundary in rows.items():
-        when_imported(library, _meeting(boundary))
+def add_patches(rows: Mapping[str, str]) -> None:
+    """Patch the libraries of `rows` too: module that stands for a library -> import path of a patch module."""
+    ACTIVE_PATCHES.update(rows)
+    for library, module in rows.items():
+        when_imported(library, _patching(module))
 
 
 @functools.cache
-def _meeting(boundary: str) -> Callable[[ModuleType], None]:
-    """What `when_imported` is to call: the same object each time, so that a library is met once."""
+def _patching(module: str) -> Callable[[ModuleType], None]:
+    """Return the callback for `when_imported`: the same object each time, so that a library is patched once."""
 
-    def meet(library: ModuleType) -> None:
-        importlib.import_module(boundary).meet(library)
+    def patch(library: ModuleType) -> None:
+        found = importlib.import_module(module)
+        # Until 0.2 a patch module may have the function's former name, `meet`.
+        (getattr(found, "patch", None) or found.meet)(library)
 
-    return meet
+    return patch

@@ -64,7 +64,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the hooks that others may implement; once, though `-p no:` and `-p` may unload and load us again."""
     from pytest_agentreplay import hookspec
 
-    if not hasattr(pluginmanager.hook, "pytest_agentreplay_seams"):
+    if not hasattr(pluginmanager.hook, "pytest_agentreplay_patches"):
         pluginmanager.add_hookspecs(hookspec)
 
 

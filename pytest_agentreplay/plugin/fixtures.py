@@ -101,7 +101,7 @@ class FixtureSessions:
         suite = functools.partial(suite_of, item.session)
         facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": scope}
         run_session = fixtures.begin(place, settings, store, suite, facts=facts, since=self.session.begun)
-        run_sessions.meet_what_others_bring(self.config)
+        run_sessions.add_patches_of_plugins(self.config)
         run_session.open()
         run_session.pause()
         run_session.keys.stop()

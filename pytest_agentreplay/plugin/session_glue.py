@@ -64,7 +64,7 @@ def begin(item: pytest.Item) -> RunSession | None:
 
                 place, store = place_of(item, settings), store_of(item.config)
             run_session = begin_scene(place, settings, store, functools.partial(suite_of, item.session))
-            meet_what_others_bring(item.config)
+            add_patches_of_plugins(item.config)
             hold_seeds(item)
             run_session.open()
             if not wanted(item):
@@ -85,17 +85,18 @@ def in_which_order(item: pytest.Item) -> OrderTrial | None:
     return orders.trial_of(item)
 
 
-def meet_what_others_bring(config: pytest.Config) -> None:
-    """Meet the libraries that other plugins know. Raises SettingsError for what is no table of them."""
+def add_patches_of_plugins(config: pytest.Config) -> None:
+    """Patch the libraries that other plugins name. Raises SettingsError for what is no table of them."""
     from pytest_agentreplay.intercept import registry
 
-    for rows in config.hook.pytest_agentreplay_seams():
-        if not isinstance(rows, dict) or not all(isinstance(word, str) for row in rows.items() for word in row):
-            raise SettingsError(
-                "pytest_agentreplay_seams gives a dict of two import paths: "
-                f'{{"their_framework": "their_package.boundary"}}, not {rows!r}'
-            )
-        registry.also(rows)
+    for hook in (config.hook.pytest_agentreplay_patches, config.hook.pytest_agentreplay_seams):
+        for rows in hook():
+            if not isinstance(rows, dict) or not all(isinstance(word, str) for row in rows.items() for word in row):
+                raise SettingsError(
+                    f"{hook.name} returns a dict of two import paths: "
+                    f'{{"their_framework": "their_package.patch_module"}}, not {rows!r}'
+                )
+            registry.add_patches(rows)
 
 
 def hold_seeds(item: pytest.Item) -> None:

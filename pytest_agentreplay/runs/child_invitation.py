@@ -34,7 +34,7 @@ def greeting(
         "tools": [*places(tools)],
         "codecs": [codec for codec in interception.codecs if can_travel(codec)],
         "read_tools": settings.read_tools,
-        "seams": dict(registry.ALSO),
+        "seams": dict(registry.ACTIVE_PATCHES),
         "allow_hosts": settings.allow_hosts,
         "allow_subprocess": settings.allow_subprocess,
     }

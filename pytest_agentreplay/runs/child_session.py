@@ -112,7 +112,7 @@ class ChildSession:
         steps.chance.reseed(told["seed"], told["ids"])
         if not inherited:
             registry.install()
-            registry.also(told["seams"])
+            registry.add_patches(told["seams"])
             self._surroundings.close()
             for surrounding in (Zone(told["zone"], told["wall"]), Locale(told["locale"])):
                 surrounding.start()

@@ -60,7 +60,7 @@ def test_libraries_are_met_once_and_again_where_the_finder_was_taken_away(monkey
     assert not asked
     monkeypatch.setattr(sys, "meta_path", [])
     registry.install()
-    assert asked == [*registry.SEAMS]
+    assert asked == [*registry.PATCHES]
 
 
 def test_the_rules_of_a_project_are_sorted_once(monkeypatch):

@@ -32,6 +32,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "demo": PURE,
     "settings": ("core", "errors"),
     "hookspec": ("core", "errors", "settings"),
+    "plugins": ("intercept",),
     "redact": (*PURE, "clocks", "policies", *ADAPTERS, "settings"),
     "runs": (*PURE, "clocks", "policies", *ADAPTERS, "settings", "hookspec", "redact"),
     "cases_run": (*PURE, "clocks", "policies", *ADAPTERS, "settings", "redact", "runs"),

@@ -115,7 +115,9 @@ def test_a_tool_is_served_by_its_arguments_from_fixtures(shop):
     backend = casting(shop, AnswerPolicy(model="position", tools="arguments", fixtures=fixtures))
     assert said(backend.decide(ToolCall("lookup", {"id": 7, "user": "u-7"}), at())) == "!mine"
     assert said(backend.decide(ToolCall("lookup", {"id": 7}), at())) == "late"
-    assert said(backend.decide(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
+    assert (
+        said(backend.decide(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
+    )
     refused = backend.decide(ToolCall("lookup", {"id": 9}), at())
     assert isinstance(refused, Refused)
     assert refused.divergence.kind is Kind.ARGS or refused.divergence.kind is Kind.TOOL
@@ -242,4 +244,6 @@ def test_what_the_function_adds_by_itself_is_no_difference():
     backend = casting(book.run(), FREE)
     refused = backend.decide(ToolCall("lookup", {"id": 8, "deep": False}, defaults=frozenset({"deep"})), at())
     assert [one.path for one in refused.divergence.differences] == ["$.id"]
-    assert said(backend.decide(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
+    assert (
+        said(backend.decide(ToolCall("lookup", {"id": 7, "deep": False}, defaults=frozenset({"deep"})), at())) == "late"
+    )

@@ -13,7 +13,7 @@ from pytest_agentreplay.cli import build_parser
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 from pytest_agentreplay.dialects import DIALECTS
 from pytest_agentreplay.dialects.rules import RULES
-from pytest_agentreplay.intercept.registry import SEAMS
+from pytest_agentreplay.intercept.registry import PATCHES
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -149,4 +149,4 @@ def test_every_library_that_is_met():
         for _, modules, *_ in table(section("boundaries.md", "Boundaries"))
         for name in re.findall(r"`(.*?)`", modules)
     ]
-    assert sorted(shown) == sorted(SEAMS)
+    assert sorted(shown) == sorted(PATCHES)

@@ -215,5 +215,5 @@ async def post(url):
 def test_install_twice_wraps_once(both):
     del both
     kept = vars(connector.BaseConnector)["connect"]
-    http_aiohttp.meet(connector)
+    http_aiohttp.patch(connector)
     assert vars(connector.BaseConnector)["connect"] is kept

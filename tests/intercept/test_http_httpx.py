@@ -790,7 +790,7 @@ def test_install_twice_wraps_once_and_rests_outside_a_test():
     wrapped = [c._transport_for_url for m in (httpx, httpx2) for c in (m.Client, m.AsyncClient)]
     registry.install()
     for library in (httpx, httpx2):
-        http_httpx.meet(library)
+        http_httpx.patch(library)
     assert wrapped == [c._transport_for_url for m in (httpx, httpx2) for c in (m.Client, m.AsyncClient)]
     assert all(not hasattr(seam.__wrapped__, "__agentreplay__") for seam in wrapped)
     with httpx.Client() as client:

@@ -240,5 +240,5 @@ def test_a_head_has_no_body(both):
 def test_install_twice_wraps_once(both):
     del both
     kept = [vars(http.client.HTTPConnection)[name] for name in ("endheaders", "send", "getresponse")]
-    stdlib.meet(http.client)
+    stdlib.patch(http.client)
     assert kept == [vars(http.client.HTTPConnection)[name] for name in ("endheaders", "send", "getresponse")]

@@ -255,7 +255,7 @@ def test_a_tunnel_that_fails_is_a_recorded_outcome(both):
 def test_install_twice_wraps_once(both):
     del both
     kept = vars(urllib3.connectionpool.HTTPConnectionPool)["_make_request"]
-    http_urllib3.meet(urllib3.connectionpool)
+    http_urllib3.patch(urllib3.connectionpool)
     assert vars(urllib3.connectionpool.HTTPConnectionPool)["_make_request"] is kept
 
 

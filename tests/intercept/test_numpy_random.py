@@ -123,7 +123,7 @@ def test_a_generator_that_a_module_makes_for_itself_is_as_random_as_ever(tmp_pat
     (tmp_path / "holder.py").write_text(holder, encoding="utf-8")
     source = """
         import sys, uuid
-        from pytest_agentreplay.intercept import registry as seams
+        from pytest_agentreplay.intercept import registry
         from pytest_agentreplay.intercept.environment.randomness import RandomSource
 
         def run():
@@ -137,7 +137,7 @@ def test_a_generator_that_a_module_makes_for_itself_is_as_random_as_ever(tmp_pat
             chance.stop()
             return seen, holder.RNG.random()
 
-        seams.install()
+        registry.install()
         assert "numpy.random" not in sys.modules
         (first, mine), (second, _) = run(), run()
         assert first == second, (first, second)

@@ -40,7 +40,7 @@ class Global:
         self._random.seed(number & 0xFFFF_FFFF)
 
 
-def meet(module: ModuleType) -> None:
+def patch(module: ModuleType) -> None:
     """Hold `numpy.random` in each run from now on."""
     source = module.bit_generator
     if not hasattr(source.randbits, "__wrapped__"):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap the connectors' way out and what the protocol hears (`aiohttp.connector`). Twice does nothing."""
     wrap(library.BaseConnector, "connect", functools.partial(connecting, library))
     for name in ("data_received", "connection_lost", "set_exception", "close"):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 SYNC, ASYNC = "handle_request", "handle_async_request"
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Intercept the network transports of `library`, and where its clients choose one. Twice does nothing."""
     streams = _Streams(library)
     for transport, method in ((library.HTTPTransport, SYNC), (library.AsyncHTTPTransport, ASYNC)):

@@ -47,7 +47,7 @@ class PendingRequest:
 _under: WeakKeyDictionary[Any, PendingRequest] = WeakKeyDictionary()
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap the connection's way out and the response's beginning. Doing it twice does nothing."""
     seams = _Patches(library)
     wrap(library.HTTPResponse, "begin", begin)

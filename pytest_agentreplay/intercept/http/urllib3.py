@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _TUNNEL = "_agentreplay_tunnel"
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap the wire call of the pools, and their way through a proxy. Doing it twice does nothing."""
     wrap(library.HTTPConnectionPool, "_make_request", make_request)
     wrap(library.HTTPSConnectionPool, "_prepare_proxy", prepare_proxy)

@@ -46,10 +46,10 @@ SESSION_ID = "mcp-session-id"
 _KEYS = itertools.count(1)
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Lead the transports that `library` defines. Doing it twice does nothing."""
     for name in TRANSPORTS:
-        function: Any = inspect.unwrap(getattr(library, name, meet))
+        function: Any = inspect.unwrap(getattr(library, name, patch))
         if not inspect.isasyncgenfunction(function) or function.__module__ != library.__name__:
             continue  # imported from elsewhere, or of a shape that we do not know: the guard speaks
         current, code = getattr(function, "__agentreplay__", (None, function.__code__))

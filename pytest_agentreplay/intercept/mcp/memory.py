@@ -63,9 +63,9 @@ _served: dict[int, _Connection] = {}
 """The connections that stand, by the id of the stream that the server reads."""
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Lead what `library` ties client and server together with. Doing it twice does nothing."""
-    if inspect.isasyncgenfunction(function := inspect.unwrap(getattr(library, STREAMS, meet))):
+    if inspect.isasyncgenfunction(function := inspect.unwrap(getattr(library, STREAMS, patch))):
         _exchange(function, library, _streams)
     if inspect.isfunction(function := getattr(library, PAIR, None)):
         _exchange(function, library, _pair)

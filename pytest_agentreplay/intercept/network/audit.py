@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _listening = False
 
 
-def listen(events: frozenset[str], meet: Listener) -> None:
-    """From now on `meet` gets each of `events`, with its arguments and the frame that raised it. Once per process.
+def listen(events: frozenset[str], listener: Listener) -> None:
+    """From now on `listener` gets each of `events`, with its arguments and the frame that raised it. Once per process.
 
     Where a C function raises none, the event is ours: "fork_exec", by which `multiprocessing` starts children, and the
     "socket.connect" and "socket.sendto" of asyncio on Windows.
@@ -29,18 +29,18 @@ def listen(events: frozenset[str], meet: Listener) -> None:
     def hook(event: str, args: tuple[Any, ...]) -> None:
         # Only names of this function: the interpreter clears modules before it lets go of the hook.
         if event in events:
-            meet(event, args, frame_of(1))
+            listener(event, args, frame_of(1))
 
     frame_of = sys._getframe
     sys.addaudithook(hook)
-    _tell_of_fork_exec(meet)
+    _tell_of_fork_exec(listener)
     if sys.platform == "win32":
         from asyncio.windows_events import IocpProactor
 
-        tell_of_proactor(IocpProactor, meet)
+        tell_of_proactor(IocpProactor, listener)
 
 
-def _tell_of_fork_exec(meet: Listener) -> None:
+def _tell_of_fork_exec(listener: Listener) -> None:
     if sys.platform == "win32":  # which raises "_winapi.CreateProcess"
         return
     import _posixsubprocess
@@ -48,24 +48,24 @@ def _tell_of_fork_exec(meet: Listener) -> None:
     fork_exec = _posixsubprocess.fork_exec
 
     def told(*args: Any) -> int:
-        meet("fork_exec", args, sys._getframe(1))
+        listener("fork_exec", args, sys._getframe(1))
         return fork_exec(*args)
 
     _posixsubprocess.fork_exec = told
 
 
-def tell_of_proactor(proactor: Any, meet: Listener) -> None:
+def tell_of_proactor(proactor: Any, listener: Listener) -> None:
     """Make the class `proactor` tell whom its sockets reach: its `connect` and `sendto` are overlapped calls in C."""
     connect, sendto = proactor.connect, proactor.sendto
 
     @functools.wraps(connect)
     def told_connect(self: Any, conn: Any, address: Any) -> Any:
-        meet("socket.connect", (conn, address), sys._getframe(1))
+        listener("socket.connect", (conn, address), sys._getframe(1))
         return connect(self, conn, address)
 
     @functools.wraps(sendto)
     def told_sendto(self: Any, conn: Any, buf: Any, flags: int = 0, addr: Any = None) -> Any:
-        meet("socket.sendto", (conn, addr), sys._getframe(1))
+        listener("socket.sendto", (conn, addr), sys._getframe(1))
         return sendto(self, conn, buf, flags, addr)
 
     proactor.connect, proactor.sendto = told_connect, told_sendto

@@ -67,7 +67,7 @@ def _package(value: Any) -> str:
     return str(name).partition(".")[0]
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Know the servers that `library` (`aiohttp.test_utils`) runs for tests. Doing it twice does nothing."""
     wrap(library.BaseTestServer, "start_server", _starting)
 

@@ -83,7 +83,7 @@ INSIDE = ("inproc://",)
 """What addresses begin with that lead nowhere outside of the process."""
 
 
-def meet(module: ModuleType) -> None:
+def patch(module: ModuleType) -> None:
     """Tell of every call that begins in `module`. Doing it twice does nothing."""
     library, names = UNMET[module.__name__]
     sealed: dict[str, list[str]] = {}

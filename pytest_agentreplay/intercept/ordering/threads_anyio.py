@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap `anyio.to_thread.run_sync`. Twice does nothing."""
     wrap(library, "run_sync", running)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap how a `ThreadPool` begins and takes jobs. Twice does nothing. CPython 3.11-3.14 have these methods."""
     pool = library.ThreadPool
     wrapped: dict[str, Callable[[Seam], Seam]] = {

@@ -26,7 +26,7 @@ class FixedBatchOrder(random.Random):
             super().shuffle(x)
 
 
-def meet(module: ModuleType) -> None:
+def patch(module: ModuleType) -> None:
     """Take the dice of `trio._core._run`. Where a version has none nothing happens; done twice it is done once."""
     if hasattr(module, _SORTED) and type(module._r) is random.Random:
         setattr(module, _SORTED, True)

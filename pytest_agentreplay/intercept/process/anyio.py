@@ -37,7 +37,7 @@ AGENTS = frozenset({"claude"})
 SPOKEN = "stream-json"
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Lead `anyio.open_process`. Doing it twice does nothing."""
     function: Any = getattr(library, "open_process", None)
     if not inspect.iscoroutinefunction(function):
@@ -61,7 +61,7 @@ def is_agent(command: object) -> bool:
 
 
 def _meeting(body: Callable[..., Awaitable[Any]], only: tuple[str, ...]) -> Callable[..., Any]:
-    def meet(
+    def intercept(
         values: tuple[Any, ...], keywords: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
     ) -> Awaitable[Any]:
         given, named = (*values, *star), dict(zip(only, keywords, strict=True)) | stars
@@ -70,7 +70,7 @@ def _meeting(body: Callable[..., Awaitable[Any]], only: tuple[str, ...]) -> Call
             return body(*given, **named)
         return _opened(interception, given[0], lambda: body(*given, **named))
 
-    return meet
+    return intercept
 
 
 async def _opened(interception: Interception, command: Any, start: Callable[[], Any]) -> Any:

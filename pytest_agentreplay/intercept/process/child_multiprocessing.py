@@ -52,7 +52,7 @@ class ProcessJob:
             raise RuntimeError(str(refused)) from None
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap what `library` starts a process with, or hands a job to a pool with. Doing it twice does nothing."""
     match library.__name__:
         case "multiprocessing.spawn":
@@ -62,7 +62,7 @@ def meet(library: ModuleType) -> None:
         case "multiprocessing.pool":
             _wrap(library.Pool, "apply_async", _applied)
             _wrap(library.Pool, "_guarded_task_generation", _tasks)
-            threads_multiprocessing.meet(library)
+            threads_multiprocessing.patch(library)
 
 
 def _wrap(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:

@@ -37,9 +37,9 @@ class Unopened:
         """There is nothing to close."""
 
 
-def meet(module: ModuleType) -> None:
+def patch(module: ModuleType) -> None:
     """Raise events for the loops of `module`, and label their tasks. Doing it twice does nothing."""
-    tasks_asyncio.meet(module)
+    tasks_asyncio.patch(module)
     loop = getattr(module, LOOPS[module.__name__])
     for name, announce in METHODS.items():
         if name not in vars(loop) and hasattr(loop, name):

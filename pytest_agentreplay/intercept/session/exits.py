@@ -46,7 +46,7 @@ def install(current: Current, refusing: Refusing) -> None:
     _carry_finalizers(weakref.finalize)
 
 
-def meet(module: ModuleType) -> None:
+def patch(module: ModuleType) -> None:
     """Note the test of each `Finalize` of `multiprocessing.util`."""
     init = module.Finalize.__init__
     if hasattr(init, "__agentreplay__"):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.wrapping import Seam
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap `create_task` of the library's event loop. Twice does nothing."""
     loop = getattr(library, "BaseEventLoop", None) or getattr(library, "Loop", None)
     if loop is None:

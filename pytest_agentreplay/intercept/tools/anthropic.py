@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FIELD = "_func_with_validate"
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap the two classes of tools made of functions. Doing it twice does nothing."""
     for name in ("BetaFunctionTool", "BetaAsyncFunctionTool"):
         if name in vars(library):
@@ -26,5 +26,5 @@ def _call(interception: Interception, original: Any, tool: Any, given: Any) -> A
     work = getattr(tool, FIELD, None)
     if work is None:
         return original(tool, given)
-    met = framework.met(interception, framework.FrameworkTool(tool.name, tool.func), work)
-    return original(framework.twin(tool, **{FIELD: met}), given)
+    met = framework.intercept_tool(interception, framework.FrameworkTool(tool.name, tool.func), work)
+    return original(framework.copy_tool(tool, **{FIELD: met}), given)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FIELD = "handler"
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Lay a property over the field. Doing it twice does nothing."""
     tools = getattr(library, "SdkMcpTool", None)
     if FIELD in getattr(tools, "__dataclass_fields__", {}):

@@ -24,7 +24,7 @@ _LIVE = ("crewai.tools.agent_tools.base_agent_tools", "crewai.tools.agent_tools.
 """Modules of tools that ask another agent of the crew, which crosses by itself, or read what has crossed."""
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap the ways to run a tool of the classes that `library` has. Doing it twice does nothing."""
     for kind in ("BaseTool", "Tool"):
         if kind in vars(library):
@@ -43,7 +43,7 @@ def _run(interception: Interception, original: Any, tool: Any, *args: Any, **kwa
     fields = ("func",) if hasattr(tool, "func") else ("_run", "_arun")
     met = {field: _met(interception, tool, getattr(tool, field)) for field in fields}
     counting = {name: getattr(tool, name) for name in _COUNTING if hasattr(tool, name)}
-    return original(framework.twin(tool, **met, **counting), *args, **kwargs)
+    return original(framework.copy_tool(tool, **met, **counting), *args, **kwargs)
 
 
 def _whole(tool: Any) -> Any:
@@ -52,7 +52,9 @@ def _whole(tool: Any) -> Any:
 
 
 def _met(interception: Interception, tool: Any, work: Callable[..., Any]) -> Callable[..., Any]:
-    return framework.met(interception, framework.FrameworkTool(_shown(tool.name), work, holder=_whole(tool)), work)
+    return framework.intercept_tool(
+        interception, framework.FrameworkTool(_shown(tool.name), work, holder=_whole(tool)), work
+    )
 
 
 def _shown(name: str) -> str:

@@ -1,10 +1,10 @@
-"""Where the tool of a framework is met: one call of it goes through the doorstep as the tool that the model knows.
+"""Interception of a framework's tools: each call is recorded under the name that the model knows.
 
-Every framework has a boundary file of its own, which says three things: the seam at which the framework runs a tool,
-the tool's shown name, and which of the arguments are the model's. The rest is here.
+Every framework has a patch module of its own, which says three things: the function by which the framework runs a
+tool, the tool's shown name, and which of the arguments are the model's. The rest is here.
 
-Met is what the tool's author wrote, not the framework's handling around it: validation, callbacks, retries and what
-the framework makes of an exception run in a replay as they ran in the recording.
+What is intercepted is the function of the tool's author, not the framework's handling around it: validation, callbacks,
+retries and what the framework makes of an exception run in a replay as they ran in the recording.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _RUNNING: WeakKeyDictionary[Interception, dict[int, object]] = WeakKeyDictionary
 """The key of each forwarded call that has one, by its ticket."""
 
 
-def met(
+def intercept_tool(
     interception: Interception,
     tool: FrameworkTool,
     work: Callable[..., Any],
@@ -73,28 +73,28 @@ def met(
     the tool's function.
     """
     given = arguments or functools.partial(named, tool.function)
-    make = _met_async if inspect.iscoroutinefunction(work) else _met
+    make = _intercept_async if inspect.iscoroutinefunction(work) else _intercept_sync
     return functools.wraps(work)(make(interception, tool, work, given))
 
 
-def _met(
+def _intercept_sync(
     interception: Interception, tool: FrameworkTool, work: Callable[..., Any], given: Callable[..., Any]
 ) -> Callable[..., Any]:
-    def met(*args: Any, **kwargs: Any) -> Any:
+    def intercepted(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         return call(interception, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
 
-    return met
+    return intercepted
 
 
-def _met_async(
+def _intercept_async(
     interception: Interception, tool: FrameworkTool, work: Callable[..., Any], given: Callable[..., Any]
 ) -> Callable[..., Any]:
-    async def met(*args: Any, **kwargs: Any) -> Any:
+    async def intercepted(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         return await wait(interception, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
 
-    return met
+    return intercepted
 
 
 def call(interception: Interception, tool: FrameworkTool, arguments: Mapping[str, Any], run: Callable[[], Any]) -> Any:
@@ -206,11 +206,11 @@ def named(
     return {name: value for name, value in found.items() if name not in hidden}
 
 
-def wrap(owner: Any, name: str, meet: Callable[..., Any]) -> None:
-    """Have calls of `owner.name` go to `meet(crossing, original, *args, **kwargs)` while a test records or replays.
+def wrap(owner: Any, name: str, intercept: Callable[..., Any]) -> None:
+    """Have calls of `owner.name` go to `intercept(interception, original, *args, **kwargs)` in recordings and replays.
 
-    For good; done twice it does nothing. Where a version lacks the seam, nothing is wrapped. A coroutine function stays
-    one, and its `meet` gives an awaitable.
+    For good; done twice it does nothing. Where a version of the library lacks the function, nothing is wrapped. A
+    coroutine function stays one, and its `intercept` returns an awaitable.
     """
     seam = getattr(owner, name, None)
     if seam is None:
@@ -218,24 +218,28 @@ def wrap(owner: Any, name: str, meet: Callable[..., Any]) -> None:
     by, original = getattr(seam, "__agentreplay__", (None, seam))
     # A second copy of this module (test tools that restore sys.modules) takes over from the first.
     if by is not interceptions.current:
-        wrapped = _wrapped_async(original, meet) if inspect.iscoroutinefunction(original) else _wrapped(original, meet)
+        wrapped = (
+            _wrapped_async(original, intercept)
+            if inspect.iscoroutinefunction(original)
+            else _wrapped(original, intercept)
+        )
         wrapped.__agentreplay__ = (interceptions.current, original)  # type: ignore[attr-defined]
         setattr(owner, name, wrapped)
 
 
-def _wrapped(original: Callable[..., Any], meet: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped(original: Callable[..., Any], intercept: Callable[..., Any]) -> Callable[..., Any]:
     current = interceptions.current
 
     @functools.wraps(original)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         interception = current()
-        return original(*args, **kwargs) if interception is None else meet(interception, original, *args, **kwargs)
+        return original(*args, **kwargs) if interception is None else intercept(interception, original, *args, **kwargs)
 
     return wrapped
 
 
-def _wrapped_async(original: Callable[..., Any], meet: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped_async(original: Callable[..., Any], intercept: Callable[..., Any]) -> Callable[..., Any]:
     current = interceptions.current
 
     @functools.wraps(original)
@@ -243,13 +247,13 @@ def _wrapped_async(original: Callable[..., Any], meet: Callable[..., Any]) -> Ca
         __tracebackhide__ = True
         interception = current()
         return await (
-            original(*args, **kwargs) if interception is None else meet(interception, original, *args, **kwargs)
+            original(*args, **kwargs) if interception is None else intercept(interception, original, *args, **kwargs)
         )
 
     return wrapped
 
 
-def twin(tool: Any, **instead: Any) -> Any:
+def copy_tool(tool: Any, **instead: Any) -> Any:
     """A shallow copy of a framework's tool with other attributes: the framework runs it, the original stays as it is.
 
     So the framework's own method around the work needs no copy of ours, and calls of one tool at once none of theirs.
@@ -277,7 +281,7 @@ def of_mcp(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith(MCP_ADAPTERS)
 
 
-def known(classes: Iterable[Any]) -> tuple[Codec, ...]:
+def field_codecs(classes: Iterable[Any]) -> tuple[Codec, ...]:
     """Codecs for a framework's own classes, field by field; for those of them that come apart faithfully."""
     return tuple(codec for cls in classes if isinstance(cls, type) and (codec := _codec(cls)) is not None)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import Interception
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap the two functions that call a user's. Doing it twice does nothing."""
     framework.wrap(library, "invoke_function_from_dict_args", _invoke)
     framework.wrap(library, "invoke_function_from_dict_args_async", _invoke)
@@ -25,4 +25,6 @@ def meet(library: ModuleType) -> None:
 
 def _invoke(interception: Interception, original: Any, args: Any, function: Callable[..., Any]) -> Any:
     __tracebackhide__ = True
-    return original(args, framework.met(interception, framework.FrameworkTool(function.__name__, function), function))
+    return original(
+        args, framework.intercept_tool(interception, framework.FrameworkTool(function.__name__, function), function)
+    )

@@ -25,7 +25,7 @@ _FILLED = {"run_manager", "callbacks", "config"}
 """Parameters that the framework fills by name; it says of no other that its type says so."""
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap the class that all tools derive from. Doing it twice does nothing."""
     framework.wrap(library.BaseTool, "run", _run)
     framework.wrap(library.BaseTool, "arun", _arun)
@@ -35,19 +35,19 @@ def _run(interception: Interception, original: Any, tool: Any, *args: Any, **kwa
     __tracebackhide__ = True
     if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
-    return original(framework.twin(tool, _run=_met(interception, tool, tool._run, "func")), *args, **kwargs)
+    return original(framework.copy_tool(tool, _run=_met(interception, tool, tool._run, "func")), *args, **kwargs)
 
 
 def _arun(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
     if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
-    return original(framework.twin(tool, _arun=_met(interception, tool, tool._arun, "coroutine")), *args, **kwargs)
+    return original(framework.copy_tool(tool, _arun=_met(interception, tool, tool._arun, "coroutine")), *args, **kwargs)
 
 
 def _met(interception: Interception, tool: Any, work: Any, field: str) -> Any:
     function = getattr(tool, field, None) or getattr(tool, "func", None) or _written(tool, work)
     told = framework.FrameworkTool(tool.name, function, codecs(), holder=tool)
-    return framework.met(interception, told, work, functools.partial(_arguments, tool, function))
+    return framework.intercept_tool(interception, told, work, functools.partial(_arguments, tool, function))
 
 
 def _written(tool: Any, work: Any) -> Any:
@@ -106,4 +106,4 @@ def _codecs(documents: ModuleType | None, graph: ModuleType | None) -> tuple[Cod
     classes += [getattr(graph, name, None) for name in ("Command", "Interrupt", "Overwrite")]
     send = getattr(graph, "Send", None)
     sends = () if send is None else (Codec(send, lambda sent: [sent.node, sent.arg], lambda parts: send(*parts)),)
-    return (*framework.known(classes), *sends)
+    return (*framework.field_codecs(classes), *sends)

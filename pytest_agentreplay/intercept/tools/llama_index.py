@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import Interception
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap the class of tools made of functions. Doing it twice does nothing."""
     framework.wrap(library.FunctionTool, "call", _call)
     framework.wrap(library.FunctionTool, "acall", _acall)
@@ -25,18 +25,18 @@ def _call(interception: Interception, original: Any, tool: Any, *args: Any, **kw
     __tracebackhide__ = True
     if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
-    return original(framework.twin(tool, _fn=_met(interception, tool, tool._fn)), *args, **kwargs)
+    return original(framework.copy_tool(tool, _fn=_met(interception, tool, tool._fn)), *args, **kwargs)
 
 
 def _acall(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
     if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
-    return original(framework.twin(tool, _async_fn=_met(interception, tool, tool._async_fn)), *args, **kwargs)
+    return original(framework.copy_tool(tool, _async_fn=_met(interception, tool, tool._async_fn)), *args, **kwargs)
 
 
 def _met(interception: Interception, tool: Any, work: Any) -> Any:
     told = framework.FrameworkTool(tool.metadata.get_name(), _function(tool), codecs(), holder=tool)
-    return framework.met(interception, told, work, functools.partial(_arguments, tool))
+    return framework.intercept_tool(interception, told, work, functools.partial(_arguments, tool))
 
 
 def _function(tool: Any) -> Any:
@@ -70,4 +70,4 @@ def codecs() -> tuple[Codec, ...]:
     ):
         library = sys.modules.get(name)
         found += [getattr(library, each) for each in vars(library or object) if each.endswith(ends)]
-    return framework.known(found)
+    return framework.field_codecs(found)

@@ -33,14 +33,14 @@ _OF_THE_SDK = ("agents.mcp", "agents.run_internal", "agents._run_impl", "agents.
 """Modules whose own tools read what a model wrote, run an agent, or hand over to an MCP server: none is the world."""
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Lay a property over the field of the tool classes. Doing it twice does nothing."""
     handoff = vars(library).get("Handoff")
     if HANDOFF in getattr(handoff, "__dataclass_fields__", {}):
         setattr(handoff, HANDOFF, _noted())
     classes = [getattr(library, name, None) for name in ("FunctionTool", "CustomTool")]
     known = [cls for name in vars(library) if name.startswith("ToolOutput") and (cls := getattr(library, name))]
-    codecs = framework.known(known)
+    codecs = framework.field_codecs(known)
     for cls in classes:
         if FIELD in getattr(cls, "__dataclass_fields__", {}):
             setattr(cls, FIELD, _seam(codecs))
@@ -107,7 +107,7 @@ def _met(tool: Any, real: Any, codecs: tuple[Codec, ...]) -> Any:
         made = types.FunctionType(real.__code__, real.__globals__, real.__name__, real.__defaults__, closure)
         vars(made).update(vars(real), **{MET: real})
         return made
-    return framework.twin(real, _invoke_tool_impl=met, **{MET: real})
+    return framework.copy_tool(real, _invoke_tool_impl=met, **{MET: real})
 
 
 def _module(work: Any) -> bool:

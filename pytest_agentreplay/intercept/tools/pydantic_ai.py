@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import Interception
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap the toolset of functions, and those of users when the one around all of them calls one."""
     if "FunctionToolset" in vars(library):
         framework.wrap(library.FunctionToolset, "call_tool", _call)
@@ -78,4 +78,6 @@ def codecs() -> tuple[Codec, ...]:
     """Those of what a tool may return to say more than a value: files, addresses of files, a return with metadata."""
     library = sys.modules["pydantic_ai.messages"]
     ends = ("Url", "Content", "Image", "File", "ToolReturn")
-    return framework.known(getattr(library, name) for name in vars(library) if name.endswith(ends) and name[0] != "_")
+    return framework.field_codecs(
+        getattr(library, name) for name in vars(library) if name.endswith(ends) and name[0] != "_"
+    )

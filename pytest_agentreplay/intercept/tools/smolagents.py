@@ -22,7 +22,7 @@ _INTERNAL = frozenset({"is_initialized"})
 _LIVE = ("smolagents.default_tools.FinalAnswerTool",)
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap the class that all tools derive from, and that of agents. Doing it twice does nothing."""
     if "Tool" in vars(library):
         framework.wrap(library.Tool, "__call__", _call)
@@ -47,8 +47,8 @@ def _call(interception: Interception, original: Any, tool: Any, *args: Any, **kw
         return dict(zip(tool.inputs, args, strict=False)) | kwargs
 
     intercepted = framework.FrameworkTool(tool.name, work, holder=tool, internal=_INTERNAL)
-    forward = framework.met(interception, intercepted, set_up, given)
-    return original(framework.twin(tool, forward=forward, is_initialized=True), *args, **kwargs)
+    forward = framework.intercept_tool(interception, intercepted, set_up, given)
+    return original(framework.copy_tool(tool, forward=forward, is_initialized=True), *args, **kwargs)
 
 
 def _manage(interception: Interception, original: Any, agent: Any, *args: Any, **kwargs: Any) -> Any:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap what opens WebSockets in `library` (aiohttp)."""
     wrap(library.ClientSession, "_ws_connect", _connecting)
 

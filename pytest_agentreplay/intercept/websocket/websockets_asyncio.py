@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap what opens connections in `library` (websockets.asyncio.client), and its connections."""
     lines.wrap(library.connect, "__await__", _awaiting)
     for name, wrapper in _METHODS.items():

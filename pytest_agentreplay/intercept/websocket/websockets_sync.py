@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 
 
-def meet(library: ModuleType) -> None:
+def patch(library: ModuleType) -> None:
     """Wrap what opens connections in `library` (websockets.sync.client), and its connections."""
     if hasattr(library, "reconnect"):
         lines.wrap(library.reconnect, "connect", _connecting)

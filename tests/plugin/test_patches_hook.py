@@ -1,4 +1,4 @@
-"""A framework that we have never heard of, met by a plugin of its own through the hook `pytest_agentreplay_seams`."""
+"""A framework that this package does not know is patched by a plugin through the hook `pytest_agentreplay_patches`."""
 
 import pytest
 
@@ -22,22 +22,22 @@ class Tool:
             return {"error": str(error)}
 '''
 
-BOUNDARY = """
-from pytest_agentreplay.intercept.tools import framework
+PATCH = """
+from pytest_agentreplay import plugins
 
-def meet(library):
-    framework.wrap(library.Tool, "invoke", invoke)
-    framework.wrap(library.Tool, "ainvoke", invoke)
+def patch(library):
+    plugins.wrap(library.Tool, "invoke", invoke)
+    plugins.wrap(library.Tool, "ainvoke", invoke)
 
-def invoke(crossing, original, tool, arguments, context):
-    told = framework.FrameworkTool(tool.name, tool.function)
-    met = framework.met(crossing, told, tool.function)
-    return original(framework.twin(tool, function=met), arguments, context)
+def invoke(interception, original, tool, arguments, context):
+    known = plugins.FrameworkTool(tool.name, tool.function)
+    function = plugins.intercept_tool(interception, known, tool.function)
+    return original(plugins.copy_tool(tool, function=function), arguments, context)
 """
 
 PLUGIN = """
-def pytest_agentreplay_seams():
-    return {"toykit.tools": "toykit_frozen.boundary"}
+def pytest_agentreplay_patches():
+    return {"toykit.tools": "toykit_frozen.patch_module"}
 """
 
 TESTS = """
@@ -71,15 +71,20 @@ def test_tool(agentreplay):
 @pytest.fixture
 def shop(project):
     project.write(
-        toykit__tools=FRAMEWORK, toykit_frozen__boundary=BOUNDARY, toykit_frozen__plugin=PLUGIN, test_shop=TESTS
+        toykit__tools=FRAMEWORK, toykit_frozen__patch_module=PATCH, toykit_frozen__plugin=PLUGIN, test_shop=TESTS
     )
     (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
     return project
 
 
-@pytest.mark.parametrize("by", ["plugin", "conftest"])
-def test_a_framework_is_met_by_a_package_of_somebody_else(shop, by):
-    if by == "plugin":
+@pytest.mark.parametrize("by", ["plugin", "conftest", "former names"])
+def test_a_framework_is_patched_by_another_package(shop, by):
+    if by == "former names":
+        shop.write(
+            conftest=PLUGIN.replace("_patches", "_seams"),
+            toykit_frozen__patch_module=PATCH.replace("def patch(", "def meet("),
+        )
+    elif by == "plugin":
         (shop.root / "conftest.py").write_text('pytest_plugins = ["toykit_frozen.plugin"]\n', encoding="utf-8")
     else:
         shop.write(conftest=PLUGIN)
@@ -96,15 +101,16 @@ def test_a_framework_is_met_by_a_package_of_somebody_else(shop, by):
     assert shop.offline().returncode == 0
 
 
-def test_a_table_that_is_none_fails_the_test_and_says_so(shop):
-    shop.write(conftest="def pytest_agentreplay_seams():\n    return {'toykit.tools': len}\n")
+@pytest.mark.parametrize("hook", ["pytest_agentreplay_patches", "pytest_agentreplay_seams"])
+def test_a_table_that_is_none_fails_the_test_and_says_so(shop, hook):
+    shop.write(conftest=f"def {hook}():\n    return {{'toykit.tools': len}}\n")
     done = shop.record()
     assert done.returncode == 1
-    assert "pytest_agentreplay_seams gives a dict of two import paths" in done.stdout
+    assert f"{hook} returns a dict of two import paths" in done.stdout
     assert "Traceback" not in done.stdout
 
 
-def test_without_the_hook_the_framework_is_not_met(shop):
+def test_without_the_hook_the_framework_is_not_patched(shop):
     done = shop.record()
     assert done.returncode == 1, "no call crossed"
     assert shop.ledger == ["A-1", "Z-0", "A-2"]
