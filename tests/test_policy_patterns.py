@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.linear import Slow
-from pytest_agentreplay.core.regexes import Refused
+from pytest_agentreplay.core.regexes import RefusedPattern
 from pytest_agentreplay.policies import patterns
 
 CORPUS = Path(os.environ.get("AGENTREPLAY_CORPUS") or Path(__file__).parent / "corpus") / "hostile_corpus.jsonl"
@@ -122,7 +122,7 @@ def taken(regex, engine):
     """The shape of a pattern, or None and why there is none."""
     try:
         return patterns.shape("x", regex, engine=engine), ""
-    except (Refused, Slow) as refused:
+    except (RefusedPattern, Slow) as refused:
         return None, str(refused)
 
 
@@ -157,14 +157,14 @@ def test_what_could_hang_is_refused_or_linear(regex, engine):
 @pytest.mark.parametrize("regex", CLASSICS)
 def test_the_linter_refuses_every_classic(regex):
     """Without RE2 there is nobody else to."""
-    with pytest.raises((Refused, Slow)):
+    with pytest.raises((RefusedPattern, Slow)):
         patterns.shape("x", regex, engine="re")
 
 
 @pytest.mark.parametrize(("regex", "word"), ELSEWHERE.items(), ids=range(len(ELSEWHERE)))
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_one_engine_does_not_have_is_refused_for_both(regex, word, engine):
-    with pytest.raises(Refused, match=re.escape(word)):
+    with pytest.raises(RefusedPattern, match=re.escape(word)):
         patterns.shape("x", regex, engine=engine)
 
 
@@ -236,7 +236,7 @@ WORDS = st.sampled_from(["a", "b", "1", "-", "=", "ab", "a1", "a-", "aab", "=a",
 def test_whatever_the_linter_accepts_is_quick_on_pumped_strings(regex, pumps):
     try:
         shape = patterns.shape("x", regex, engine="re")
-    except (Refused, Slow):
+    except (RefusedPattern, Slow):
         assume(False)
     for head, word in pumps:
         for tail in ("", "!"):
@@ -251,7 +251,7 @@ def test_both_engines_begin_with_the_same_match(regex, text):
     """Where a match is there for one, it is for the other, at the same place."""
     try:
         ours, theirs = (patterns.shape("x", regex, engine=engine) for engine in ("re", "re2"))
-    except (Refused, Slow):
+    except (RefusedPattern, Slow):
         assume(False)
     first = [next(iter(shape.find(text.encode())), None) for shape in (ours, theirs)]
     assert first[0] == first[1]

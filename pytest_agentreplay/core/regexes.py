@@ -38,16 +38,16 @@ ELSEWHERE = {
 }
 
 
-class Refused(ValueError):
+class RefusedPattern(ValueError):
     """A pattern that a file cannot have: what is wrong, and what to write instead."""
 
 
 def tree(regex: str) -> Node:
     """The pattern as a tree. Raises Refused."""
     if len(regex) > LONGEST:
-        raise Refused(f"is longer than {LONGEST} characters: write several patterns")
+        raise RefusedPattern(f"is longer than {LONGEST} characters: write several patterns")
     if re.search(r"(?<!\\)\{,\d+\}", regex):
-        raise Refused("a repeat needs its least number: write {0,9} for {,9}")
+        raise RefusedPattern("a repeat needs its least number: write {0,9} for {,9}")
     from re import _parser as parser  # type: ignore[attr-defined]  # it has no public name, and `re` has no other tree
 
     try:
@@ -57,25 +57,25 @@ def tree(regex: str) -> Node:
             re.compile(regex, re.ASCII)
     except re.error as wrong:
         place = f" at character {wrong.pos + 1}" if wrong.pos is not None else ""
-        raise Refused(f"is no regular expression: {wrong.msg}{place}") from None
+        raise RefusedPattern(f"is no regular expression: {wrong.msg}{place}") from None
     except (FutureWarning, DeprecationWarning) as wrong:
-        raise Refused(f"is not sure to mean the same everywhere: {wrong}") from None
+        raise RefusedPattern(f"is not sure to mean the same everywhere: {wrong}") from None
     except (RecursionError, OverflowError):
-        raise Refused(TOO_DEEP) from None
+        raise RefusedPattern(TOO_DEEP) from None
     except ValueError:  # flags that exclude one another
-        raise Refused(FLAGS) from None
+        raise RefusedPattern(FLAGS) from None
     flags = parsed.state.flags
     refuse_flags(flags)
     found = RegexParser().row(parsed, flags, 1)
     if nullable(found) or not longest(found):
-        raise Refused("matches the empty text: let it take at least one character")
+        raise RefusedPattern("matches the empty text: let it take at least one character")
     return found
 
 
 def refuse_flags(flags: int) -> None:
     """Raise Refused for a flag that RE2 does not have."""
     if flags & (re.VERBOSE | re.LOCALE | re.UNICODE):
-        raise Refused(FLAGS)
+        raise RefusedPattern(FLAGS)
 
 
 class RegexParser:
@@ -87,7 +87,7 @@ class RegexParser:
     def row(self, parsed: Any, flags: int, times: int) -> Node:
         """A sequence, inside repeats of `times` in all."""
         if self._depth == DEEPEST:
-            raise Refused(TOO_DEEP)
+            raise RefusedPattern(TOO_DEEP)
         self._depth += 1
         items: list[Node] = []
         for name, value in parsed:
@@ -103,7 +103,7 @@ class RegexParser:
                 return Sign(members(name, value, flags))
             case "AT":
                 if str(value) == "AT_END_STRING":
-                    raise Refused(r"\Z has another name in RE2: write $")
+                    raise RefusedPattern(r"\Z has another name in RE2: write $")
                 return Mark()
             case "BRANCH":
                 return Fork(tuple(self.row(branch, flags, times) for branch in value[1]))
@@ -116,10 +116,10 @@ class RegexParser:
                 endless = "MAXREPEAT" in repr(most) or int(most) >= 2**31
                 times *= max(1, least if endless else most)
                 if times > MOST_REPEATS:
-                    raise Refused(f"repeats more than {MOST_REPEATS} times: give its repeats smaller ends")
+                    raise RefusedPattern(f"repeats more than {MOST_REPEATS} times: give its repeats smaller ends")
                 return Loop(self.row(inner, flags, times), least, math.inf if endless else most)
             case _:
-                raise Refused(ELSEWHERE.get(name, f"{name.lower().replace('_', ' ')} is not taken"))
+                raise RefusedPattern(ELSEWHERE.get(name, f"{name.lower().replace('_', ' ')} is not taken"))
 
 
 def members(name: str, value: Any, flags: int) -> int:

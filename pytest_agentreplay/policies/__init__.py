@@ -21,7 +21,7 @@ from pytest_agentreplay.core.linear import Slow
 from pytest_agentreplay.core.redaction.headers import NEVER, secret_header
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.core.redaction.secret_names import looks_secret
-from pytest_agentreplay.core.regexes import Refused
+from pytest_agentreplay.core.regexes import RefusedPattern
 from pytest_agentreplay.core.selector import Selector, compile_path
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.policies import form, patterns
@@ -117,7 +117,7 @@ class PolicyParser:
         for at, rule in enumerate(rules):
             try:
                 yield patterns.shape(rule.category, rule.regex)
-            except (Refused, Slow) as wrong:
+            except (RefusedPattern, Slow) as wrong:
                 message = f"the pattern of {rule.category!r} ({rule.regex:.60}): {wrong}"
                 raise self._refused(message, ("patterns", at, "regex")) from None
 

@@ -77,7 +77,7 @@ def by_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
     except re2.error as wrong:
         message = wrong.args[0] if wrong.args else ""
         told = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
-        raise regexes.Refused(f"is not taken by RE2: {told}") from None
+        raise regexes.RefusedPattern(f"is not taken by RE2: {told}") from None
     names = {str(name, "ascii") if isinstance(name, bytes) else name: at for name, at in pattern.groupindex.items()}
     group = int(names.get(GROUP, 0))
     return lambda data: (span_of(hit, group) for hit in pattern.finditer(data))

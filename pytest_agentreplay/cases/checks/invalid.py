@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.checks.values import COMPARISONS, LONGEST_PATH
 from pytest_agentreplay.core.linear import Slow
-from pytest_agentreplay.core.regexes import Refused, quick
+from pytest_agentreplay.core.regexes import RefusedPattern, quick
 from pytest_agentreplay.core.selector import compile_path
 from pytest_agentreplay.errors import SettingsError
 
@@ -85,5 +85,5 @@ def _path(place: Place, text: str, *, deep: bool = True) -> Iterator[Complaint]:
 def _regex(text: str) -> Iterator[Complaint]:
     try:
         quick(text)
-    except (Refused, Slow) as error:
+    except (RefusedPattern, Slow) as error:
         yield ("matches",), f"the pattern {text!r:.60}: {error}"
