@@ -99,7 +99,7 @@ __all__ = [
     "secret",
 ]
 
-_ROOMS = {
+_PACKAGES = {
     "intercept.session.agents": ("agent",),
     "intercept.environment.secret_values": ("secret",),
     "cases.assertions": ("assert_same_run", "first_divergence"),
@@ -128,8 +128,8 @@ def __getattr__(name: str) -> object:
     else:
         from importlib import import_module
 
-        room = next((room for room, names in _ROOMS.items() if name in names), "errors")
-        found = getattr(import_module(f"{__name__}.{room}"), name)
+        package = next((package for package, names in _PACKAGES.items() if name in names), "errors")
+        found = getattr(import_module(f"{__name__}.{package}"), name)
     globals()[name] = found
     return found
 

@@ -183,7 +183,7 @@ def markers(config: pytest.Config, labels: Iterable[str]) -> Iterator[str]:
 
 def written(config: pytest.Config) -> list[str]:
     """The markers that the project itself declares in its ini file."""
-    table = vars(config).get("_inicfg")  # the door of others warns since pytest 9
+    table = vars(config).get("_inicfg")  # `config.inicfg` warns since pytest 9
     raw: Any = (config.inicfg if table is None else table).get("markers", "")
     raw = getattr(raw, "value", raw)
     return [str(line) for line in (raw.splitlines() if isinstance(raw, str) else raw or ())]

@@ -95,14 +95,14 @@ def loaded(files: Sequence[Path], work: Callable[[Callable[[Path], Hooks]], T]) 
     Raises SettingsError for a setting of ours that cannot be meant, RunnerError for a project that pytest cannot load.
     """
     said = io.StringIO()
-    door = HookCaller(work, sys.stdout, sys.stderr)
+    caller = HookCaller(work, sys.stdout, sys.stderr)
     with redirect_stdout(said), redirect_stderr(said):
-        code = pytest.main(["-o", "addopts=", *map(str, files)], plugins=[door])
-    if door.error is not None:
-        raise door.error
-    if not door.done:
+        code = pytest.main(["-o", "addopts=", *map(str, files)], plugins=[caller])
+    if caller.error is not None:
+        raise caller.error
+    if not caller.done:
         raise RunnerError(f"pytest cannot load the project (it ends with {int(code)}):\n{said.getvalue().strip()}")
-    return door.done[0]  # type: ignore[no-any-return]
+    return caller.done[0]  # type: ignore[no-any-return]
 
 
 class HookCaller:

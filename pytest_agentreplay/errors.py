@@ -169,9 +169,9 @@ class Leak(AgentReplayError):
 
 
 class ReplayDiverged(BaseException):
-    """The run left its recording; raised at the crossing, and again at the end of the test.
+    """The run left its recording; raised at the interception, and again at the end of the test.
 
-    Derives from BaseException because retry loops and agents eat Exceptions. The gate has latched the
+    Derives from BaseException because retry loops and agents eat Exceptions. The backend has latched the
     divergence already: whoever swallows this signal does not change the verdict.
     """
 

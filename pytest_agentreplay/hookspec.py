@@ -30,7 +30,7 @@ def pytest_agentreplay_seams() -> dict[str, str]:  # type: ignore[empty-body]
 
 @pytest.hookspec
 def pytest_agentreplay_redactors() -> dict[str, Redactor | None]:  # type: ignore[empty-body]
-    """Give functions that say where in a text something stands that nobody else may read, by category.
+    """Return functions that say where in a text something stands that nobody else may read, by category.
 
     `{"customer-number": find}`: `find(text)` gives (start, end) of each place, or the text without them, or None for
     nothing. `[[redacted:customer-number:1]]` stands there then, one number for one value. Called for each text of a run
@@ -43,7 +43,7 @@ def pytest_agentreplay_redactors() -> dict[str, Redactor | None]:  # type: ignor
 
 @pytest.hookspec
 def pytest_agentreplay_runners() -> dict[str, Callable[..., Any]]:  # type: ignore[empty-body]
-    """Give what runs the cases, by the key that a case has under `runner`: `{"refunds": shop.cases.run_refund}`.
+    """Return what runs the cases, by the key that a case has under `runner`: `{"refunds": shop.cases.run_refund}`.
 
     A runner is called with the messages of the case's input, or with its arguments by name. It runs today's agent and
     gives the final output, or a coroutine that does. Called when a case is run, never while it is collected; a conftest
@@ -53,7 +53,7 @@ def pytest_agentreplay_runners() -> dict[str, Callable[..., Any]]:  # type: igno
 
 @pytest.hookspec
 def pytest_agentreplay_assertions() -> dict[str, Callable[[Any, Any], object]]:  # type: ignore[empty-body]
-    """Give words that cases may use beside the shipped ones: name -> function.
+    """Return words that cases may use beside the shipped ones: name -> function.
 
     `{"polite": check}` is `- polite: ...` in a `case.yaml`: `check(wanted, evidence)` gets what stands there, as JSON,
     and the evidence (`output`, `status`, `tool_calls`, `errors`, `seconds`, `run`). It gives True, False, a text (why

@@ -48,7 +48,7 @@ def serving_of(case: Case, half: Half, *, allow_live: bool = False) -> ServingPo
 def gate_of(
     case: Case, serving: ServingPolicy, run: Run, matching: Matching, *, fixtures: Fixtures | None = None
 ) -> CaseBackend:
-    """The gate of a case. Without `fixtures` those beside it are read; raises CaseError for one that cannot be."""
+    """The backend of a case. Without `fixtures` those beside it are read; raises CaseError for one that cannot be."""
     meaning: Meaning | None = None
     if case.source.fidelity != "bytes":
         meaning = ByBody(matching) if case.source.fidelity == "body-json" else ByMeaning(matching, run)

@@ -134,7 +134,7 @@ class InProcessRun(ReplaySession):
         self.deadline = Deadline(self.interception, self.overtime, settings.timeout, f"{case.file}: its runner")
 
     def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
-        """The gate that serves each sort of call as the case says."""
+        """The backend that serves each sort of call as the case says."""
         self.casting = gate_of(self.case, self.serving, recorded, matching, fixtures=self._fixtures)
         return self.casting
 
@@ -147,7 +147,7 @@ class InProcessRun(ReplaySession):
         return Run(Header(self.place.test), self.casting.made())
 
     def evidence(self, runner: Runner, given: Json, despair: Despair) -> CaseEvidence:
-        """Have `runner` do its work on the case's input, and tell what came of it. The door is closed then.
+        """Have `runner` do its work on the case's input, and tell what came of it. Calls are refused from then on.
 
         Raises RunnerError for one that took too long.
         """

@@ -1,4 +1,4 @@
-"""Door 2: the command line, glue only. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
+"""The command line. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
     runs     demo show diff bisect                      sealed      kit reseal recover rules
     accepting   accept

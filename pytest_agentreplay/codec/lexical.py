@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no other door
+from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no public name (CPython 3.11-3.14, Lib/json/decoder.py)
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ _TEXT = "_recorded_text"
 
 
 def failure_of(error: BaseException, codecs: Sequence[Codec] = ()) -> Failure:
-    """Give `error` as a value. Arguments and attributes that cannot be frozen are left out, never approximated.
+    """Return `error` as a value. Arguments and attributes that cannot be frozen are left out, never approximated.
 
     A group of nothing but cancellations is one cancellation: a nursery wraps what was cancelled in it.
     """
@@ -45,7 +45,7 @@ def failure_of(error: BaseException, codecs: Sequence[Codec] = ()) -> Failure:
 
 
 def raise_able(failure: Failure, find: Callable[[str], type | None], codecs: Sequence[Codec] = ()) -> BaseException:
-    """Give a new exception to raise in the stead of the recorded one; `str()` of it is the recorded message.
+    """Return a new exception to raise in the stead of the recorded one; `str()` of it is the recorded message.
 
     `find` gives the loaded class of a dotted name, or None. A stand-in derives from the nearest loaded base and is
     one class per type: `except` and `isinstance` work between two of them.

@@ -1,7 +1,7 @@
 """The nouns: Call, Outcome, Exchange, Run. Frozen values; time and ids come in as arguments.
 
 Rules of this file: data only. What a value means (turns, keys, differences) is said elsewhere.
-Everything behind the gate has been redacted already. On the doorstep a call still holds what the agent sent, and
+Everything behind the backend has been redacted already. Before that a call still holds what the agent sent, and
 anybody's traceback may show it: no `repr` here tells what a value holds.
 """
 

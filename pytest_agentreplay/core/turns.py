@@ -1,6 +1,6 @@
 """Turns: how people count a run. Derived from the exchanges, never stored.
 
-Rules of this room:
+Rules of this module:
 - A turn is a model exchange and all that follows it in its lane until the next one; turn 0 came before any of them.
   An SDK's retries of one request are one turn.
 - Only top-level exchanges count; what happened inside another exchange belongs to it.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 DETERMINED = r"^Failed: \[AR-(?!LATE\])"
 """What pytest-rerunfailures sees of a divergence: the same at each try, unlike a thread that comes late."""
 
-__all__ = [  # the hooks of one test stand in a room of their own; pytest finds its hooks here
+__all__ = [  # the hooks of one test stand in a module of their own; pytest finds its hooks here
     "pytest_fixture_setup",
     "pytest_runtest_call",
     "pytest_runtest_makereport",
@@ -176,7 +176,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
             from pytest_agentreplay.report.plugin_conflicts import two_fixtures
 
             lines.append(f"agentreplay: {two_fixtures(module, name)}")
-    if os.path.isdir(config.rootpath / "cases"):  # noqa: PTH112  the door loads nothing
+    if os.path.isdir(config.rootpath / "cases"):  # noqa: PTH112  no pathlib at start
         from pytest_agentreplay.plugin import cases
 
         lines += cases.hidden(config)
@@ -255,7 +255,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture
-def agent_snapshot(request: pytest.FixtureRequest, agentreplay: AgentReplay) -> Any:  # noqa: ARG001  opens the scene
+def agent_snapshot(request: pytest.FixtureRequest, agentreplay: AgentReplay) -> Any:  # noqa: ARG001  begins the session
     """`assert agentreplay.run == agent_snapshot`: a readable transcript of the run, kept by syrupy."""
     from pytest_agentreplay.transcript import wrap
 

@@ -71,7 +71,7 @@ def despaired(config: pytest.Config, text: str) -> None:
 
 
 def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
-    """Give the report of a case its verdict as plain data, and show nothing in it that is a secret."""
+    """Return the report of a case its verdict as plain data, and show nothing in it that is a secret."""
     from pytest_agentreplay.plugin import report_redaction
 
     if isinstance(getattr(item, "error", None), RunnerError):

@@ -1,6 +1,6 @@
-"""One test, from its set-up to its report: the hooks that open its scene, run its body under it, close it and tell it.
+"""The hooks around one test: begin its session, run its body, end the session, report it.
 
-The door (`plugin/__init__.py`) has these names too: pytest finds its hooks there.
+`plugin/__init__.py` has these names too, because pytest finds its hooks there.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """A fixture that crosses the doorstep may be refused there; the finding says it, not a traceback."""
+    """A fixture that makes a call may be refused there; the finding says it, not a traceback."""
     next_begins(item.config)  # again, for a test that is run once more
     earlier: list[pytest.StashKey[Any]] = [RUN_SESSION, FINDING, INNER]  # of another go at the same test
     for key in earlier:
@@ -167,7 +167,7 @@ def may_be_shared(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Open the scene, run the body under its stamp, and let the gate have the last word."""
+    """Open the session, run the body under its stamp, and let the backend have the last word."""
     if not wanted(item):
         return (yield from call_of_late(item))
     if clash := conflicts.foreign_fixture(item):
@@ -184,7 +184,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     run_session.enter_body()
     try:
         result = yield
-    except BaseException as raised:  # whatever ended the body is told to the scene, then raised again
+    except BaseException as raised:  # whatever ended the body is told to the session, then raised again
         failure = raised
     finally:
         run_session.leave_body()
@@ -208,7 +208,7 @@ def call_of_late(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def conclude(item: pytest.Item, run_session: RunSession, result: Any, failure: BaseException | None) -> Any:
-    """The body has given `result` or raised `failure`: let the gate have the last word."""
+    """The body has given `result` or raised `failure`: let the backend have the last word."""
     from pytest_agentreplay.plugin import session_glue
     from pytest_agentreplay.runs.run_session import EndedRun
 
@@ -235,7 +235,7 @@ def conclude(item: pytest.Item, run_session: RunSession, result: Any, failure: B
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-    """Close the scene when all fixtures are down; a recording is sealed here."""
+    """Close the session when all fixtures are down; a recording is sealed here."""
     finding, broken, leaving, refused, result = None, None, False, None, None
     if (run_session := item.stash.get(RUN_SESSION, None)) is not None and FIXTURES in item.config.stash:
         run_session.told["uses"] = item.config.stash[FIXTURES].uses(item)
@@ -290,7 +290,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Give the report our plain data and its one line, and show nothing in it that is a secret."""
+    """Return the report our plain data and its one line, and show nothing in it that is a secret."""
     if "agentreplay_case" in item.keywords:
         from pytest_agentreplay.plugin import cases
 
@@ -323,7 +323,7 @@ def with_fixtures(
 
 
 def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
-    """The report, with what the scene of its test has to tell."""
+    """The report, with what the session of its test has to tell."""
     if item.stash.get(BODY, False):
         from pytest_agentreplay.plugin.session_glue import of_a_part
 

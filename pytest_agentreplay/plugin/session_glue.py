@@ -1,4 +1,4 @@
-"""The scene of one test, as pytest sees it: opened, ended, and told as an exception of pytest's."""
+"""The session of one test, as pytest sees it: begun, ended, and reported as an exception of pytest's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TIMED_OUT = re.compile(r"Timeout \(?>[\d.]+s\)?( from pytest-timeout\.)?")
 
 
 def begin(item: pytest.Item) -> RunSession | None:
-    """Open the test's scene, once; None in mode off. What cannot be set up fails the test with our message."""
+    """Open the test's session, once; None in mode off. What cannot be set up fails the test with our message."""
     if RUN_SESSION in item.stash:
         return item.stash[RUN_SESSION]
     outcome.install()
@@ -177,7 +177,7 @@ def place_of(item: pytest.Item, settings: Settings) -> Any:
 
 
 def refused_in_setup(item: pytest.Item, raised: BaseException) -> BaseException | None:
-    """What to fail a test with whose set-up was ended by `raised`, when its gate has refused a call; else None."""
+    """What to fail a test with whose set-up was ended by `raised`, when its backend has refused a call; else None."""
     run_session = item.stash.get(RUN_SESSION, None)
     refused = run_session is not None and getattr(run_session.interception.backend, "divergence", None) is not None
     if run_session is None or not (refused or isinstance(raised, ReplayDiverged)) or isinstance(raised, INTERRUPTS):
@@ -217,7 +217,7 @@ def stamp_coroutine(item: pytest.Item, run_session: RunSession) -> None:
 
 
 def how_it_ended(item: pytest.Item, failure: BaseException | None, ended: type[EndedRun]) -> EndedRun:
-    """The end of a body as the scene takes it. unittest keeps its failures on the item instead of raising them."""
+    """The end of a body as the session takes it. unittest keeps its failures on the item instead of raising them."""
     kept = getattr(item, "_excinfo", None)
     if failure is None:
         failure = kept[-1].value if kept else item.stash.get(INNER, None)

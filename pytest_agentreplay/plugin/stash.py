@@ -1,4 +1,4 @@
-"""What the door keeps on pytest's config and items, and what it asks of them again and again."""
+"""What the plugin keeps on pytest's config and items, and what it often asks of them."""
 
 from __future__ import annotations
 

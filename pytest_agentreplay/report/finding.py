@@ -1,6 +1,6 @@
 """What people are told about one test, as plain data: it survives JSON, so that xdist and any renderer can carry it.
 
-Rules of this room:
+Rules of this module:
 - `headline` is complete by itself; summaries, JUnit and annotations show nothing else.
 - Texts are as they were; whoever shows them passes them through `report.escape`.
 """

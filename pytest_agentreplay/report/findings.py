@@ -1,6 +1,6 @@
-"""The findings of a run that parted, and the door to all others.
+"""The findings of a run that diverged; `other_findings` has those that come from no divergence.
 
-Rules of this room: two sides are called *recorded* and *now*; every finding ends with what to type next.
+Every finding calls the two sides *recorded* and *now*, and ends with the next command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Findings that come from no divergence: stragglers, closed doors, tools unseen, values that do not keep."""
+"""Findings that come from no divergence: late calls, refused connections, unfrozen tools, values that are not kept."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A finding as text for a terminal: at most 24 lines unless more is asked for, the same with and without colour.
 
-Rules of this room: the headline comes first; values are cut around what changed, prose is wrapped, commands are never
+Rules of this module: the headline comes first; values are cut around what changed, prose is wrapped, commands are never
 cut nor wrapped and come last, so that they can be copied.
 """
 

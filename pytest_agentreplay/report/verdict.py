@@ -1,6 +1,6 @@
 """The verdict on one half of a case, as plain data, and how people are told it: in a terminal, as a panel, in a line.
 
-Rules of this room: the policy under which a half was tried is always named; what held under `position` is called
+Rules of this module: the policy under which a half was tried is always named; what held under `position` is called
 robust, never proven; what needs a person is counted, never passed over.
 """
 

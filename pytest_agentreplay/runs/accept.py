@@ -1,4 +1,4 @@
-"""The hall's other room: taking what a person has looked at. Pending runs, interrupted journals, project-wide rules."""
+"""Accepting what has been reviewed: pending runs, journals of interrupted recordings, project-wide rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def rule(root: Path, path: str, reason: str) -> str:
-    """Accept one rule for all snapshots: the body field at `path` is watched from now on. Gives the line to print."""
+    """Accept one rule for all snapshots: the body field at `path` is watched from now on. Return the line to print."""
     accepted = [r for r in accepted_rules(root) if r.path != path]
     accepted.append(Rule("http", "body", path, "watch", reason, RULES_FILE))
     rows = [{"path": r.path, "reason": r.reason} for r in sorted(accepted, key=lambda r: r.path)]

@@ -1,4 +1,4 @@
-"""What the fixture `agentreplay` gives to a test: a small handle on the scene, or on nothing in mode off."""
+"""What the fixture `agentreplay` gives to a test: a small handle on the session, or on nothing in mode off."""
 
 from __future__ import annotations
 

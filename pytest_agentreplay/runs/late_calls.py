@@ -27,7 +27,7 @@ class LateCalls:
         self._standing: ModelHostWatch | None = None
 
     def listen(self, run_session: RunSession) -> None:
-        """The scene is closed, and its test is reported next; the scene itself is let go."""
+        """The session is closed, and its test is reported next; the session itself is let go."""
         self.hear(run_session.place.test, run_session.interception.late, told=run_session.late_calls_reported())
 
     def hear(self, test: str, late: list[str], *, told: int = 0) -> None:

@@ -30,7 +30,7 @@ def recover(file: Path, environ: Mapping[str, str], policy: Policy = PLAIN) -> s
     """Make a pending run of the journal `file` (absolute), redacted again; it is never promoted by itself.
 
     A pending run is redacted again under `policy`; one that was refused becomes the snapshot of its test.
-    Gives the lines to print. Raises SnapshotUnreadable for what is neither, Leak for what is not clean yet.
+    Return the lines to print. Raises SnapshotUnreadable for what is neither, Leak for what is not clean yet.
     """
     home = layout.home_path(file)
     if home is not None and file.name.endswith(layout.SUFFIX):

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class ReplaySession(RunSession):
-    """Answers from `snapshot`. The gate is the truth: what it latched fails the test, whatever the agent swallowed."""
+    """Answers from `snapshot`. What the backend has latched fails the test, whatever the agent swallowed."""
 
     mode = "replay"
 
@@ -83,7 +83,7 @@ class ReplaySession(RunSession):
             self.told["edited"] = list(edited)
 
     def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
-        """The gate that answers from the recording."""
+        """The backend that answers from the recording."""
         return ReplayBackend(recorded, matching, READER)
 
     def _order(self) -> ReleaseQueue | None:
@@ -322,7 +322,7 @@ def schedule_of(run: Run, completion: Sequence[int] | None = None) -> ReleaseSch
 
 
 def verifier(run: Run, matching: Matching, settings: Settings) -> VerifyBackend:
-    """The gate under which read tools run too."""
+    """The backend under which read tools run too."""
     from pytest_agentreplay.core.backends.verify import VerifyBackend
 
     return VerifyBackend(run, matching, READER, settings.near)
@@ -383,7 +383,7 @@ class UnusableSnapshotSession(RunSession):
 
 
 class RefuseAll:
-    """A gate that refuses every call."""
+    """A backend that refuses every call."""
 
     def __init__(self, why: Divergence) -> None:
         """`why` is what each refusal says."""

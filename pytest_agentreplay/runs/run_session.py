@@ -1,6 +1,6 @@
-"""One test under the plugin: its doorstep, boundaries, clock, seeds and guard, opened and closed together.
+"""One test while it is recorded or replayed: patches, backend, clock, seeds and guard, set up and torn down together.
 
-`recording.py` and `replaying.py` are the two kinds; this is what they share. Knows no pytest.
+`recording_session` and `replay_session` are the two kinds; this is what they share. Knows no pytest.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class RunSession:
         raise NotImplementedError
 
     def end(self) -> Finding | None:
-        """Teardown is over too: what it did wrong, or None. The door is closed."""
+        """Teardown is over too: what it did wrong, or None. Calls are refused."""
         raise NotImplementedError
 
     def failed_as_expected(self) -> Finding | None:
@@ -301,7 +301,7 @@ class RunSession:
         self.interception.end_body()
 
     def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
-        """The finding of a divergence, `facts` as `findings.of` takes them; of a closed door with all who tried it."""
+        """The finding of a divergence, `facts` as `findings.of` takes them; of refused calls with all who made them."""
         from pytest_agentreplay.report import findings
 
         if divergence.kind is Kind.NETWORK and self.watch.ledger:

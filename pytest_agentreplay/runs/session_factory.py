@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def begin(place: Location, settings: Settings, store: Store, suite: Callable[[], Suite]) -> RunSession:
-    """The scene of one test, not yet open. A snapshot that cannot be used makes one that refuses every call.
+    """The session of one test, not yet open. A snapshot that cannot be used makes one that refuses every call.
 
     `suite` gives what is known of the other tests, for one that was renamed.
 
@@ -33,7 +33,7 @@ def begin(place: Location, settings: Settings, store: Store, suite: Callable[[],
 
 
 def loaded(place: Location, settings: Settings, store: Store, suite: Callable[[], Suite]) -> RunSession:
-    """The scene for what the store holds."""
+    """The session for what the store holds."""
     if settings.mode == "record":
         from pytest_agentreplay.runs.recording_session import RecordingSession
 

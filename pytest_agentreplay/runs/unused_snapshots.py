@@ -119,7 +119,7 @@ def conclude(
     """The unused snapshots of a whole session, as plain data; "why" says why none is claimed.
 
     `why` is what the session itself speaks against it, `ran` says of each test that ended whether it passed, `told`
-    is what the tests with a scene told.
+    is what the tests with a session told.
     """
     why = why or next((one["part"] for one in looked if one["part"]), "")
     if not why and len(ran) < max((one["tests"] for one in looked), default=0):
@@ -162,7 +162,7 @@ def hand_over(found: Plain, into: str) -> None:
 
 
 def delete(found: Plain, *, dry: bool) -> tuple[list[str], list[str]]:
-    """Delete the unused snapshots, and the pending run of each. Gives what went, and what cannot be read.
+    """Delete the unused snapshots, and the pending run of each. Return what went, and what cannot be read.
 
     One that may belong to a test without a snapshot stays ("held"). With `dry` nothing is touched. Raises CannotWrite.
     """

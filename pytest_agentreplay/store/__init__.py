@@ -1,1 +1,1 @@
-"""Paths and files; the only room that opens files for writing."""
+"""Paths and files; the only package that opens files for writing."""

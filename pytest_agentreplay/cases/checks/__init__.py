@@ -2,7 +2,7 @@
 
     endings   status output error                 amounts    turns tokens cost duration
     calls     tool_called tool_not_called tool_failed forbidden_tools tool_order repeated_call
-    crossings exchange                            secrecy    no_secret_in_output     identity   no_identity_but
+    contradictions exchange                       secrecy    no_secret_in_output     identity   no_identity_but
 
 A word takes what is wanted, as JSON, and the evidence. What is not there to be judged makes a word say nothing.
 """

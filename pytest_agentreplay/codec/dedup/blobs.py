@@ -47,7 +47,7 @@ class BlobWriter:
 
 @dataclass(slots=True)
 class BlobReader:
-    """Gives the texts of blobs by name, proven by their sha256, within the budgets of one body and of the file."""
+    """Return the texts of blobs by name, proven by their sha256, within the budgets of one body and of the file."""
 
     table: dict[str, Any] = field(default_factory=dict)
     spent: int = 0

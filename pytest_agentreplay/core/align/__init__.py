@@ -1,6 +1,6 @@
 """Two runs side by side: where they part for the first time, and every later place where they part anew.
 
-Rules of this room:
+Rules of this module:
 - Lanes are aligned one by one, on what each exchange added (`core.align.local`).
 - What merely carries an earlier difference along is not told: a resent message, the arguments that another reply asked
   for, the result of another call. A request that differs by itself and its answer are two differences.

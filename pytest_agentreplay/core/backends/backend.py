@@ -1,4 +1,4 @@
-"""The gate: what a boundary asks at each crossing, and its three answers."""
+"""The protocol of a backend: a patch asks it about each call, and it returns one of three decisions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where and when a crossing happens: lane, nanoseconds since the run began, attempt, enclosing exchange.
+    """Where and when a call happens: lane, nanoseconds since the run began, attempt, enclosing exchange.
 
     `reads` says that somebody has declared what is called to change nothing, `agent` names the agent that calls.
     """
@@ -36,7 +36,7 @@ class PassThrough:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Give the agent this recorded exchange's outcome; `ticket` is the arrival's own number.
+    """Return the agent this recorded exchange's outcome; `ticket` is the arrival's own number.
 
     With `compare` the call is also made for real, and what came of it is handed there, redacted, with the agent's line
     and what was recorded, where the exchange alone does not tell that. `handed` is to be called when a task has got the
@@ -53,7 +53,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """There is no answer; the gate stays refused from now on."""
+    """There is no answer; the backend stays refused from now on."""
 
     divergence: Divergence
 

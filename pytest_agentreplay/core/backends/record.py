@@ -1,4 +1,4 @@
-"""The gate that lets through and remembers."""
+"""The backend that lets through and remembers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate that answers from a run, and refuses at the first divergence, for good.
+"""The backend that answers from a run, and refuses at the first divergence, for good.
 
 A call is looked up three times at most: by its exact bytes in its lane, by them in any lane, and by its canonical key
 (what the rules drop removed, client-made ids renumbered); where the test says which pictures are near enough, a fourth

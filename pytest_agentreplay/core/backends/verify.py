@@ -1,4 +1,4 @@
-"""The gate under which read tools run beside their recorded answers: everything is served, and some of it compared.
+"""The backend under which read tools run beside their recorded answers: everything is served, and some of it compared.
 
 What a tool reaches for while it runs (a database, a service) is let through: it is what is verified. Models stay frozen
 in there too, and so does every tool that is not read: they are answered from what was recorded inside the tool, or
@@ -72,7 +72,7 @@ class VerifyBackend(ReplayBackend):
                 self.changed.append(replace(found, origin=origin))
 
     def first(self, latched: Divergence | None) -> Divergence | None:
-        """The first place where the run parted: a changed result, else what the gate refused; it tells the others."""
+        """The first divergence: a changed result, else what the backend refused; it names the others."""
         with self._guard:
             told = [*self.changed, *([latched] if latched is not None else [])]
         if not self.changed:

@@ -1,4 +1,4 @@
-"""The gate of a case: a recorded world for an agent that may ask otherwise than it did.
+"""The backend of a case: a recorded world for an agent that may ask otherwise than it did.
 
 Each sort of call (of a model, of a tool, of anything else) is served in one of four ways:
 
@@ -234,7 +234,7 @@ class CaseBackend(ReplayBackend):
         return no_answer.exhausted(self._standing(), call, self._lane(moment), self._positions.had(call, moment))
 
     def _served(self, verdict: Verdict, call: Call, moment: Moment, sort: Sort, how: str) -> Verdict:
-        """Give the answer in the form that `call` asks for, and keep that it was given."""
+        """Return the answer in the form that `call` asks for, and keep that it was given."""
         if not isinstance(verdict, Replayed):
             return verdict
         x = verdict.exchange

@@ -1,6 +1,6 @@
 """What a replayed run did instead: a call that is not recorded, one that came too early, ones that never came.
 
-Rules of this room:
+Rules of this module:
 - Pure and asked once, at the first miss, so it may read the whole run.
 - The new call is held against what the recording has next in its lane; inner exchanges of a tool never count.
 - What is said about the cause is likely, not certain.

@@ -1,6 +1,6 @@
 """Which kind of change made one call another: the places that differ, and what they say about the cause.
 
-Rules of this room:
+Rules of this module:
 - The kind is that of the first section that differs: model, tool schemas, prompt, tool results, history, SDK fields.
 - A cause is a guess from structure alone; it says "likely" in the report, and nothing is ever ignored because of it.
 """

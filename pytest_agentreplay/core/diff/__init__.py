@@ -1,6 +1,6 @@
 """The structural difference of two JSON values: few places, each with a path, both sides and a short note.
 
-Rules of this room:
+Rules of this module:
 - Strict: true is not 1, 1 is not 1.0; key order of objects carries nothing, order of lists does.
 - Lists are anchored on whole equal elements, so that one inserted message is one difference and not a hundred.
 - Linear for what people send: each value is written out once per level; what would cost more is told as a whole.

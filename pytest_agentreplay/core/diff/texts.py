@@ -1,6 +1,6 @@
 """How two texts differ, in a few words: "line 3: refund -> credit". Linear in their size.
 
-Rules of this room: never a character-level matcher on a long text (minutes for 100 kB); first what is common at both
+Rules of this module: never a character-level matcher on a long text (minutes for 100 kB); first what is common at both
 ends, then lines, then words of the lines that changed.
 """
 

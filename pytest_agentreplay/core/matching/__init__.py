@@ -75,7 +75,7 @@ class Matching:
 
     def fingerprint(self, call: Call) -> Hashable:
         """A cheap identity: method, URL, headers that match, and the body by its digest, unread."""
-        # A gate is asked twice about a call, whether it recognises it and what its answer is.
+        # A backend is asked twice about a call, whether it recognises it and what its answer is.
         latest, known = self._latest
         if latest is not call:
             known = self._fingerprint(call)

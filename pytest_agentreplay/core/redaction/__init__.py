@@ -1,4 +1,4 @@
-"""Redaction: what may be stored of a call and its outcome. Nothing behind the gate has ever seen a secret.
+"""Redaction: what may be stored of a call and its outcome. Nothing behind the backend has ever seen a secret.
 
 Headers by allow-list; known values (environment, auth headers seen, `agentreplay.secret`) in every guise; what names,
 schemes and shapes give away, in every layer of a text (`detecting`); credentials in URLs by name; places as marks. What
@@ -50,7 +50,7 @@ LEARNT = 256
 
 
 class Redaction:
-    """The redaction of one run; the crossing's `Scrub`. Safe from any thread."""
+    """The redaction of one run; the interception's `Redactor`. Safe from any thread."""
 
     def __init__(
         self,

@@ -79,7 +79,7 @@ class Placeholders:
         self._variables.update(variables)
 
     def reserve(self, recorded: Mapping[str, str]) -> frozenset[str]:
-        """Give the value of a variable the number that a recording gave it, for those that have a value today.
+        """Return the value of a variable the number that a recording gave it, for those that have a value today.
 
         One alone keeps no number: there is no other to take it for.
 

@@ -56,7 +56,7 @@ class Places:
 
     A value with a slash or backslash is a directory and is met as whole path components; any other is a name and
     is met as a whole word. Too short, too common and brace-holding values are not marked. `mark` is not idempotent
-    (it protects what looks like a mark); call it once, at the crossing. `reach` is the length in bytes of the longest
+    (it protects what looks like a mark); call it once per call. `reach` is the length in bytes of the longest
     guise. Safe from any thread.
     """
 
@@ -83,7 +83,7 @@ class Places:
         )
 
     def mark(self, text: AnyStr) -> AnyStr:
-        """`text` with today's places as marks. Gives the same object when there is none."""
+        """`text` with today's places as marks. Return the same object when there is none."""
         if isinstance(text, str):
             data = as_bytes(text)
             spans = self.marks_in(data)
@@ -94,7 +94,7 @@ class Places:
         return splice(text, spans) if spans else text
 
     def reveal(self, text: AnyStr) -> AnyStr:
-        """`text` with the marks as today's places. Gives the same object when there is none."""
+        """`text` with the marks as today's places. Return the same object when there is none."""
         if isinstance(text, str):
             if "{{" not in text:
                 return text
@@ -194,7 +194,7 @@ def markable(value: str) -> bool:
 
 
 def gated(needles: list[Needle]) -> list[tuple[bytes, tuple[Needle, ...]]]:
-    """The needles by gate: one scan for it clears the whole group."""
+    """The needles by backend: one scan for it clears the whole group."""
     groups: dict[bytes, list[Needle]] = {}
     for needle in needles:
         groups.setdefault(needle.backend, []).append(needle)

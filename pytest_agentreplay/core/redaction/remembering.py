@@ -28,7 +28,7 @@ class Seen:
 
 
 class Remembering:
-    """Gives what `find` gives, for texts that grow; remembers the last few large ones. Safe from any thread."""
+    """Return what `find` gives, for texts that grow; remembers the last few large ones. Safe from any thread."""
 
     def __init__(self, find: Callable[[bytes], list[Span]]) -> None:
         """`find` must tell a span from the `reach` bytes around it alone."""

@@ -59,7 +59,7 @@ class Rewriting:
     part: Part | None = None
     """`part(text, start, end)` gives what stands for a part of what `text` stands for; None where that has no parts."""
     placed: Callable[[Json], Json] | None = None
-    """Gives a tree without the values that a policy names by their paths."""
+    """Return a tree without the values that a policy names by their paths."""
 
     def call(self, call: Call) -> Call:
         """A call with its arguments, or its URL, header values and body rewritten."""

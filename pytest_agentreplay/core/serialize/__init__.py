@@ -30,7 +30,7 @@ __all__ = ["ArgumentContent", "Codec", "FrozenCall", "freeze", "freeze_arguments
 
 
 def freeze(value: Any, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Json:
-    """Give `value` as JSON that `load` with the same `hint` and `codecs` makes an equal value of the same types from.
+    """Return `value` as JSON that `load` with the same `hint` and `codecs` makes an equal value of the same types from.
 
     `hint` is a type as `typing.get_type_hints` gives it. The JSON shares nothing with `value`. Raises CannotFreeze
     with the path, the type, and the line to paste that makes the value freezable.

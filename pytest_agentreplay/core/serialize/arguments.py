@@ -84,7 +84,7 @@ class FrozenCall:
 
 
 def freeze_arguments(arguments: Mapping[str, Any], *, codecs: Sequence[Codec] = ()) -> JsonObject:
-    """Give the arguments of a call as JSON to compare calls by. Never fails, and is never thawed."""
+    """Return the arguments of a call as JSON to compare calls by. Never fails, and is never thawed."""
     return freeze_call(arguments, codecs=codecs).arguments
 
 
@@ -98,7 +98,7 @@ def freeze_call(
     is_reading: Callable[[Any], bool] = lambda _: False,
     hidden: Collection[str] = (),
 ) -> FrozenCall:
-    """Give a call as JSON to compare calls by, and what of it is not compared. Never fails.
+    """Return a call as JSON to compare calls by, and what of it is not compared. Never fails.
 
     Args:
         arguments: The arguments by parameter name.

@@ -20,7 +20,7 @@ FACTORIES = {f.__name__: f for f in (list, dict, set, int, float, str, bool, tup
 
 
 def load(data: Json, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Any:
-    """Give the value that was frozen, made anew.
+    """Return the value that was frozen, made anew.
 
     `hint` and `codecs` are those of the freezing; a class that has been renamed since is still met by its hint.
     Raises CannotFreeze when the data does not fit the code of today; `path` says where.

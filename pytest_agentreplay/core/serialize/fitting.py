@@ -22,7 +22,7 @@ _STATEFUL = frozenset({"$state", "$object"})
 
 
 def fitted(recorded: ToolCall, now: ToolCall, *, older: bool) -> ToolCall:
-    """Give `now` with the parts of `recorded` that are not compared in place of its own.
+    """Return `now` with the parts of `recorded` that are not compared in place of its own.
 
     `older` says that the recording was made before arguments were recorded by content.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def same(a: Any, b: Any, *, codecs: Sequence[Codec] = ()) -> bool:
-    """Give whether `b` could stand for `a`: equal, and of the same types all the way down.
+    """Return whether `b` could stand for `a`: equal, and of the same types all the way down.
 
     Dicts and sets are compared without order. Instances of a codec's type are compared by what it freezes them to,
     other instances by their fields, and what has neither by its own `==`.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def comes_back(value: Any, data: Json, hint: Any, codecs: Sequence[Codec]) -> bool:
-    """Give whether `data` thaws to what `value` is."""
+    """Return whether `data` thaws to what `value` is."""
     try:
         return same(value, load(data, hint=hint, codecs=codecs), codecs=codecs)
     except RecursionError:

@@ -31,7 +31,7 @@ _GROUPS = {"gemini": "generationConfig", "bedrock": "inferenceConfig"}
 
 
 class ReplyWriter(Protocol):
-    """What a module of this room has."""
+    """What a module of this package has."""
 
     BASE: str
 

@@ -1,6 +1,6 @@
-"""The wall clock of one run: it stands still between crossings, so that a prompt with a time in it comes back the same.
+"""The wall clock of one run: it stands still between calls, so that a prompt with a time in it comes back the same.
 
-Agent code sees the wall time of the last settled crossing, in recordings too; monotonic clocks run on, and our own
+Agent code sees the wall time of the last completed call, in recordings too; monotonic clocks run on, and our own
 timings use them. A loop that waits on wall time still ends: a clock that was not stepped for a second runs on when it
 is read. It needs no thread for that, since a second thread would make every fork of the agent a warning. What somebody
 thinks at a debugger's prompt is not waiting: the clock stands still meanwhile, and goes on where it stood.
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PATIENCE = 1_000_000_000
-"""Nanoseconds without a crossing after which the clock runs on."""
+"""Nanoseconds without a call after which the clock runs on."""
 
 
 class Clock:
-    """The wall time that agent code sees: `wall_ns` at the start, then `wall_ns` + `at` of the last settled crossing.
+    """The wall time that agent code sees: `wall_ns` at the start, then `wall_ns` + `at` of the last completed call.
 
     Whole microseconds, whatever the arguments, so that every way to ask (`time`, `time_ns`, `now`) gives one instant.
     Mode "real" leaves time alone, and so does a clock that meets another traveller at its start (time-machine,
     freezegun, or a function of the test's own in the place of `time.time`, by a fixture or marker of the test). Who
     travels inside the test wins until they come back.
     `live_inside` gives what runs inside an exchange the real time: it talks to the world of today. `passes` reads the
-    nanoseconds that are waited for a crossing: real ones, or the virtual ones of `intercept.ordering.virtual_time`.
+    nanoseconds that are waited for a call: real ones, or the virtual ones of `intercept.ordering.virtual_time`.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class Clock:
         time.ctime, time.asctime = _ctime, _asctime
 
     def step(self, at_ns: int) -> None:
-        """A crossing was settled `at_ns` nanoseconds after the run began: that is the time now."""
+        """A call was completed `at_ns` nanoseconds after the run began: that is the time now."""
         shown = self._wall + at_ns
         self._stand = (shown - shown % 1000, self.passes())
 
@@ -103,7 +103,7 @@ class Clock:
             self.step(at_ns)
 
     def stop(self) -> None:
-        """Give the wall clock back. Safe to call twice, and while someone who travelled inside has not come back."""
+        """Return the wall clock back. Safe to call twice, and while someone who travelled inside has not come back."""
         travel, traveller = self._travel, self._traveller
         self._travel = self._traveller = None
         if travel is None:

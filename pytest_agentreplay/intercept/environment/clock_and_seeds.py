@@ -1,4 +1,4 @@
-"""The clock and the seeds of one run as the crossing moves them: together, and only when a crossing is done."""
+"""The clock and the seeds of one run as the interception moves them: together, and only when a call is done."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ClockAndSeeds:
         self.clock = clock
         self.chance = chance
         self.at = 0
-        """When the last crossing of this process was done; those of its children are not counted."""
+        """When the last call of this process was done; those of its children are not counted."""
 
     def start(self) -> None:
         """Start both, or neither."""
@@ -31,14 +31,14 @@ class ClockAndSeeds:
             raise
 
     def stop(self) -> None:
-        """Give wall time, random numbers and ids back as they were. A second call does nothing."""
+        """Return wall time, random numbers and ids back as they were. A second call does nothing."""
         try:
             self.chance.stop()
         finally:
             self.clock.stop()
 
     def step(self, at: int, lane: str, count: int) -> None:
-        """The `count`-th crossing of `lane` was done, `at` nanoseconds after the run began."""
+        """The `count`-th call of `lane` was done, `at` nanoseconds after the run began."""
         self.at = at
         self.clock.step(at)
         self.chance.step(lane, count)

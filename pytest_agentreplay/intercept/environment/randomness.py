@@ -1,7 +1,7 @@
 """The random numbers and ids of one run: drawn from its seed, the same in the recording and in every replay.
 
-`random`, and each library's global generator that has joined it, is seeded anew after each crossing, from the seed, the
-lane and the crossing's number in its lane: what a tool body or an SDK inside a call draws moves nothing, and neither
+`random`, and each library's global generator that has joined it, is seeded anew after each call, from the seed, the
+lane and the call's number in its lane: what a tool body or an SDK inside a call draws moves nothing, and neither
 does a stub that draws nothing. Ids are drawn per lane. Inside an exchange, and outside any run, ids are as random as
 ever.
 """
@@ -95,7 +95,7 @@ class RandomSource:
         self._entropy.clear()
 
     def step(self, lane: str, count: int) -> None:
-        """The `count`-th outermost crossing of `lane` was done: what comes next is drawn from there."""
+        """The `count`-th outermost call of `lane` was done: what comes next is drawn from there."""
         self._draws[lane] = (count, itertools.count())
         self._stands = lane, count
         self._seed_all(lane, count)
@@ -151,7 +151,7 @@ class RandomSource:
         return _number(self.ids, "node") & 0xFFFF_FFFF_FFFF | 1 << 40
 
     def _next(self, lane: str) -> tuple[int, int]:
-        """How many crossings `lane` has done, and how many ids it has drawn since."""
+        """How many calls `lane` has done, and how many ids it has drawn since."""
         count, numbers = self._draws.get(lane) or self._draws.setdefault(lane, (0, itertools.count()))
         return count, next(numbers)
 

@@ -1,7 +1,7 @@
 """The gateway of one test: a loopback server that stands where the models of a child process would be.
 
 A child, in whatever language, is told of it by the variables that SDKs take their base URL from. What it asks crosses
-the test's doorstep as the call to the real upstream, so a snapshot does not show which process has asked.
+the test's interception as the call to the real upstream, so a snapshot does not show which process has asked.
 
     gateway.env         variables for one child            gateway.through(url)    for SDKs that read no variable
     gateway_routes      which variables, which upstreams   gateway_server          requests, refusals, replays

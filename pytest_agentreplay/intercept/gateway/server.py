@@ -1,6 +1,6 @@
-"""The server behind a gateway: one thread a connection, and each request a crossing.
+"""The server behind a gateway: one thread a connection, and each request a call.
 
-Rules of this file: nothing is answered but by the gate's word, and a refusal is a status that no SDK tries again.
+Nothing is answered but by the backend's decision, and a refusal is a status that no SDK tries again.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class GatewayServer(socketserver.ThreadingTCPServer):
         self._gone.set()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection its thread."""
+        """Return a connection its thread."""
         self._open.add(request)
         super().process_request(request, client_address)
 

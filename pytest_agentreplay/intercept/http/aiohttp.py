@@ -64,7 +64,7 @@ def hearing(name: str, original: Seam) -> Seam:
 
 
 def connecting(library: ModuleType, original: Seam) -> Seam:
-    """`BaseConnector.connect`, which asks at the doorstep first."""
+    """`BaseConnector.connect`, which asks the interception first."""
     asked = interceptions.for_http
 
     async def connect(connector: Any, request: Any, *args: Any, **more: Any) -> Any:

@@ -1,6 +1,6 @@
 """Bodies on their way: teed chunk by chunk while recording, played chunk by chunk while replaying.
 
-Written once for every HTTP library; its own boundary file makes them streams of the library at hand. A body is never
+Written once for every HTTP library; its own patch module makes them streams of the library at hand. A body is never
 read ahead of the agent. Once an exception is under way, which may be a cancellation, nothing is awaited but the end of
 what gave the chunks, and the turn of a failure.
 """

@@ -57,7 +57,7 @@ def patch(library: ModuleType) -> None:
 
 
 class _Transport:
-    """One call over the network. `_real` sends a request; it is called when the gate said forward, and only then."""
+    """One call over the network. `_real` sends a request; it is called when the backend said forward, and only then."""
 
     __slots__ = ("_interception", "_real", "_streams")
 
@@ -173,7 +173,7 @@ class _Streams:
         self.played = type("Played", (ReplayStream, library.SyncByteStream, library.AsyncByteStream), {})
 
     def sending(self, method: str, original: Seam) -> Seam:
-        """The method of a network transport, which asks at the crossing first."""
+        """The method of a network transport, which asks the interception first."""
         asked = interceptions.for_http
 
         def send(transport: Any, request: Any) -> Any:

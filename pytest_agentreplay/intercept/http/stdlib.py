@@ -149,7 +149,7 @@ class _Patches:
         encode_chunked: bool = False,
         held: bool = False,
     ) -> None:
-        """Ask at the doorstep; then send for real, or put a played socket in the place of the real one."""
+        """Ask the interception; then send for real, or put a played socket in the place of the real one."""
         call = call_of(connection, under.head, body)
         try:
             intercepted = under.interception.enter(call, attempt=attempt_of(call.headers))

@@ -41,7 +41,7 @@ def patch(library: ModuleType) -> None:
 
 
 def make_request(original: Seam) -> Seam:
-    """The wire call, which asks at the doorstep first."""
+    """The wire call, which asks the interception first."""
     asked = interceptions.for_http
 
     def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **more: Any) -> Any:

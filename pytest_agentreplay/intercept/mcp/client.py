@@ -76,7 +76,7 @@ class Transport:
     def connect(
         self, values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
-        """The body of the context manager: the real one, or one that asks at the doorstep first."""
+        """The body of the context manager: the real one, or one that asks the interception first."""
         given, keywords = (*values, *star), dict(zip(self._only, only, strict=True)) | stars
         interception = interceptions.current()
         if interception is None:

@@ -127,7 +127,7 @@ async def _unheard(*_notification: Any) -> None:
 
 
 class _Aside:
-    """Stands for a passage around what is the agent's own again."""
+    """Stands for a call around what is the agent's own again."""
 
     def __init__(self, call_context: CallContext | None) -> None:
         self._call_context = call_context

@@ -43,7 +43,7 @@ class LiveServer:
     """The real server of one replayed connection, once it is needed."""
 
     def __init__(self, interception: Interception, opening: int, messages: Messages, open_: Open) -> None:
-        """`opening` is the recorded start of the connection; `open_` gives its transport for an open passage."""
+        """`opening` is the recorded start of the connection; `open_` gives its transport for an open call."""
         self._interception = interception
         self._opening = opening
         self._messages = messages

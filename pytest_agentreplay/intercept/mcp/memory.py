@@ -45,7 +45,7 @@ BRIDGES = ("claude_agent_sdk",)
 
 
 class _Connection:
-    """A connection that stands: its passage, and by request of the agent what stands for the passage of that."""
+    """A connection that stands: its call, and by request of the agent what stands for the call of that."""
 
     def __init__(self, intercepted: InterceptedCall) -> None:
         self.intercepted = intercepted

@@ -34,7 +34,7 @@ async def running(
 ) -> AsyncGenerator[tuple[ReplayStreams, ReplayWriter], None]:
     """The streams of a session with a server that runs; `client` are the client's real ones.
 
-    `around` returns what stands for the passage of a message around what the server does for it.
+    `around` returns what stands for the call of a message around what the server does for it.
     """
     anyio: Any = sys.modules["anyio"]
     live: set[Hashable] = set()

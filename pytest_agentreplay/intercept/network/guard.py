@@ -281,7 +281,7 @@ def _close(kind: str, args: tuple[Any, ...]) -> None:
 
 
 def _refuse(kind: str, target: str, origin: str) -> NoReturn:
-    """Latch the divergence where there is a gate to latch it, and brake."""
+    """Latch the divergence where there is a backend to latch it, and brake."""
     divergence = Divergence(
         Kind.NETWORK,
         f"{WORDS[kind][0]} {target} refused: {advice(kind, target) or 'a replay reaches nothing'}",

@@ -83,7 +83,7 @@ def _starting(original: Seam) -> Seam:
 def stays(interception: Interception, call: HttpCall) -> bool:
     """Whether a request goes to a server that the test itself runs in this process, as the application under test.
 
-    A call that is not the crossing's own is passed through as well.
+    A call that is not the test's own is passed through as well.
     """
     if interception.takes is not None and not interception.takes(call):
         return True

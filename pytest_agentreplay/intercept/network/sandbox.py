@@ -75,7 +75,7 @@ def hindrances() -> Iterator[str]:
 
 
 def close() -> str:
-    """Close the network for this process for good, all its threads included. Gives "" or why that cannot be done."""
+    """Close the network for this process for good, all its threads included. Return "" or why that cannot be done."""
     global _closed  # noqa: PLW0603  a filter is for the whole process
     if _closed:
         return ""

@@ -121,7 +121,7 @@ class SelectorIdle:
         """Nothing: the loop asks by itself."""
 
     def stop(self) -> None:
-        """Give the selector its `select` again."""
+        """Return the selector its `select` again."""
         if vars(self._selector).get("select") == self._select:
             del self._selector.select
 

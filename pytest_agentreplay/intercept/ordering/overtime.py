@@ -1,4 +1,4 @@
-"""Overtime: what is left to a test body once its gate has refused, and how it is ended when it takes more.
+"""Overtime: what is left to a test body once its backend has refused, and how it is ended when it takes more.
 
 A refusal ends the task or thread that made the call. Who waits for what that one was to give (an event, an item of a
 queue, a result) would wait for ever, and the test with it. So the latch, and nothing before it, starts a thread that
@@ -135,7 +135,7 @@ class Overtime:
             yield
 
     def _latched(self, divergence: Divergence) -> None:
-        """The gate has refused: from now on the body is on its overtime."""
+        """The backend has refused: from now on the body is on its overtime."""
         with self._lock:
             if self._thread is not None or self._over.is_set() or os.getpid() != self._process:
                 return

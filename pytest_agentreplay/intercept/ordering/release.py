@@ -10,7 +10,7 @@ names both sides.
 Who waits for a call that never ended when recorded waits to be given up. Where nothing is left that could do it, the
 test ends too.
 
-Longer than a room should be: waiting, deciding and quiet share one lock, and each looks at what the others keep.
+Long for one module: waiting, deciding and quiet share one lock, and each looks at what the others keep.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class ReleaseQueue:
         self._raise_refused(waiter)
 
     def refuse(self, divergence: Divergence) -> None:
-        """The gate has refused for good: nobody is handed anything any more."""
+        """The backend has refused for good: nobody is handed anything any more."""
         with self._lock:
             self._divergence = divergence
             for waiter in [*self._waiting.values(), *self._endless.values()]:
@@ -380,7 +380,7 @@ class ReleaseQueue:
         self._moved, self._moved_idle = self._time.looked, self._time.idle
 
     def _consider(self, here: Idle | None) -> float | None:
-        """Hand over what is next, if it is time. Gives the seconds until another look, 0 if `here` has work again."""
+        """Hand over what is next, if it is time. Return the seconds until another look, 0 if `here` has work again."""
         while self._waiting:
             event = self.schedule.next()
             if event is None:
@@ -412,7 +412,7 @@ class ReleaseQueue:
         return self._give_up(here) if self._endless else None
 
     def _give_up(self, here: Idle | None) -> float | None:
-        """End the test if nothing but calls that never ended is waited for. Gives what `_consider` gives."""
+        """End the test if nothing but calls that never ended is waited for. Return what `_consider` gives."""
         if self._unquiet(here):
             return LOOK
         waiter = min(self._endless.values(), key=lambda one: one.start)

@@ -74,7 +74,7 @@ class StillIdle(idling.SelectorIdle):
         self._loop.call_soon_threadsafe(int)
 
     def stop(self) -> None:
-        """Give the loop its selector and its clock again."""
+        """Return the loop its selector and its clock again."""
         super().stop()
         if vars(self._loop).get("time") == self._time:
             shown = self._time()
@@ -139,7 +139,7 @@ class VirtualClock:
             self._clock("perf_counter_ns", time.perf_counter_ns, lambda at: perf_ns + round(at * SECOND))
 
     def stop(self) -> None:
-        """Give them back."""
+        """Return them back."""
         while self._before:
             setattr(*self._before.pop())
 

@@ -1,7 +1,7 @@
 """Who calls here: the name of the agent, where the test or its framework says one.
 
 A test says it with `agent("researcher")`, which holds in the tasks and threads that begin inside it. Frameworks are
-asked at the crossing, those alone that are loaded: each keeps what runs in a context variable of its own. What they
+asked at the interception, those alone that are loaded: each keeps what runs in a context variable of its own. What they
 keep there is mostly no promise, so a framework that has changed names nobody, and nothing fails: a name is told and
 preferred, nothing hangs on it.
 """

@@ -36,7 +36,7 @@ def follows(interception: Interception) -> bool:
 
 
 def crossing_of_garbage() -> Interception | None:
-    """Return the crossing of the ended test for a tool that its garbage calls here; None where anything else does.
+    """Return the interception of the ended test for a tool that its garbage calls here; None where anything else does.
 
     Hooks of a conftest or plugin and threads of the suite's own may call tools between tests: they belong to no test.
     """

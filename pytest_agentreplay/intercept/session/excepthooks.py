@@ -1,7 +1,7 @@
 """What the interpreter would say about refusals that nobody caught: nothing, since the report says it once and better.
 
 A refusal ends threads, dropped tasks and finalizers, and each of these has a way of its own to print a traceback. The
-gate has latched the divergence before any of them is heard.
+backend has latched the divergence before any of them is heard.
 """
 
 from __future__ import annotations

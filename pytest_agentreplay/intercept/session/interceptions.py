@@ -1,15 +1,13 @@
-"""The doorstep of one test: every boundary comes here to redact, ask the gate, and settle.
+"""The interception of one test: every patch comes here to redact a call, ask the backend, and complete the call.
 
-    passage = crossing.enter(call)          raises ReplayDiverged when the gate refuses
-    if passage.forward:                     recording: make the real call, natively
-        with passage.inside(): ...          crossings in here become children
-        passage.settle(outcome)
-    else:                                   replaying: hand `intercepted.outcome` over natively
-        passage.finish()
+    intercepted = interception.enter(call)  raises ReplayDiverged when the backend refuses
+    if intercepted.forward:                 recording: make the real call, with native objects
+        with intercepted.inside(): ...      calls in here become children
+        intercepted.settle(outcome)
+    else:                                   replaying: return `intercepted.outcome` as a native object
+        intercepted.finish()
 
-The native request keeps its secrets; what goes behind the gate has been redacted here, once.
-
-Longer than a room should be: the door, what passes it, and what it asks of its neighbours are read together.
+The native request keeps its secrets; what the backend gets has been redacted here, once.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Redactor(Protocol):
-    """What the crossing needs of `core.redaction`."""
+    """What the interception needs of `core.redaction`."""
 
     def headers(self, headers: Headers, url: str = "") -> Headers:
         """Learn secrets from auth headers, and keep those of a request to `url` that may be stored."""
@@ -74,10 +72,10 @@ class Redactor(Protocol):
 
 
 class RunSteps(Protocol):
-    """The clock and the seeds: they move when a crossing is done, and only then."""
+    """The clock and the seeds: they move when a call is done, and only then."""
 
     def step(self, at: int, lane: str, count: int) -> None:
-        """A crossing of `lane` (its `count`-th) was done, `at` nanoseconds after the run began."""
+        """A call of `lane` (its `count`-th) was done, `at` nanoseconds after the run began."""
 
 
 class ReleaseOrder(Protocol):
@@ -114,7 +112,7 @@ class ReleaseOrder(Protocol):
         """Whoever made the call wants no more of its answer."""
 
     def refuse(self, divergence: Divergence) -> None:
-        """The gate has refused for good."""
+        """The backend has refused for good."""
 
     def stop(self) -> None:
         """The test is over."""
@@ -128,7 +126,7 @@ class Stalls(ReleaseOrder, Protocol):
 
 
 class InterceptedCall:
-    """One call at the doorstep: `forward` says to go to the world, else `outcome` is what to give back.
+    """One call at the interception: `forward` says to go to the world, else `outcome` is what to give back.
 
     `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
     recorded answer: it takes the outcome once, by `compared`.
@@ -183,11 +181,11 @@ class InterceptedCall:
 
     @property
     def open(self) -> bool:
-        """Whether the real call may be made: the gate has said so, and the outcome is not there yet."""
+        """Whether the real call may be made: the backend has said so, and the outcome is not there yet."""
         return self.forward or self.compare is not None
 
     def inside(self) -> AbstractContextManager[None]:
-        """A block whose crossings are children of this one."""
+        """A block whose calls are children of this one."""
         return lanes.inside(self._call_context, self.ticket, self._call.boundary)
 
     def first_byte(self) -> None:
@@ -354,7 +352,7 @@ class InterceptedCall:
 
 
 class Interception:
-    """The doorstep of one test, open until `end`. Safe from any thread and task."""
+    """The interception of one test, open until `end`. Safe from any thread and task."""
 
     def __init__(
         self,
@@ -368,7 +366,7 @@ class Interception:
     ) -> None:
         """`root` is the directory whose files count as the agent's own; `now` gives nanoseconds since the start.
 
-        `count` reads the counter that numbers starts and finishes, where the gate keeps one.
+        `count` reads the counter that numbers starts and finishes, where the backend keeps one.
         """
         self.backend = backend
         self.redactor = redactor
@@ -379,7 +377,7 @@ class Interception:
         self.ended = threading.Event()
         self._body_over = False
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
-        # Which HTTP calls are this crossing's own; None for all. The others go through.
+        # Which HTTP calls are this test's own; None for all. The others go through.
         self.takes: Callable[[HttpCall], bool] | None = None
         self.intercepted_calls: set[InterceptedCall] = set()
         self.problems: list[Exception] = []
@@ -470,7 +468,7 @@ class Interception:
     def enter(
         self, call: Call, *, attempt: int = 1, call_context: lanes.CallContext | None = None, reads: bool = False
     ) -> InterceptedCall:
-        """Ask the gate about `call`, given as the agent made it. Raises ReplayDiverged when it refuses.
+        """Ask the backend about `call`, given as the agent made it. Raises ReplayDiverged when it refuses.
 
         `call_context` is the one that made the call, where that is not the one that runs here. `reads` says that the
         call was declared to change nothing; a tool is, too, when `read_tools` has its name.
@@ -547,7 +545,7 @@ class Interception:
         return any(is_named(name, pattern) for pattern in self.read_tools)
 
     def moved(self, call_context: lanes.CallContext, at: int) -> None:
-        """A crossing is done: step the clock and the seeds, unless it happened inside another one."""
+        """A call is done: step the clock and the seeds, unless it happened inside another one."""
         if self.steps is not None and call_context.inside is None:
             count = self._counts[call_context.path] = self._counts.get(call_context.path, 0) + 1
             self.steps.step(at, call_context.path, count)
@@ -576,7 +574,7 @@ class Interception:
         )
 
     def end(self) -> None:
-        """Close the door for good. An answer that was dropped half read is settled as far as it came."""
+        """End for good: later calls are refused. An answer that was dropped half read is settled as far as it came."""
         self._body_over = True
         self.ended.set()
         for intercepted in list(self.intercepted_calls):
@@ -590,9 +588,9 @@ _running: Interception | None = None
 
 
 def current() -> Interception | None:
-    """The crossing for code that runs here, or None where nothing is recorded or replayed.
+    """The interception for code that runs here, or None where nothing is recorded or replayed.
 
-    The stamp of the task or thread comes first, so that a straggler of an ended test finds its own, closed door.
+    The stamp of the task or thread comes first, so that a straggler of an ended test finds its own, ended interception.
     """
     stamped = lanes.CALL_CONTEXT.get()
     return cast("Interception", stamped.interception) if stamped is not None else _running
@@ -617,7 +615,7 @@ def after_session(interception: Interception | None) -> None:
 
 
 def for_tool() -> Interception | None:
-    """The crossing for a tool that is called here, or a connection; None where it just runs."""
+    """The interception for a tool that is called here, or a connection; None where it just runs."""
     return current() or _after
 
 
@@ -632,7 +630,7 @@ def within_http() -> bool:
 
 
 def for_http() -> Interception | None:
-    """The crossing that an HTTP seam must ask; None outside of tests, within an exchange, and for what is no test's.
+    """The interception that a patch of HTTP asks; None outside of tests, within an exchange, and for no test's calls.
 
     That is what sends traces, and what a library asks for while it is imported: the guard refuses its connection.
     """

@@ -45,7 +45,7 @@ class Starts(Protocol):
 
 
 class LaneOwner(Protocol):
-    """The crossing, as far as a lane knows it."""
+    """The interception, as far as a lane knows it."""
 
     threads: WeakSet[threading.Thread]
     jobs: Jobs

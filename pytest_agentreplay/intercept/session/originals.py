@@ -1,9 +1,9 @@
 """Where the original bodies of redirected tools lie while a test runs.
 
-The stubs hold none of them. There are two doors: `lend`, for a passage that the gate has opened, and `outside`, where
-no test is being recorded or replayed. In a replay neither opens, whatever an agent does with a stub; but for a read
-tool that somebody asked to verify, once for each answered call. `made` is for functions that share the code of a
-frozen tool and are none.
+The stubs hold none of them. There are two ways to them: `lend`, for a call that the backend lets through, and
+`outside`, where no test is being recorded or replayed. In a replay neither works, whatever an agent does with a stub,
+but for a read tool that somebody asked to verify, once for each answered call. `made` is for functions that share the
+code of a frozen tool and are none.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def made(key: object, cells: tuple[CellType, ...] | None) -> FunctionType:
 
 
 def lend(key: object, intercepted: InterceptedCall, cells: MadeOf | None = None) -> FunctionType:
-    """The body, to run for a passage that the gate has opened and whose outcome is not there yet."""
+    """The body, to run for a call that the backend lets through and whose outcome is not there yet."""
     if not intercepted.open:
         raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")
     return _BODIES[key] if cells is None else made(*cells)

@@ -72,7 +72,7 @@ def lead(function: FunctionType, meet: Callable[..., Any]) -> CodeType:
     """Exchange the function's code for one that calls `meet(positional, keyword_only, star, stars)`.
 
     The four are tuples of values in the order of the parameters, the extra positional arguments, and the extra keyword
-    arguments. `meet` gives what the kind calls for: the result, an awaitable, a generator, an async generator. Gives
+    arguments. `meet` gives what the kind calls for: the result, an awaitable, a generator, an async generator. Return
     the old code; raises CannotRedirect when the function's shape forbids the exchange.
     """
     code = function.__code__

@@ -161,7 +161,7 @@ class ReplayingDialogue:
 
 
 class DialogueServer:
-    """Stands for the passage of a message, or of a connection, around what a server of this process does for it."""
+    """Stands for the call of a message, or of a connection, around what a server of this process does for it."""
 
     def __init__(self, intercepted: InterceptedCall) -> None:
         """Take the lane that runs here: a server may handle the message in a task that knows no lane of the agent."""

@@ -1,7 +1,7 @@
 """Tools that are made by a function of the agent: a `def`, or a `class` with its methods, inside of a factory.
 
 Each run of the factory makes another function, all of one code object: a constant in the factory's code. While such a
-tool is frozen that constant leads to the gate as well, so that what the factory makes from then on is frozen.
+tool is frozen that constant leads to the backend as well, so that what the factory makes from then on is frozen.
 
 A function that is made so is the tool when its closure holds the same functions and classes: around another function it
 is another decorated function, and runs. Other values in the closure are compared, as a receiver is.

@@ -67,7 +67,7 @@ def intercept_tool(
     work: Callable[..., Any],
     arguments: Callable[[tuple[Any, ...], dict[str, Any]], Mapping[str, Any]] | None = None,
 ) -> Callable[..., Any]:
-    """`work` as the framework is to run it: a function of the same kind, whose calls go through the doorstep.
+    """`work` as the framework is to run it: a function of the same kind, whose calls go through the interception.
 
     `arguments` gives what the model gave of a call's positional and keyword arguments; without it they are named by
     the tool's function.

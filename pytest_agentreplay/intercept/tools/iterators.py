@@ -54,7 +54,7 @@ Given: TypeAlias = "tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]"
 
 
 def replaced(values: tuple[Any, ...], star: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Given, Given]:
-    """Give the arguments to compare, where iterators have been read, and those to call the tool with."""
+    """Return the arguments to compare, where iterators have been read, and those to call the tool with."""
     given = values, star, keywords
     if not any(map(is_read, (*values, *star, *keywords.values()))):
         return given, given

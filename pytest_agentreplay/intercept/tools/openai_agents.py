@@ -1,8 +1,8 @@
 """Function tools of the OpenAI Agents SDK: what `FunctionTool.on_invoke_tool` does when the SDK calls it.
 
-It is a field, set in tools that are older than the test too; a property over it gives one that goes to the doorstep,
+It is a field, set in tools that are older than the test too; a property over it returns one that asks the interception,
 always the same for a tool: the SDK compares it by `is`. Where the SDK itself has wrapped the work to make a message
-of what it raises, the work is met, and the SDK's wrapper runs in a replay too.
+of what it raises, the work is intercepted, and the SDK's wrapper runs in a replay too.
 """
 
 from __future__ import annotations

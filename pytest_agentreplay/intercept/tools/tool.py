@@ -1,4 +1,4 @@
-"""Tools, and models and retrievers of this process: functions whose code leads through the gate of a test.
+"""Tools, and models and retrievers of this process: functions whose code leads through the backend of a test.
 
 `redirect` exchanges the code of the function object itself, so the tool is met wherever the agent holds it: under
 any name, in a registry, partial, closure, default argument, bound method or instance. The original body lies in
@@ -116,7 +116,7 @@ def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
 
 
 def is_redirected(function: Callable[..., Any]) -> bool:
-    """Whether calls of the function go through the gate already. Raises CannotRedirect for what is no tool."""
+    """Whether calls of the function go through the backend already. Raises CannotRedirect for what is no tool."""
     return unwrapped(function, "").functions[0] in _LAYERS
 
 
@@ -165,12 +165,12 @@ class ToolFunctions:
             cache.cache_clear()
 
     def close(self) -> None:
-        """Give every function its own code again."""
+        """Return every function its own code again."""
         for layer in self.layers:
             layer.close()
 
     def enclosing(self, interception: Interception, layer: PatchedFunction) -> InterceptedCall | None:
-        """The passage of this very tool right around us, entered by a framework or a layer around `layer`; if any."""
+        """The call of this very tool right around us, entered by a framework or a layer around `layer`; if any."""
         call_context = lanes.CALL_CONTEXT.get()
         if call_context is None or call_context.inside is None:
             return None
@@ -210,7 +210,7 @@ class PatchedFunction:
         self._made += factories.follow(self.function, self._code, self._meet, namespace)
 
     def close(self) -> None:
-        """Give the function its own code again."""
+        """Return the function its own code again."""
         if _LAYERS.pop(self.function, None) is self:
             self.function.__code__ = originals.empty(self._key)
             for made in self._made:

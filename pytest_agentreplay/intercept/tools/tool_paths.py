@@ -75,7 +75,7 @@ def _refusal(at: Any, name: str) -> str:
 
 
 def find(path: str) -> list[tuple[str, Callable[..., Any]]]:
-    """Give the tools that an import path names, each with the name it is shown by.
+    """Return the tools that an import path names, each with the name it is shown by.
 
     "shop.tools.refund" and "shop.tools.Shop.refund" name one (a method brings along its overrides in the loaded
     subclasses), "shop.mail.*" the public functions that are defined in that module (or class). Imports the module.

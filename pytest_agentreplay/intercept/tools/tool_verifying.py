@@ -1,7 +1,7 @@
 """A read tool's call made for real beside its recorded answer: the original runs, the agent gets what was recorded.
 
-What the original gives is compared where the gate said, and goes nowhere else. Generators run in step: each item that
-is asked for is asked of both.
+What the original returns is compared, and goes nowhere else. Generators run in step: each item that is asked for is
+asked of both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def entering(
     interception: Interception, intercepted: InterceptedCall, results: ToolResults, *, awaitable: bool = False
 ) -> ToolRecording | ToolReplaying | ToolVerifying:
-    """What is to be done with a tool's call, as the gate has decided. Only what is no Replaying runs the original."""
+    """Return how a tool's call is made, as the backend decided. Only a `ToolReplaying` does not run the original."""
     if intercepted.forward:
         return ToolRecording(interception, intercepted, results)
     if intercepted.compare is not None:
@@ -36,7 +36,7 @@ def entering(
 
 
 class VerifiedCall:
-    """Stands for crossing and passage of the real call: its outcome is compared, and need not be kept."""
+    """The interception and the intercepted call around the real one, whose outcome is compared and need not be kept."""
 
     def __init__(self, intercepted: InterceptedCall) -> None:
         """`intercepted` is the one that was answered."""
@@ -44,7 +44,7 @@ class VerifiedCall:
         self.partial: Callable[[], Outcome] | None = None
 
     def inside(self) -> contextlib.AbstractContextManager[None]:
-        """A block whose crossings are children of this call."""
+        """A block whose calls are children of this call."""
         return self._intercepted.inside()
 
     def first_byte(self) -> None:

@@ -39,4 +39,4 @@ FORMATS: tuple[Format, ...] = (
     *(*inspect_logs.FORMATS, *waza.FORMATS, *claude_code.FORMATS, *codex.FORMATS, *copilot.FORMATS, *replaykit.FORMATS),
     *(*batches.FORMATS, *pairs.FORMATS, *items.FORMATS),
 )
-"""The formats of this room."""
+"""The formats of this package."""

@@ -17,4 +17,4 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.formats import Format
 
 FORMATS: tuple[Format, ...] = (AGENTS, LANGSMITH, LANGFUSE, OPIK, BRAINTRUST, WEAVE, MLFLOW, GALILEO)
-"""The formats of this room, by rank."""
+"""The formats of this package, by rank."""

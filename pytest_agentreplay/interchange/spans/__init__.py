@@ -75,4 +75,4 @@ FORMATS: tuple[Format, ...] = (
         together="appinsights",
     ),
 )
-"""The formats of this room, by rank."""
+"""The formats of this package, by rank."""
