@@ -126,7 +126,7 @@ class CaseItem(pytest.Item):
         return self.path, self.line, f"{self.title or self.path.parent.name}::{self.name}"
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What is told of a failure: ours in our words, and a summary of one line that points into the case."""
+        """The message about a failure: ours in our words, and a summary of one line that points into the case."""
         found = super().repr_failure(excinfo, style)
         said = str(self.error) if self.error is not None else self.verdict.headline if self.verdict is not None else ""
         if said and (crash := getattr(found, "reprcrash", None)) is not None:

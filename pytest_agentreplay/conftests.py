@@ -39,7 +39,7 @@ class Hooks(NamedTuple):
 
 
 def hooks_of(hook: Any) -> Hooks:
-    """What the hooks behind `hook` give. Raises SettingsError for what cannot be meant."""
+    """What the hooks behind `hook` give. Raises SettingsError for what is invalid."""
     return Hooks(
         runners=tuple(hook.pytest_agentreplay_runners()),
         words=words_of(hook),
@@ -92,7 +92,7 @@ def is_redactor(category: object, redactor: object) -> bool:
 def loaded(files: Sequence[Path], work: Callable[[Callable[[Path], Hooks]], T]) -> T:
     """What `work` gives, done once pytest has loaded what it loads for `files`; it gets the hooks above a file.
 
-    Raises SettingsError for a setting of ours that cannot be meant, RunnerError for a project that pytest cannot load.
+    Raises SettingsError for a setting of ours that is invalid, RunnerError for a project that pytest cannot load.
     """
     said = io.StringIO()
     caller = HookCaller(work, sys.stdout, sys.stderr)

@@ -1,7 +1,7 @@
 """The exceptions that users see.
 
     AgentReplayError (Exception)
-    ├── SettingsError            a flag, ini key, marker or environment value that cannot be meant
+    ├── SettingsError            a flag, ini key, marker or environment value that is invalid
     │   ├── LiveRefused          a case asks the real model, which the command line alone can allow
     │   └── PolicyError          a redaction policy that cannot be read or meant; it is never left out
     ├── SnapshotError            a snapshot that cannot be used; it is never taken for absent
@@ -18,7 +18,7 @@
     ├── CannotWrite              the disk, the tree or the last scan refused the file; the old one is intact
     ├── CannotSign               ssh-keygen is not there, or does not sign or check a lock
     ├── CannotFreeze             a value that would not come back equal and of the same type
-    ├── CannotRedirect           a tool that cannot be met where the agent holds it
+    ├── CannotRedirect           a tool that cannot be intercepted where the agent holds it
     └── Leak                     the last scan found a known secret; nothing was written
 
     ReplayDiverged (BaseException)    the brake: agents swallow Exceptions, and a miss must not become a retry
@@ -54,7 +54,7 @@ class AgentReplayError(Exception):
 
 
 class SettingsError(AgentReplayError):
-    """A flag, ini key, marker or environment value that cannot be meant."""
+    """A flag, ini key, marker or environment value that is invalid."""
 
 
 class LiveRefused(SettingsError):
@@ -161,7 +161,7 @@ class CannotFreeze(AgentReplayError):
 
 
 class CannotRedirect(AgentReplayError):
-    """A tool that cannot be met where the agent holds it."""
+    """A tool that cannot be intercepted where the agent holds it."""
 
 
 class Leak(AgentReplayError):

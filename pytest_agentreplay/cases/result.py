@@ -1,7 +1,7 @@
 """What the runner of another process writes of its run: `result.schema.json`, read and checked.
 
 The names are those of that contract (`run_id`, `status`, `final_output`, `tool_calls`, `errors`); what else a runner
-writes is left alone. Whatever cannot be meant is one RunnerError that names the place.
+writes is left alone. Whatever is invalid is one RunnerError that names the place.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
 class Artifacts:
-    """The folder of one replay, made when the first file is kept. `here` is where people are told of it from."""
+    """The folder of one replay, made when the first file is kept. `here` is where reports show it from."""
 
     def __init__(self, root: Path, case: str, *, here: Path, now: datetime | None = None) -> None:
         """`case` is the id of the case."""

@@ -34,7 +34,7 @@ class CommandLineRun:
     def __init__(
         self, file: Path, environ: Mapping[str, str], *, here: Path, hooks: Any, allow_live: bool = False
     ) -> None:
-        """`here` is where people are told of files from, `hooks` what those of the project give (`conftests.Hooks`)."""
+        """`here` is where reports show files from, `hooks` what those of the project give (`conftests.Hooks`)."""
         self.case = stored_case.read(file, words=hooks.words)
         self.hooks = hooks
         self.root = root_above(file.parent)
@@ -62,7 +62,7 @@ class CommandLineRun:
         return tuple(hearing.verdict(half) for half in halves if self.case.checks(half) or half == "observed")
 
     def _closed(self, command: str) -> str:
-        """Close the network as far as the ini file asks for; gives the level that was reached, in words."""
+        """Close the network as far as the ini file asks for; returns the level that was reached, in words."""
         level, why = "open to the command, which variables lead to its gateway" if command else "closed (L1)", ""
         if self.settings.sandbox != "off":
             why = next(self._hindrances(command), "") or sandbox.close()

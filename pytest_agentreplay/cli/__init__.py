@@ -80,7 +80,7 @@ files
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; gives the exit code. Raises SystemExit for words that are no command."""
+    """Run one verb; returns the exit code. Raises SystemExit for words that are no command."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     command = []
     if words[:1] in (["serve"], ["orders"]) and "--" in words:  # argparse wants flags before the file, people do not

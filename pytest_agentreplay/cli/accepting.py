@@ -121,7 +121,7 @@ def projects_of(files: list[Path], *, many: bool) -> tuple[dict[Path, list[str]]
 
 
 def adopt(root: Path, tests: list[str], options: argparse.Namespace) -> int:
-    """Run these tests of one project; gives the exit code."""
+    """Run these tests of one project; returns the exit code."""
     from pytest_agentreplay.cli.runs import run_pytest
     from pytest_agentreplay.core.shell import typed
     from pytest_agentreplay.store import files

@@ -225,7 +225,7 @@ def freeze(options: argparse.Namespace) -> int:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal where there is much to do; gives what counts one more."""
+    """A bar on a terminal where there is much to do; returns what counts one more."""
     if total <= MANY or not sys.stderr.isatty():
         yield lambda: None
         return

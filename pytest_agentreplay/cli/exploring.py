@@ -81,7 +81,7 @@ def replayed(root: Path, asked: dict[str, Any], words: list[str]) -> tuple[int, 
 
 
 def verdict(options: argparse.Namespace, told: Told, total: int, *, drawn: bool) -> int:
-    """Say what the orders have told; gives the exit code."""
+    """Say what the orders have told; returns the exit code."""
     from pytest_agentreplay.report.findings import finding_of
     from pytest_agentreplay.report.terminal import text
 
@@ -106,7 +106,7 @@ def verdict(options: argparse.Namespace, told: Told, total: int, *, drawn: bool)
 
 
 def unreached(file: Path, test: str, code: int, said: str) -> int:
-    """Say why no order was replayed; gives the exit code."""
+    """Say why no order was replayed; returns the exit code."""
     for row in said.splitlines()[-TAIL:]:
         say(row)
     if code in REASONS:

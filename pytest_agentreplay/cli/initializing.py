@@ -86,7 +86,7 @@ def agreed(planned: InitPlan) -> bool:
 
 
 def finish(planned: InitPlan) -> int:
-    """Say the next command; gives the exit code."""
+    """Say the next command; returns the exit code."""
     if planned.tests:
         say(f"next      pytest --snapshot-record {' '.join(quoted(shown(file)) for file in planned.tests)}")
     else:

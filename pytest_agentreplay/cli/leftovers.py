@@ -59,7 +59,7 @@ def whole_run(root: Path) -> tuple[int, dict[str, Any] | None]:
 
 
 def told(kept: list[list[str]], unreadable: list[str], went: list[str]) -> int:
-    """Say what was left where it is, and what to do about it; gives the exit code."""
+    """Say what was left where it is, and what to do about it; returns the exit code."""
     from pytest_agentreplay.runs.renamed_tests import mv as command
 
     for file, old, new in kept:

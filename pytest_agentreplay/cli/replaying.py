@@ -68,7 +68,7 @@ def worst(codes: list[int]) -> int:
 
 
 def one(file: Path, options: argparse.Namespace, told: list[dict[str, object]], hooks: Callable[[Path], Hooks]) -> int:
-    """Replay one case and tell it; gives its exit code."""
+    """Replay one case and tell it; returns its exit code."""
     from pytest_agentreplay.cases_run.command_line_run import CommandLineRun
 
     try:

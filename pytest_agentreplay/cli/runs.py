@@ -94,7 +94,7 @@ def bisect(options: argparse.Namespace) -> int:
 
 
 def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:
-    """Print divergences for people or as data; gives the exit code."""
+    """Print divergences for people or as data; returns the exit code."""
     from pytest_agentreplay.report import findings
     from pytest_agentreplay.report.terminal import text
 

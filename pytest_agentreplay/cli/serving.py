@@ -74,7 +74,7 @@ def wait() -> None:
 
 
 def summary(serving: SnapshotServer) -> int:
-    """Say what was served, what was not asked for and where it parted; gives the exit code."""
+    """Say what was served, what was not asked for and where it parted; returns the exit code."""
     from pytest_agentreplay.report.terminal import text
 
     served, missing, found = serving.served, serving.missing, serving.finding()

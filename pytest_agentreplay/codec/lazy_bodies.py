@@ -90,7 +90,7 @@ def unreadable(file: str, message: str, place: str) -> SnapshotUnreadable:
 
 
 def told(error: Exception) -> str:
-    """What is told of something that reading raised."""
+    """The message about something that reading raised."""
     match error:
         case KeyError():
             return f"{error.args[0]!r:.60} is missing"

@@ -67,12 +67,12 @@ class Media:
         return hashlib.sha256(self.data).hexdigest()
 
     def __str__(self) -> str:
-        """As people are told it: "<image/png 12.3 kB sha256:ab12cd34>"."""
+        """As reports show it: "<image/png 12.3 kB sha256:ab12cd34>"."""
         return mark(self.kind, len(self.data), self.digest)
 
 
 def mark(kind: str, size: int, digest: str) -> str:
-    """What people are told instead of the bytes."""
+    """What is reported instead of the bytes."""
     shown = f"{size} B" if size < 1000 else f"{size / 1000:.1f} kB" if size < 10**6 else f"{size / 10**6:.1f} MB"
     return f"<{kind} {shown} sha256:{digest[:8]}>"
 

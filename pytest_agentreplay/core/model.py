@@ -139,7 +139,7 @@ class FrameCall:
 
     @property
     def method(self) -> str:
-        """What is done, as people are told it."""
+        """What is done, as reports show it."""
         return "OPEN" if self.connection is None else "SEND"
 
 

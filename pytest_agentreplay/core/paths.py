@@ -1,4 +1,4 @@
-"""Paths as people are told them: with slashes on every system, so that what is said is the same on all of them."""
+"""Paths as reports show them: with slashes on every system, so that what is said is the same on all of them."""
 
 from __future__ import annotations
 

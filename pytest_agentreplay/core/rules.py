@@ -84,7 +84,7 @@ class Rule:
     pattern: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant, with SettingsError."""
+        """Refuse what is invalid, with SettingsError."""
         if self.part not in get_args(Part):
             raise SettingsError(self._wrong(f"part {self.part!r}", f"one of {', '.join(get_args(Part))}"))
         if self.action not in get_args(Action):

@@ -43,7 +43,7 @@ class Tolerance:
 
 
 def parse(place: str, how: str) -> Tolerance:
-    """The tolerance that somebody wrote: "search $[*].score", "0.01". Raises SettingsError for what cannot be meant."""
+    """The tolerance that somebody wrote: "search $[*].score", "0.01". Raises SettingsError for what is invalid."""
     tool, dollar, path = place.partition("$")
     if not tool.strip() or not dollar:
         raise SettingsError(f"{place!r} is no tool and place; write it like lookup_order $.updated_at")

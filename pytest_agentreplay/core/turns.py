@@ -5,7 +5,7 @@ Rules of this module:
   An SDK's retries of one request are one turn.
 - Only top-level exchanges count; what happened inside another exchange belongs to it.
 - Where agents have names, the turns of each are counted in its lane; a turn is of the agent that asked its model.
-- People are told few lanes: a lane that asked no model (a task around one tool) counts in the lane that started it,
+- Reports name few lanes: a lane that asked no model (a task around one tool) counts in the lane that started it,
   and so does one whose model calls ran while nobody else's did (a task around one model call).
 - Lanes side by side in which one agent talks, one lane after the other, are one lane (a task around each of its calls).
 """
@@ -44,7 +44,7 @@ class Turn:
 
     @property
     def told(self) -> str:
-        """The turn as people are told it in a sentence: "turn 4", "researcher turn 4", "turn 4 of lane main.2"."""
+        """The turn as reports show it in a sentence: "turn 4", "researcher turn 4", "turn 4 of lane main.2"."""
         if self.agent and self.who:
             return f"{self.who} turn {self.number}"
         return f"turn {self.number} of {self.who}" if self.who else f"turn {self.number}"
@@ -82,7 +82,7 @@ def function_of(call: Call, reader: Reader) -> ToolCall | None:
 
 
 def label(call: Call, reader: Reader) -> str:
-    """A call as people are told it: "tool refund", "model gpt-5", "retrieval search", "embeddings e-3", "GET a.b/c"."""
+    """A call as reports show it: "tool refund", "model gpt-5", "retrieval search", "embeddings e-3", "GET a.b/c"."""
     if isinstance(call, ToolCall):
         return f"{call.boundary} {call.name}"
     reading = reader.read_call(call)
@@ -100,7 +100,7 @@ def turns(run: Run, reader: Reader) -> tuple[Turn, ...]:
 
 
 def homes(run: Run, reader: Reader) -> dict[str, str]:
-    """For each lane that holds a top-level exchange, the lane that people are told."""
+    """For each lane that holds a top-level exchange, the lane that reports name."""
     return divide(top_level(run), reader)[1]
 
 

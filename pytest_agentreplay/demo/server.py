@@ -83,7 +83,7 @@ class ModelServer:
         return len(self.requests)
 
     def start(self) -> Self:
-        """Listen on a free port; gives the server itself."""
+        """Listen on a free port; returns the server itself."""
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         # A blocked accept is not woken everywhere by a close from another thread.
         listener.settimeout(0.05)

@@ -46,7 +46,7 @@ PROVIDERS: tuple[tuple[str, str], ...] = (
     ("api.voyageai.com", "voyage_ai"),
     ("api.jina.ai", "jina_ai"),
 )
-"""Host, or the end of it, and the provider that is met there; elsewhere the path or the dialect's own is said."""
+"""Host, or the end of it, and the provider that serves it; elsewhere the path or the dialect says the provider."""
 
 _OPENAI = re.compile(r"^([a-z]{2})\.api\.openai\.com$")
 _LOCATION = re.compile(r"/locations/([^/]+)/")

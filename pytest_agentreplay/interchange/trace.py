@@ -99,7 +99,7 @@ class ToolRun:
 
     @property
     def replayable(self) -> Json:
-        """What a replay gives back; UNKNOWN where nobody knows."""
+        """What a replay returns; UNKNOWN where nobody knows."""
         return self.seen if self.seen != UNKNOWN else self.result
 
 

@@ -104,7 +104,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Resolve what holds for the whole session; a setting that cannot be meant stops pytest with exit code 4."""
+    """Resolve what holds for the whole session; a setting that is invalid stops pytest with exit code 4."""
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", CASE)
     if word := conflicts.switched_off_by(config):

@@ -1,11 +1,11 @@
 """Policy files: what a project wants off its snapshots, read from `agentreplay-policy.yaml` into a `Policy`.
 
 A policy is data. Nothing of it is run, opened or looked up in the environment when it is read, and there is no key that
-takes a shipped rule away. What cannot be meant is refused with file, line and column, and with what to write instead.
+takes a shipped rule away. What is invalid is refused with file, line and column, and with what to write instead.
 
     form      the keys and their types, and the JSON Schema     difference   whether one is weaker than another
     patterns  a pattern, ready to search
-    wording   what is told of a policy that cannot be meant
+    wording   what is told of a policy that is invalid
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What people are told of a policy that cannot be meant."""
+"""What is reported of a policy that is invalid."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people are told: findings, and how they are rendered."""
+"""What is reported: findings, and how they are rendered."""

@@ -1,4 +1,4 @@
-"""What people are told about one test, as plain data: it survives JSON, so that xdist and any renderer can carry it.
+"""What is reported about one test, as plain data: it survives JSON, so that xdist and any renderer can carry it.
 
 Rules of this module:
 - `headline` is complete by itself; summaries, JUnit and annotations show nothing else.

@@ -24,7 +24,7 @@ SAID = 120  # characters of a call
 
 
 class CallLabel(NamedTuple):
-    """A call as people are told it: in few words, on one line, its turn, and its lane or agent."""
+    """A call as reports show it: in few words, on one line, its turn, and its lane or agent."""
 
     name: str
     line: str

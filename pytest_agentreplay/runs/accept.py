@@ -79,7 +79,7 @@ class Pending:
         return f"{calls}, test {status}, changes: {changes or 'none'}"
 
     def take(self) -> str:
-        """Put it in its snapshot's place; gives the line to print."""
+        """Put it in its snapshot's place; returns the line to print."""
         files.write_whole(self.home, self.text)
         files.remove(self.file)
         return f"{shown(self.home)}: taken for {roots.recorded_id(self.file, self.home, self.run.header.test)}"

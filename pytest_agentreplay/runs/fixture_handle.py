@@ -66,7 +66,7 @@ class AgentReplay:
 
     @property
     def gateway(self) -> Gateway | NoGateway:
-        """Where the model calls of child processes are met: merge `gateway.env` into a child's environment."""
+        """Where the model calls of child processes are intercepted: merge `gateway.env` into a child's environment."""
         if self._run_session is None:
             from pytest_agentreplay.intercept.gateway.gateway import NoGateway
 
@@ -84,7 +84,7 @@ class AgentReplay:
         """Freeze `function` wherever the agent holds it, until the test ends; gives it back, so it also decorates.
 
         `returns` is the type that its result is restored to where the annotation does not say it, `name` the name
-        shown. Raises CannotRedirect for what cannot be met (a builtin, a class).
+        shown. Raises CannotRedirect for what cannot be intercepted (a builtin, a class).
         """
         if self._run_session is None:
             return function
@@ -104,7 +104,7 @@ class AgentReplay:
 
         Each call of it begins a turn. `name` is the model's id (else the function's name), `version`, `provider` and
         `parameters` are what no argument shows: they are kept and compared with each call. A generator is a streamed
-        reply. `returns` is as for `tool`. Raises CannotRedirect for what cannot be met (a builtin, a class).
+        reply. `returns` is as for `tool`. Raises CannotRedirect for what cannot be intercepted (a builtin, a class).
         """
         if self._run_session is None:
             return function
@@ -124,7 +124,7 @@ class AgentReplay:
 
         Reports tell its query, chunk ids, contents and scores. `embedding_model` is kept and compared with each call,
         `name` and `returns` are as for `tool`. Looking something up reads; say `effects="write"` for a memory that
-        writes when it is asked. Raises CannotRedirect for what cannot be met (a builtin, a class).
+        writes when it is asked. Raises CannotRedirect for what cannot be intercepted (a builtin, a class).
         """
         if self._run_session is None:
             return function

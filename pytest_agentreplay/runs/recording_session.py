@@ -194,7 +194,7 @@ class RecordingSession(RunSession):
         return self._replaced.decode()
 
     def _refused(self, leak: Leak, run: Run) -> Leak:
-        """Keep what may be kept of a run that was refused; gives the error that says so."""
+        """Keep what may be kept of a run that was refused; returns the error that says so."""
         if not (text := rest(self.redaction, run)):
             return leak
         kept = self.store.save_pending(self.place.snapshot, text)

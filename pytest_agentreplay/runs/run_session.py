@@ -438,7 +438,7 @@ class RunSession:
         """Which pictures, sounds and files of requests are near enough: a replay asks, nothing else does."""
 
     def fixture_file(self, path: str | PathLike[str]) -> Path:
-        """Keep the hash of a file that the test depends on; gives its place, from the root of the project."""
+        """Keep the hash of a file that the test depends on; returns its place, from the root of the project."""
         file = self.place.root / path
         self.fixtures |= declared.digests(self.place.root, [str(path)])
         return file

@@ -1,4 +1,4 @@
-"""Decides how one test is met, from its settings and its snapshot."""
+"""Decides how one test runs, from its settings and its snapshot."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def renamed(divergence: Divergence, place: Location, store: Store, suite: Callab
 
 
 def unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
-    """What is told of a snapshot that is there and cannot be used, with what helps."""
+    """The message about a snapshot that is there and cannot be used, with what helps."""
     said = str(error).removeprefix(f"{error.file}: ")
     file = quoted(error.file)
     match error:

@@ -40,7 +40,7 @@ class Project:
 
 
 def move(project: Project, old: str, new: str) -> list[str]:
-    """Move the snapshots of `old` to where those of `new` belong, with their pending runs; gives the lines to print.
+    """Move the snapshots of `old` to where those of `new` belong, with their pending runs; returns the lines to print.
 
     Both are node ids, beginnings of node ids, or test files. All of them move, or none. Raises SettingsError for
     names that are none, SnapshotMissing, CannotWrite where the new test has one, SnapshotError for one not as sealed.

@@ -142,7 +142,7 @@ class Settings(NamedTuple):
     def for_test(self, markers: Sequence[Mapping[str, object]], *, proving: bool = False) -> Settings:
         """The settings of one test: `markers` holds the keywords of its markers, the closest first.
 
-        `proving` replays whatever the mode is. Raises SettingsError for a keyword or value that cannot be meant.
+        `proving` replays whatever the mode is. Raises SettingsError for a keyword or value that is invalid.
         """
         settings = self
         for keywords in reversed(markers):
@@ -254,7 +254,7 @@ def resolve(
 
 
 def sandbox_of(given: str | None, table: Mapping[str, Any], mode: Mode, where: str) -> str:
-    """Whether the kernel is to close the network too. What was typed for a live run cannot be meant."""
+    """Whether the kernel is to close the network too. What was typed for a live run is invalid."""
     name, word = f"{where}agentreplay_sandbox", str(table["agentreplay_sandbox"]).strip()
     if given is not None:
         name, word = "--agentreplay-sandbox", given

@@ -26,7 +26,7 @@ def beside(lock: Path) -> Path:
 
 
 def sign(lock: Path, key: Path) -> Path:
-    """Sign `lock` with the ssh key in the file `key`; gives the file that was written. Raises CannotSign."""
+    """Sign `lock` with the ssh key in the file `key`; returns the file that was written. Raises CannotSign."""
     made = ssh_keygen(["-Y", "sign", "-n", NAMESPACE, "-f", str(key.absolute())], locks.content(lock))
     if made.returncode or not made.stdout.startswith(BEGINS):
         raise CannotSign(f"{shown(lock)}: not signed with {shown(key)}: {last_line(made)}")

@@ -93,7 +93,7 @@ class Store:
         return files.read(path, self.largest)
 
     def save(self, path: Path, text: str) -> str:
-        """Write a snapshot, unless the file has changed since `load`; gives its sha256. Raises CannotWrite."""
+        """Write a snapshot, unless the file has changed since `load`; returns its sha256. Raises CannotWrite."""
         self._refuse(path, layout.test_folder(path, self.directory), text)
         if path in self._read:
             files.write_if_unchanged(path, text, self._read[path])

@@ -52,7 +52,7 @@ def hold(word: str, wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 
 def no_word(word: str, added: Iterable[str] = ()) -> str:
-    """What is told of a word that nobody knows."""
+    """The message about a word that nobody knows."""
     close = get_close_matches(word, [*WORDS, *added], n=1)
     hint = f"did you mean {close[0]}?" if close else f"it is one of {', '.join([*WORDS, *added])}"
     return f"{word!r:.60} is no word of a check: {hint} (packages add words by pytest_agentreplay_assertions)"

@@ -1,4 +1,4 @@
-"""What people are told of a case file that cannot be meant."""
+"""What is reported of a case file that is invalid."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
 
 
 def unknown(path: tuple[str | int, ...], known: Sequence[str]) -> str:
-    """What is told of a key that nobody knows."""
+    """The message about a key that nobody knows."""
     if len(path) == 1:
         return f"{path[-1]!r:.60} is no key of a case{_nearest(path[-1], known)}; your own begin with {model.EXTRA}"
     return f"{path[-1]!r:.60} is no key of {shown(path[:-1])}{_nearest(path[-1], known)}"

@@ -83,4 +83,4 @@ class Backend(Protocol):
         """Take the outcome of a call that was forwarded."""
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
-        """Keep the first divergence, with the agent's line that made the call; gives the one that is kept."""
+        """Keep the first divergence, with the agent's line that made the call; returns the one that is kept."""

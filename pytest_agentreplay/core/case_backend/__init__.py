@@ -162,7 +162,7 @@ class CaseBackend(ReplayBackend):
         meaning = self.cast.meaning
         if meaning is None:
             return super()._miss(call, moment)
-        # People are told what differs of what is compared, in the words of one API.
+        # Reports name what differs of what is compared, in the words of one API.
         run = replace(self.run, exchanges=tuple(self._plain(x, meaning) for x in self.run.exchanges))
         now = meaning.plainly(replace(call, arguments=said_as(call)[-1]) if isinstance(call, ToolCall) else call)
         lane, agent, matching = moment.lane, moment.agent, self._matching

@@ -213,7 +213,7 @@ def _order(standing: ReplayProgress, call: Call, found: Exchange, skipped: Excha
 
 
 def _both(standing: ReplayProgress, call: Call, other: Call) -> tuple[str, str]:
-    """Two calls as people are told them; with what they ask for where their names alone are the same."""
+    """Two calls as reports show them; with what they ask for where their names alone are the same."""
     names = standing.name(call), standing.name(other)
     if names[0] != names[1]:
         return names

@@ -50,7 +50,7 @@ class ReplayProgress:
         self.lanes = list(dict.fromkeys(turn.lane for turn in self.turns))
 
     def name(self, call: Call) -> str:
-        """A call as people are told it."""
+        """A call as reports show it."""
         return label(call, self.reader)
 
     def is_model(self, exchange: Exchange) -> bool:
@@ -62,11 +62,11 @@ class ReplayProgress:
         return is_model(call, self.reader)
 
     def lane(self, exchange: Exchange) -> str:
-        """The lane that people are told."""
+        """The lane that reports name."""
         return self.told[exchange.lane]
 
     def turn(self, exchange: Exchange) -> str:
-        """Its turn, as people are told it."""
+        """Its turn, as reports show it."""
         return seat(self.turns, exchange).turn.told
 
     def unserved(self) -> list[Exchange]:

@@ -54,8 +54,8 @@ class Needle:
 class Places:
     """Two-way marks for today's places, given as `{"tmp": "/tmp/pytest-1/x", "user": "ada", ...}`.
 
-    A value with a slash or backslash is a directory and is met as whole path components; any other is a name and
-    is met as a whole word. Too short, too common and brace-holding values are not marked. `mark` is not idempotent
+    A value with a slash or backslash is a directory and is matched as whole path components; any other is a name and is
+    matched as a whole word. Too short, too common and brace-holding values are not marked. `mark` is not idempotent
     (it protects what looks like a mark); call it once per call. `reach` is the length in bytes of the longest
     guise. Safe from any thread.
     """
@@ -180,7 +180,7 @@ def needles_for(name: str, value: str) -> tuple[Needle, ...]:
 
 
 def is_path(value: str) -> bool:
-    """Whether a value is met as path components rather than as a word."""
+    """Whether a value is matched as path components rather than as a word."""
     return "/" in value or "\\" in value
 
 

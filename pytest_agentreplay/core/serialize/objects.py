@@ -2,7 +2,7 @@
 
 Known by annotation alone: dataclasses, attrs classes, pydantic models and secrets, named tuples, enums, subclasses
 of built-in containers and scalars. Rows of a database are known without one (`rows`). Everything else needs a `Codec`.
-Libraries are met by what their classes carry, so none is imported here.
+Libraries are recognised by what their classes carry, so none is imported here.
 """
 
 from __future__ import annotations

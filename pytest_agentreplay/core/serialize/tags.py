@@ -1,6 +1,6 @@
 """Leaves of the standard library as tagged text: {"$decimal": "1.50"}, {"$datetime": "2026-11-20T09:30:00"}.
 
-A closed table. Each row gives back a value that is equal and of the very same type, on any platform.
+A closed table. Each row returns a value that is equal and of the very same type, on any platform.
 """
 
 from __future__ import annotations

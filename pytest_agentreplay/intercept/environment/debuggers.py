@@ -1,7 +1,7 @@
 """Debuggers at work in a run: how long somebody thought at a prompt, and which frames nobody means to step through.
 
 Met in the classes that every debugger of Python shares: `pdb.Pdb` (`breakpoint()`, pytest's `--pdb` and `--trace`,
-ipdb) and pydevd's `PyDB` (debugpy, VS Code, PyCharm). Only what is loaded is met.
+ipdb) and pydevd's `PyDB` (debugpy, VS Code, PyCharm). Only what is loaded is intercepted.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def attached() -> bool:
 
 
 def install() -> None:
-    """Meet the debuggers that are loaded, once and for good. A run without one pays for two look-ups."""
+    """Patch the debuggers that are loaded, once and for good. A run without one pays for two look-ups."""
     pdb, pydevd = sys.modules.get("pdb"), sys.modules.get("pydevd")
     if pdb is not None:
         _exchange(pdb, "Pdb", "interaction", functools.partial(PROMPT.during, waits=True))

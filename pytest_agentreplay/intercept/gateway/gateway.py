@@ -167,7 +167,7 @@ class Gateway:
         return tuple(program for number, program in self._started.items() if number not in self._asked)
 
     def ready(self, environ: Mapping[str, str]) -> int:
-        """Make one child ready that would have run in `environ`; gives its number."""
+        """Make one child ready that would have run in `environ`; returns its number."""
         environ = dict(environ)
         above = self.interception.call_context()
         call_context = CallContext(
@@ -204,7 +204,7 @@ class Gateway:
             return self.latch(Divergence(Kind.NETWORK, f"the gateway knows no provider {route!r}: {method} {rest}"))
 
     def latch(self, divergence: Divergence) -> str:
-        """Fail the test with `divergence`, whatever the child makes of its refusal; gives what to tell the child."""
+        """Fail the test with `divergence`, whatever the child makes of its refusal; returns what to tell the child."""
         if self.recording:
             self.interception.cannot_keep(CannotFreeze(divergence.summary, path="$", kind="request"))
         else:

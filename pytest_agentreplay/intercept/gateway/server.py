@@ -46,7 +46,7 @@ class GatewayBackend(Protocol):
         """Whose request this is and which URL is meant, or why it is refused; then the test is told."""
 
     def latch(self, divergence: Divergence) -> str:
-        """Fail the test with `divergence`; gives what to tell the child."""
+        """Fail the test with `divergence`; returns what to tell the child."""
 
     def broken(self, why: str) -> None:
         """Fail the test with what should not have happened."""
@@ -141,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = self.close_connection or not self.wire.kept
 
     def __getattr__(self, name: str) -> Any:
-        """Every method is met alike: `do_GET` and the rest are `answer`."""
+        """Every method is handled alike: `do_GET` and the rest are `answer`."""
         if name.startswith("do_"):
             return self.answer
         raise AttributeError(name)

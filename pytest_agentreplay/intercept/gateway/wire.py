@@ -88,7 +88,7 @@ class GatewayWire:
 
 
 def play(reply: HttpReply, wire: GatewayWire, complete: Callable[[], None]) -> Failure | None:
-    """Send a recorded reply; gives the failure that broke it off. `complete` is called before its last byte goes out.
+    """Send a recorded reply; returns the failure that broke it off. `complete` is called before its last byte goes out.
 
     One that was not read to its end is sent as far as it came, and left open.
     """

@@ -25,7 +25,7 @@ class Incoming:
         self.malformed = b""  # what came in the place of a chunk's size
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take what came; gives the chunks that it completes, without their framing."""
+        """Take what came; returns the chunks that it completes, without their framing."""
         if not data or self.whole or self.malformed:
             return []
         if self._chunked:

@@ -61,7 +61,7 @@ class LiveServer:
         return asked.get("method") == CALL and self._interception.reads(string(obj(asked.get("params")).get("name")))
 
     async def beside(self, intercepted: InterceptedCall, message: Any, data: bytes) -> bytes | None:
-        """Do what is to be done beside a message that the agent has said; gives an answer that it is to be given."""
+        """Do what is to be done beside a message that the agent has said; returns an answer that it is to be given."""
         if intercepted.forward:
             asked = await self._ask(intercepted, message)
             intercepted.settle(asked.outcome())

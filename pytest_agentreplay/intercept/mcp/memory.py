@@ -41,7 +41,7 @@ https://github.com/modelcontextprotocol/python-sdk/blob/v1.21.2/src/mcp/server/l
 """
 
 BRIDGES = ("claude_agent_sdk",)
-"""Who ties a server to something that is recorded itself: its tools are met where it calls them."""
+"""Who ties a server to something that is recorded itself: its tools are intercepted where it calls them."""
 
 
 class _Connection:

@@ -1,6 +1,6 @@
-"""Meets a library when it arrives: now if it is loaded, else right after its import. Nothing is imported by us.
+"""Calls a function when a library arrives: now if it is loaded, else right after its import. Imports nothing itself.
 
-The finder stays for good, so that a module that is reloaded, or dropped and imported anew, is met again; for every
+The finder stays for good, so that a module that is reloaded, or dropped and imported anew, is patched again; for every
 other import it costs one look-up.
 """
 

@@ -133,7 +133,7 @@ class InterceptedCall:
     `unfinished` is a replayed call that never ended in the recording: the boundary waits with `never`.
     `suspended` is a replayed call during which others ran.
     `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
-    `partial`, when the boundary sets it, gives what has come so far of an answer that the agent may drop unread.
+    `partial`, when the boundary sets it, returns what has come so far of an answer that the agent may drop unread.
     `settled`, when the boundary sets it, is called once the real call is over.
     """
 

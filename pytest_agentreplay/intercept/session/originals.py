@@ -58,7 +58,7 @@ def outside(key: object, cells: MadeOf | None = None) -> FunctionType:
 
 
 def empty(key: object) -> CodeType:
-    """Take the body out for good; gives the very code object that was laid away."""
+    """Take the body out for good; returns the very code object that was laid away."""
     return _BODIES.pop(key).__code__
 
 

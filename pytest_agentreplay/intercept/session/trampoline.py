@@ -1,6 +1,6 @@
 """Code that stands in a function's stead and leads elsewhere: same kind, parameters, free variables, name and lines.
 
-A function's code is exchanged in the function object itself, so it is met wherever somebody holds that object. The
+A function's code is exchanged in the function object itself, so calls are intercepted wherever that object is held. The
 new code has the old parameters, so signatures, defaults and wrong calls are what they were. All of it stands on the
 line of the `def`, so that coverage, tracers and tracebacks see the function begin and nothing else.
 """

@@ -1,8 +1,8 @@
-"""Tools stay met after their test for as long as something that it started may still call them, and is refused.
+"""Tools stay patched after their test for as long as something that it started may still call them, and is refused.
 
 Given back at once, a tool would run for real in the thread, executor job or task that outlives its test. For a callback
-that the test has registered (`exits`) they are met again while it runs, and for good when the process exits. For
-garbage of the test they stay met until the next test begins (`between_tests`).
+that the test has registered (`exits`) they are patched again while it runs, and for good when the process exits. For
+garbage of the test they stay patched until the next test begins (`between_tests`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def refusing(interception: Interception) -> Generator[None]:
 
 
 def refuse_for_good() -> list[Redirection]:
-    """Meet every tool of this process again, whoever calls it from now on."""
+    """Patch every tool of this process again, whoever calls it from now on."""
     if not _frozen:
         return []
     from pytest_agentreplay.intercept.tools.tool import Tool

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIELD = "on_invoke_tool"
 HANDOFF = "on_invoke_handoff"
 MET = "_agentreplay"
-"""Where a tool keeps what its field gives: itself (a copy is another tool), the real thing, the one that is met."""
+"""Where a tool keeps what its field gives: itself (a copy is another tool), the real function, our own."""
 
 INSIDE = "_on_invoke_tool_impl"
 """Name of the work in the closure of the older SDK's wrapper."""

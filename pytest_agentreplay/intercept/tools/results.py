@@ -1,4 +1,4 @@
-"""What one tool gives back, between its native form and the frozen one."""
+"""What one tool returns, between its native form and the frozen one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Tools, and models and retrievers of this process: functions whose code leads through the backend of a test.
 
-`redirect` exchanges the code of the function object itself, so the tool is met wherever the agent holds it: under
+`redirect` exchanges the code of the function object itself, so calls are intercepted wherever the agent holds it: under
 any name, in a registry, partial, closure, default argument, bound method or instance. The original body lies in
-`vault`; where no test is recorded or replayed the tool does what it always did.
+`originals`; where no test is recorded or replayed the tool does what it always did.
 """
 
 from __future__ import annotations

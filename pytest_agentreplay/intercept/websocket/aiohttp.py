@@ -1,4 +1,4 @@
-"""The WebSockets of aiohttp: `ClientSession._ws_connect` is met, and of a connection the queue and the writer below it.
+"""The WebSockets of aiohttp: `ClientSession._ws_connect` is patched, and the queue and writer of a connection.
 
 `ClientWebSocketResponse` itself stays as it is: it reads messages from a reader and writes frames with a writer. While
 recording these two are watched; while replaying they are ours. Pings are aiohttp's own affair, and so is the HTTP

@@ -1,8 +1,8 @@
-"""The WebSockets of `websockets.asyncio.client`: `connect` is met when it is awaited, a connection in its methods.
+"""The WebSockets of `websockets.asyncio.client`: `connect` when it is awaited, and the methods of a connection.
 
-Both are met in their classes, so whoever bound `connect` earlier is met too. Pings are the library's own affair. What
-the agent sends in fragments is one message. While replaying, a connection is an object of the library's class that has
-never seen a socket.
+Both are patched in their classes, so that code that bound `connect` earlier is intercepted too. Pings are the library's
+own affair. What the agent sends in fragments is one message. While replaying, a connection is an object of the
+library's class that has never had a socket.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The WebSockets of `websockets.sync.client`: what opens a connection is met, and a connection in its methods.
+"""The WebSockets of `websockets.sync.client`: what opens a connection is intercepted, and a connection in its methods.
 
 Newer versions open in `reconnect.connect`; older ones in the function `connect` itself, whose code is exchanged, so
-that whoever imported it earlier is met too. What the agent sends in fragments is one message. While replaying, a
-connection is an object of the library's class that has neither a socket nor a thread.
+that code that imported it earlier is intercepted too. What the agent sends in fragments is one message. While
+replaying, a connection is an object of the library's class that has neither a socket nor a thread.
 """
 
 from __future__ import annotations

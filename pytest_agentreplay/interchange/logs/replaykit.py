@@ -1,6 +1,6 @@
 """ReplayKit's trace: one object with a run's id, its status, and what happened in order.
 
-It tells of tools and not of calls of models: a replay gives back what the tools gave.
+It tells of tools and not of calls of models: a replay returns what the tools gave.
 """
 
 from __future__ import annotations
