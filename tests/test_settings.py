@@ -239,7 +239,7 @@ def test_loading_the_settings_loads_next_to_nothing():
         "pytest_agentreplay",
         "pytest_agentreplay.errors",
         "pytest_agentreplay.settings",
-        *(f"pytest_agentreplay.settings.{name}" for name in ("tables", "words")),
+        *(f"pytest_agentreplay.settings.{name}" for name in ("parsers", "tables")),
     ]
 
 

@@ -33,7 +33,7 @@ def pytest_sessionfinish():
 
 FEW, MANY = 4, 24
 
-CACHED = {"pytest_agentreplay.core.redaction.encodings.Guise"}
+CACHED = {"pytest_agentreplay.core.redaction.encodings.EncodedForm"}
 """Kept for the last 128 secrets, whichever tests they are of."""
 
 
