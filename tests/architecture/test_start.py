@@ -11,9 +11,9 @@ import pytest
 
 pytestmark = pytest.mark.env("main", "lowest")
 
-DOOR = {f".plugin{room}" for room in ("", ".conflicts", ".runtest_hooks", ".session", ".stash")}
-OURS = {f"pytest_agentreplay{room}" for room in ("", ".settings", ".errors", ".hookspec", *DOOR)}
-"""The door, what it reads its options with, and the errors that these two raise: none of them imports a library."""
+PLUGIN = {f".plugin{module}" for module in ("", ".conflicts", ".runtest_hooks", ".session", ".stash")}
+OURS = {f"pytest_agentreplay{module}" for module in ("", ".settings", ".errors", ".hookspec", *PLUGIN)}
+"""The plugin, what it reads its options with, and the errors that these two raise: none of them imports a library."""
 STDLIB: set[str] = {"email.feedparser", "email.parser"} if pytest.version_tuple < (9,) else set()
 """Modules of the standard library that pytest loads for us alone: 8.4 reads the metadata of a plugin that is named."""
 
@@ -67,7 +67,7 @@ def session(folder, *arguments, autoload=False):
     return set(result["modules"])
 
 
-def test_a_suite_that_does_not_use_the_plugin_loads_only_its_door(tmp_path):
+def test_a_suite_that_does_not_use_the_plugin_loads_only_the_plugin(tmp_path):
     new = session(tmp_path, "-p", "pytest_agentreplay") - session(tmp_path)
     took = sorted(float(fresh(tmp_path, "-c", IMPORT).stdout) for _ in range(3))[1]
     print(f"import of the plugin: {took} ms")
@@ -75,7 +75,7 @@ def test_a_suite_that_does_not_use_the_plugin_loads_only_its_door(tmp_path):
 
 
 @pytest.mark.parametrize("words", [["--co", "-q"], ["--help"]], ids=["collect", "help"])
-def test_collecting_and_helping_load_only_the_door(tmp_path, words):
+def test_collecting_and_helping_load_only_the_plugin(tmp_path, words):
     held(session(tmp_path, "-p", "pytest_agentreplay", *words) - session(tmp_path, *words))
 
 
@@ -85,7 +85,7 @@ def held(new):
     assert "pytest_agentreplay.plugin" in new, "the entry point was not loaded, so this test says nothing"
     foreign = {name for name in new if not name.startswith("pytest_agentreplay")}
     ours = {name for name in new - foreign if not name.startswith("pytest_agentreplay.settings.")}
-    assert ours <= OURS, "the door loads only its settings; whatever else is ours waits for a test that uses it"
+    assert ours <= OURS, "the plugin loads only its settings; whatever else is ours waits for a test that uses it"
     assert not {name for name in foreign if name.partition(".")[0] not in sys.stdlib_module_names}, (
         "a third-party module"
     )

@@ -1,4 +1,4 @@
-"""What people install: every file of the package, the licence, the two doors, and nothing else."""
+"""What people install: every file of the package, the licence, the two entry points, and nothing else."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_the_wheel_holds_the_package_whole_and_nothing_else(wheel):
     assert "pytest_agentreplay/py.typed" in there
 
 
-def test_the_wheel_carries_its_licence_and_its_doors(wheel):
+def test_the_wheel_carries_its_licence_and_its_entry_points(wheel):
     names = {name.partition(".dist-info/")[2]: name for name in wheel.namelist() if ".dist-info/" in name}
     assert wheel.read(names["licenses/LICENSE"]).decode() == (ROOT / "LICENSE").read_text(encoding="utf-8")
-    doors = ConfigParser()
-    doors.read_string(wheel.read(names["entry_points.txt"]).decode())
-    assert dict(doors["pytest11"]) == {"pytest_agentreplay": "pytest_agentreplay.plugin"}
-    assert dict(doors["console_scripts"]) == {"agentreplay": "pytest_agentreplay.cli:script"}
+    entry_points = ConfigParser()
+    entry_points.read_string(wheel.read(names["entry_points.txt"]).decode())
+    assert dict(entry_points["pytest11"]) == {"pytest_agentreplay": "pytest_agentreplay.plugin"}
+    assert dict(entry_points["console_scripts"]) == {"agentreplay": "pytest_agentreplay.cli:script"}
     metadata = wheel.read(names["METADATA"]).decode()
     assert "Name: frozen-agentreplay" in metadata
     assert "Requires-Python: >=3.11" in metadata

@@ -30,8 +30,8 @@ def patch(library):
     plugins.wrap(library.Tool, "ainvoke", invoke)
 
 def invoke(interception, original, tool, arguments, context):
-    known = plugins.FrameworkTool(tool.name, tool.function)
-    function = plugins.intercept_tool(interception, known, tool.function)
+    framework_tool = plugins.FrameworkTool(tool.name, tool.function)
+    function = plugins.intercept_tool(interception, framework_tool, tool.function)
     return original(plugins.copy_tool(tool, function=function), arguments, context)
 """
 

@@ -8,6 +8,9 @@
         intercepted.finish()
 
 The native request keeps its secrets; what the backend gets has been redacted here, once.
+
+Over 600 lines: an interception and its calls share counters and state under one protocol, and are read together.
+Thread activity and the tool registry could be modules of their own.
 """
 
 from __future__ import annotations
@@ -624,7 +627,7 @@ WIRES = frozenset({"http", "mcp", "process", "websocket"})
 
 
 def within_http() -> bool:
-    """Whether an HTTP exchange around us already sees what happens here; inner HTTP seams then step aside."""
+    """Whether an HTTP exchange around us already sees what happens here; inner patches of HTTP then step aside."""
     stamped = lanes.CALL_CONTEXT.get()
     return stamped is not None and stamped.inside is not None and stamped.inside[1] in WIRES
 
