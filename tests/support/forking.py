@@ -127,7 +127,9 @@ def serve(address):
         os.write(1, b"ready\n")
         while True:
             ready, _, _ = select.select([listener, wakes, 0], [], [])
-            if 0 in ready:
+            if 0 in ready:  # whoever asked is gone, and waits for none of these
+                for pid in connections:
+                    os.killpg(pid, signal.SIGKILL)
                 os._exit(0)
             if wakes in ready:
                 wakes.recv(4096)
