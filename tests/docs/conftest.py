@@ -130,6 +130,7 @@ class Studio:
         self.environ = kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
             "PYTEST_PLUGINS": ",".join(PLUGINS),
             "PYTEST_ADDOPTS": "-p no:cacheprovider -W error -W ignore::ResourceWarning --strict-config --strict-markers",
             "OPENAI_BASE_URL": f"{server.url}/v1",

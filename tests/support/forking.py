@@ -26,7 +26,7 @@ from pathlib import Path
 
 PRELOADED = ("pytest", "httpx", "httpx2", "openai", "anthropic", "pydantic", "yaml", "pytest_agentreplay.codec")
 """Of our own only pure packages: each child imports the patches and the plugin by itself, as a process does."""
-READ_LATER = {"PYTHONIOENCODING", "PYTHONUNBUFFERED"}
+READ_LATER = {"PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED"}
 """Variables of Python that a fork can honour after its start."""
 
 
@@ -166,6 +166,7 @@ def become(streams):
     os.environ.clear()
     os.environ.update(request["env"])
     time.tzset()
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     encoding = os.environ.get("PYTHONIOENCODING", "utf-8").partition(":")[0]
     sys.stdin = sys.__stdin__ = os.fdopen(0, encoding=encoding)
     sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding=encoding)

@@ -129,10 +129,11 @@ class Project:
 
     def surroundings(self, **environ):
         """The environment of a child: nothing of ours but what is said."""
-        ours = ("PYTEST", "AGENTREPLAY", "COV", "PYTHONDONTWRITEBYTECODE")
+        ours = ("PYTEST", "AGENTREPLAY", "COV")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(ours) and k != "CI"}
         kept |= {} if self.autoload else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        kept |= {"PYTHONIOENCODING": "utf-8", "MODEL_URL": self.server.url}
+        # Byte code knows its source by size and second, and a test may edit a line twice in one.
+        kept |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8", "MODEL_URL": self.server.url}
         return kept | self.environ | environ
 
     def record(self, *words, **environ):
