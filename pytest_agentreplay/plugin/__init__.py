@@ -1,5 +1,6 @@
 """The pytest plugin: options, marker, fixtures, and hooks that delegate at once.
 
+    plain_imports      our modules, without assertion rewriting
     stash              what is kept on pytest's config and items      session_glue  the run session of one test
     conflicts          names that other plugins have as well          recordings    the proof of each new recording
     session            the report at the end of the session           orders        a test in other orders of answers
@@ -19,6 +20,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from pytest_agentreplay.plugin import plain_imports  # first: it says how all others are imported
+
+# isort: split
 from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import conflicts
@@ -70,6 +74,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flags and ini keys of `settings`."""
+    plain_imports.install()
     conflicts.add_flags(parser, shared=False)
     for key, options in knobs.INI:
         parser.addini(key, **options)
