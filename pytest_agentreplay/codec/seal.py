@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.codec import parsing, seal_digest, v1
 from pytest_agentreplay.codec.dedup.blobs import BlobWriter
@@ -18,9 +18,8 @@ from pytest_agentreplay.errors import SnapshotUnreadable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pytest_agentreplay.codec.seal_digest import Stored
     from pytest_agentreplay.core.model import JsonObject, Run
-
-Stored = dict[str, Any]
 
 LIKENESS = 500
 """Exchanges that are told apart one by one where the list of them was rearranged."""

@@ -85,7 +85,7 @@ class Style:
         pad = "\n" + self.indent if self.indent else ""
         parts = []
         for key, value in fields:
-            text = value if isinstance(value, str) else _list(value, comma, pad, self.indent)
+            text = value if isinstance(value, str) else _listed(value, comma, pad, self.indent)
             parts.append(f"{self.key(key)}{colon}{text}")
         end = "\n" * self.newline
         if not parts:
@@ -93,7 +93,7 @@ class Style:
         return f"{{{pad}{f'{comma}{pad}'.join(parts)}{pad[:1]}}}{end}"
 
 
-def _list(texts: Sequence[str], comma: str, pad: str, indent: str) -> str:
+def _listed(texts: Sequence[str], comma: str, pad: str, indent: str) -> str:
     if not texts:
         return "[]"
     return f"[{pad}{indent if pad else ''}{f'{comma}{pad}{indent}'.join(texts)}{pad}]"

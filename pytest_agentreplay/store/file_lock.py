@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
+from pytest_agentreplay.store.system import os
 import sys
 
 ELSEWHERE = {errno.EAGAIN, errno.EACCES, errno.EDEADLK, getattr(errno, "EDEADLOCK", errno.EDEADLK)}

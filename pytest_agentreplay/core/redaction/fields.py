@@ -43,7 +43,7 @@ GLUED = (
 AGAIN = names("confirmation confirm again repeat repeated")
 HARMLESS = names("policy hint strength reset expired required length field input label prompt min max id ids hash")
 
-SHORTEST = 6
+SHORTEST_VALUE = 6
 GENERATED = 20
 FEWEST = 4
 """A value of fewer different characters is drawn, or left blank."""
@@ -124,7 +124,7 @@ def is_generated(value: bytes) -> bool:
 
 def believed(said: Strength, value: bytes, *, quoted: bool) -> bool:
     """Whether `value`, under a name that says `said`, is taken for a secret."""
-    if len(value) < (4 if said == "digits" else SHORTEST) or is_stand_in(value):
+    if len(value) < (4 if said == "digits" else SHORTEST_VALUE) or is_stand_in(value):
         return False
     if len(set(value)) < FEWEST and not value.isdigit():
         return False

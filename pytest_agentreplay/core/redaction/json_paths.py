@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.selector import Place, Selector
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
-_LINE = re.compile(rb"^(?:data:[ \t]?)?(\{.*\}|\[.*\])[ \t]*\r?$", re.MULTILINE)
+_JSON_LINE = re.compile(rb"^(?:data:[ \t]?)?(\{.*\}|\[.*\])[ \t]*\r?$", re.MULTILINE)
 
 
 def find_paths(data: bytes, paths: Iterable[tuple[str, Selector]]) -> Iterator[tuple[int, int, str]]:
@@ -25,7 +25,7 @@ def find_paths(data: bytes, paths: Iterable[tuple[str, Selector]]) -> Iterator[t
     if whole is not None:
         yield from in_document(data, 0, whole, paths)
         return
-    for line in _LINE.finditer(data):
+    for line in _JSON_LINE.finditer(data):
         if (tree := parsed(line[1])) is not None:
             yield from in_document(line[1], line.start(1), tree, paths)
 

@@ -32,7 +32,7 @@ _ELEMENT = re.compile(rb"<(?P<name>[A-Za-z][\w:.-]{1,40})(?:\s[^<>]{0,200})?>(?P
 _QUOTE = rb"\\{0,16}[\"']"
 _NAMED = rb"(?:key|name)=" + _QUOTE + rb"(?P<name>[\w:.-]{2,60})" + _QUOTE
 _VALUED = rb"value=" + _QUOTE + rb"(?P<value>[^\"'<>\\]{6,512})" + _QUOTE
-_ATTRIBUTES = re.compile(_NAMED + rb"\s{1,4}" + _VALUED)
+_TAG_ATTRIBUTES = re.compile(_NAMED + rb"\s{1,4}" + _VALUED)
 _BACKWARDS = re.compile(_VALUED + rb"\s{1,4}" + _NAMED)
 _SUBSCRIPT = re.compile(
     rb"\[[\"'](?P<name>[\w.-]{2,60})[\"']\][ \t]{0,4}=[ \t]{0,4}[\"'](?P<value>[^\"'\s\\]{6,512})[\"']"
@@ -78,7 +78,7 @@ def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
     # A search for one byte costs a tenth of one for two, and most texts have none of these.
     for byte, sign, pattern in (
         (b"<", b"</", _ELEMENT),
-        (b"=", b"value=", _ATTRIBUTES),
+        (b"=", b"value=", _TAG_ATTRIBUTES),
         (b"=", b"value=", _BACKWARDS),
         (b"=", b"] =", _SUBSCRIPT),
         (b"=", b"]=", _SUBSCRIPT),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
 
-NAME = re.compile(r"[A-Za-z][\w.@+ -]{0,63}", re.ASCII)
+LOCALE_NAME = re.compile(r"[A-Za-z][\w.@+ -]{0,63}", re.ASCII)
 CATEGORIES = ("LC_COLLATE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME")
 """Not LC_CTYPE: Python has its own letters, and the encoding of files that are opened hangs on it."""
 VARIABLES = ("LC_ALL", *CATEGORIES, "LC_MESSAGES", "LANG")
@@ -24,7 +24,7 @@ VARIABLES = ("LC_ALL", *CATEGORIES, "LC_MESSAGES", "LANG")
 
 def locale_here(environ: Mapping[str, str]) -> JsonObject:
     """The locales in force by category, and the variables that would choose others."""
-    named = {name: environ[name] for name in VARIABLES if NAME.fullmatch(environ.get(name, ""))}
+    named = {name: environ[name] for name in VARIABLES if LOCALE_NAME.fullmatch(environ.get(name, ""))}
     return {"now": dict(in_force()), "variables": dict(named)}
 
 
@@ -74,7 +74,7 @@ class Locale:
 def names(stored: Json, known: tuple[str, ...]) -> dict[str, str]:
     """What of `stored` is the name of a locale, under a key of `known`."""
     fields = stored if isinstance(stored, dict) else {}
-    return {key: name for key in known if isinstance(name := fields.get(key), str) and NAME.fullmatch(name) is not None}
+    return {key: name for key in known if isinstance(name := fields.get(key), str) and LOCALE_NAME.fullmatch(name) is not None}
 
 
 def choose(category: str, name: str) -> bool:

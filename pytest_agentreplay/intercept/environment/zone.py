@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
 
-NAME = re.compile(r"[A-Za-z][\w+-]*(/[A-Za-z][\w+-]*){0,2}", re.ASCII)
+ZONE_NAME = re.compile(r"[A-Za-z][\w+-]*(/[A-Za-z][\w+-]*){0,2}", re.ASCII)
 _TIME = r"[+-]?\d{1,3}(?::\d\d){0,2}"
 _ABBREVIATION = r"(?:[A-Za-z]{3,10}|<[A-Za-z\d+-]{3,10}>)"
 _DAY = rf"(?:J?\d{{1,3}}|M\d{{1,2}}\.\d\.\d)(?:/{_TIME})?"
 RULE = re.compile(rf"{_ABBREVIATION}{_TIME}(?:{_ABBREVIATION}(?:{_TIME})?(?:,{_DAY},{_DAY})?)?", re.ASCII)
 """What POSIX takes for `TZ`: how far from UTC, and from which day to which other in summer."""
 FOLDERS = ("/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo")
-MOST = 26 * 3600  # seconds that a zone is from UTC
+LARGEST_OFFSET = 26 * 3600  # seconds that a zone is from UTC
 
 
 def zone_here(wall_ns: int) -> JsonObject:
@@ -36,7 +36,7 @@ def zone_here(wall_ns: int) -> JsonObject:
 def name_here() -> str:
     """The name of today's zone, "" where the system does not say it."""
     named = os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
-    return named if NAME.fullmatch(named) else ""
+    return named if ZONE_NAME.fullmatch(named) else ""
 
 
 def rule_of(name: str) -> str:
@@ -69,9 +69,9 @@ class Zone:
         """`stored` is what `zone_here` gave; anything else, and the zone of today stays."""
         fields = stored if isinstance(stored, dict) else {}
         name, rule, offset = fields.get("name"), fields.get("rule"), fields.get("offset")
-        self._name = name if isinstance(name, str) and NAME.fullmatch(name) else ""
+        self._name = name if isinstance(name, str) and ZONE_NAME.fullmatch(name) else ""
         self._rule = rule if isinstance(rule, str) and RULE.fullmatch(rule) else ""
-        self._offset = offset if isinstance(offset, int) and abs(offset) <= MOST else None
+        self._offset = offset if isinstance(offset, int) and abs(offset) <= LARGEST_OFFSET else None
         self._wall = wall_ns
         self._before: str | None = None
         self._started = False

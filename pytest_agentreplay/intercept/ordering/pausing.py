@@ -16,7 +16,7 @@ from pytest_agentreplay.intercept.session import lanes
 if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import Interception
 
-PATIENCE = 0.25
+LONGEST_PAUSE = 0.25
 """Seconds for which an answer is held back at most: a thread that computes for itself is not waited for."""
 
 
@@ -39,7 +39,7 @@ class Pausing:
             return
         self._resting.add(me)
         try:
-            until = self.now() + PATIENCE
+            until = self.now() + LONGEST_PAUSE
             while self._others.at_work(self._resting, now := self.now()) and now < until:
                 clocks.sleep(LOOK / 4)
         finally:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     MadeOf = tuple[object, tuple[CellType, ...] | None]
     """Of a function that a factory has made: the key of its body, and its closure."""
 
-_BODIES: dict[object, FunctionType] = {}
+_ORIGINALS: dict[object, FunctionType] = {}
 
 
 def keep(key: object, function: FunctionType, code: CodeType) -> None:
@@ -28,18 +28,18 @@ def keep(key: object, function: FunctionType, code: CodeType) -> None:
     body = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     body.__kwdefaults__ = function.__kwdefaults__
     body.__qualname__ = function.__qualname__
-    _BODIES[key] = body
+    _ORIGINALS[key] = body
 
 
 def keep_made(key: object, code: CodeType, namespace: dict[str, Any]) -> None:
     """Lay away the `code` that a factory makes functions of, for good: they may outlive their test."""
     cells = tuple(CellType() for _ in code.co_freevars)
-    _BODIES[key] = FunctionType(code, namespace, code.co_name, None, cells or None)
+    _ORIGINALS[key] = FunctionType(code, namespace, code.co_name, None, cells or None)
 
 
 def made(key: object, cells: tuple[CellType, ...] | None) -> FunctionType:
     """The body with this closure, for a function that is no frozen tool (any more)."""
-    body = _BODIES[key]
+    body = _ORIGINALS[key]
     return FunctionType(body.__code__, body.__globals__, body.__name__, None, cells)
 
 
@@ -47,21 +47,21 @@ def lend(key: object, intercepted: InterceptedCall, cells: MadeOf | None = None)
     """The body, to run for a call that the backend lets through and whose outcome is not there yet."""
     if not intercepted.open:
         raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")
-    return _BODIES[key] if cells is None else made(*cells)
+    return _ORIGINALS[key] if cells is None else made(*cells)
 
 
 def outside(key: object, cells: MadeOf | None = None) -> FunctionType:
     """The body, where no test is recorded or replayed."""
     if current() is not None:
         raise ReplayDiverged("refused: a recorded tool is never run past the gate")
-    return _BODIES[key] if cells is None else made(*cells)
+    return _ORIGINALS[key] if cells is None else made(*cells)
 
 
 def empty(key: object) -> CodeType:
     """Take the body out for good; returns the very code object that was laid away."""
-    return _BODIES.pop(key).__code__
+    return _ORIGINALS.pop(key).__code__
 
 
 def holds(code: CodeType) -> bool:
     """Whether `code` is a body that lies here."""
-    return any(body.__code__ is code for body in _BODIES.values())
+    return any(body.__code__ is code for body in _ORIGINALS.values())
