@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec import parsing, seal_digest, v1
 from pytest_agentreplay.codec.dedup.blobs import BlobWriter

@@ -80,7 +80,7 @@ class FixtureSessions:
         self, fixture: str, scope: str, node: pytest.Collector | pytest.Item, item: pytest.Item
     ) -> RunSession | None:
         """The session of a fixture, opened and paused; None where its node is in mode off."""
-        from pytest_agentreplay.intercept.environment.places import todays_places
+        from pytest_agentreplay.intercept.environment.machine import todays_places
         from pytest_agentreplay.plugin import session_glue as run_sessions
         from pytest_agentreplay.plugin.adopting import planned
         from pytest_agentreplay.runs import fixture_session as fixtures

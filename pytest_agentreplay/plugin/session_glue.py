@@ -165,7 +165,7 @@ def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
 
 def place_of(item: pytest.Item, settings: Settings) -> Any:
     """Where the test stands, today's directories included."""
-    from pytest_agentreplay.intercept.environment.places import todays_places
+    from pytest_agentreplay.intercept.environment.machine import todays_places
     from pytest_agentreplay.runs.run_session import Location
 
     tmp = (getattr(item, "funcargs", None) or {}).get("tmp_path")
@@ -271,7 +271,7 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
     error.finding = finding  # type: ignore[attr-defined]
     error.agentreplay = True  # type: ignore[attr-defined]
     if failure is not None:
-        from pytest_agentreplay.intercept.session.origins import where_it_stopped
+        from pytest_agentreplay.intercept.session.callers import where_it_stopped
 
         error.__traceback__ = where_it_stopped(failure, str(item.config.rootpath))
     return error

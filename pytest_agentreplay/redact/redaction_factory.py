@@ -13,7 +13,7 @@ from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
 from pytest_agentreplay.core.redaction.redactors import shapes_of
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment, worth_knowing
-from pytest_agentreplay.intercept.environment.secret_values import named
+from pytest_agentreplay.intercept.environment.machine import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

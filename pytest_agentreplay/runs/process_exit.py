@@ -22,8 +22,8 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.network.guard import ModelsOnly
 from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.intercept.session.callers import origin
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_model_host
-from pytest_agentreplay.intercept.session.origins import origin
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refuse_for_good
 from pytest_agentreplay.report.escape import line, printed
 from pytest_agentreplay.report.session import afterwards as lines_about

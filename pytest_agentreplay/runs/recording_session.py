@@ -27,9 +27,8 @@ from pytest_agentreplay.core.serialize.fitting import BY_CONTENT
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotMissing
-from pytest_agentreplay.intercept.environment.locales import locale_here
+from pytest_agentreplay.intercept.environment.machine import locale_here, zone_here
 from pytest_agentreplay.intercept.environment.randomness import GENERATORS
-from pytest_agentreplay.intercept.environment.zone import zone_here
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.holding import Holding
 from pytest_agentreplay.intercept.ordering.pacing import Pacing

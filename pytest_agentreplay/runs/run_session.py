@@ -21,13 +21,9 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment import debuggers
-from pytest_agentreplay.intercept.environment.clock import Clock
-from pytest_agentreplay.intercept.environment.clock_and_seeds import ClockAndSeeds
-from pytest_agentreplay.intercept.environment.locales import Locale
-from pytest_agentreplay.intercept.environment.missing_keys import MissingKeys
-from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
+from pytest_agentreplay.intercept.environment.machine import Locale, MissingKeys, Zone, todays_places
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
-from pytest_agentreplay.intercept.environment.zone import Zone
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.ordering.overtime import Overtime

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-from pytest_agentreplay.store.system import os
 import sys
+
+from pytest_agentreplay.store.system import os
 
 ELSEWHERE = {errno.EAGAIN, errno.EACCES, errno.EDEADLK, getattr(errno, "EDEADLOCK", errno.EDEADLK)}
 """What the systems say where another process holds the file."""

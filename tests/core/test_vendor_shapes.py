@@ -17,7 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.redaction.personal import PERSONAL
-from pytest_agentreplay.core.redaction.vendors import SHORTEST, VENDORS, any_beginning_with, find_vendors, looks_random, match_at
+from pytest_agentreplay.core.redaction.vendors import (
+    SHORTEST,
+    VENDORS,
+    any_beginning_with,
+    find_vendors,
+    looks_random,
+    match_at,
+)
 
 ROWS = pytest.mark.parametrize("vendor", VENDORS, ids=[f"{row.category}-{nth}" for nth, row in enumerate(VENDORS)])
 CATEGORY = re.compile(r"[a-z][a-z0-9-]*")
@@ -293,7 +300,8 @@ def test_the_patterns_by_first_character_hold_every_row(vendor):
         sample = Sampler(f"any{seed}").text(vendor.pattern)
         whole = re.compile(b"|".join(row.pattern for row in VENDORS)).match(sample)
         hit = match_at(sample, 0)
-        assert hit is not None and whole is not None
+        assert hit is not None
+        assert whole is not None
         assert hit.span() == whole.span()
     assert all(found.groups == 0 for first in (b"", b"s") if (found := any_beginning_with(first)))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.redaction.blocks import find_block
 from pytest_agentreplay.core.redaction.fields import (
-    SHORTEST,
+    SHORTEST_VALUE,
     VAGUE,
     Strength,
     believed,
@@ -124,7 +124,7 @@ def without_scheme(text: bytes, start: int, end: int, name: str) -> tuple[int, i
         rest = _AFTER_COLON.match(text, scheme.end())
         if rest is not None and rest.end() >= end and looks_random(rest[0]) and b"=" not in rest[0].rstrip(b"="):
             return rest.span()
-    if (scheme := _SCHEME.match(text, start, end)) is not None and end - scheme.end() >= SHORTEST:
+    if (scheme := _SCHEME.match(text, start, end)) is not None and end - scheme.end() >= SHORTEST_VALUE:
         start = scheme.end()
     return start, end
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.courses import ANYHOW
-from pytest_agentreplay.intercept.session.wrapping import wrap
+from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.wrapping import Seam
+    from pytest_agentreplay.intercept.session.patching import Seam
 
 
 def patch(library: ModuleType) -> None:

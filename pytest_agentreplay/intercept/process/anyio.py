@@ -20,8 +20,7 @@ from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.process.process_streams import RecordedProcess, ReplayedProcess
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.loaded import loaded_exception
-from pytest_agentreplay.intercept.session.trampoline import lead, parameters
+from pytest_agentreplay.intercept.session.patching import lead, loaded_exception, parameters
 from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 

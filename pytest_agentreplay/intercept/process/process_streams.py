@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.model import Closed, Failure
-from pytest_agentreplay.intercept.session.loaded import loaded_exception
+from pytest_agentreplay.intercept.session.patching import loaded_exception
 
 if TYPE_CHECKING:
     from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
