@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.backends.replay import ReplayBackend
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.core.redaction.policy import Redactor
     from pytest_agentreplay.intercept.ordering.deadline import Despair
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue as Order
     from pytest_agentreplay.settings import Settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import codec
 from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, HttpReply
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.report.escape import line
 from pytest_agentreplay.store import files, layout, locks, reading, signatures

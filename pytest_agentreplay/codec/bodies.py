@@ -18,12 +18,10 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec import lines, streams
-from pytest_agentreplay.codec.dedup import splices
-from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter, wrapped
-from pytest_agentreplay.codec.dedup.reader import Items
-from pytest_agentreplay.codec.dedup.writer import Interner
-from pytest_agentreplay.codec.styles import Style, guess, style
+from pytest_agentreplay.codec import dedup_writer, lines, streams
+from pytest_agentreplay.codec.dedup_reader import Items
+from pytest_agentreplay.codec.dedup_writer import Interner
+from pytest_agentreplay.codec.styles import BlobReader, BlobWriter, Style, guess, style, wrapped
 from pytest_agentreplay.codec.values import (
     Malformed,
     NestedTooDeep,
@@ -64,7 +62,7 @@ class BodyWriter:
                 content, manner = found
                 return self._stamped(body, _with_style({"json": content}, manner))
             earlier, self._last[lane] = self._last.get(lane), (number, text)
-            if earlier is not None and (parts := splices.spliced(earlier[1], text, self.blobs)) is not None:
+            if earlier is not None and (parts := dedup_writer.spliced(earlier[1], text, self.blobs)) is not None:
                 return self._stamped(body, {"splice": earlier[0], "parts": parts})
         return self._stamped(body, {"text": protect_text(text, self.blobs)})
 
@@ -180,7 +178,7 @@ class BodyReader:
         text = self._spliced[number]
         for later in reversed(chain):
             self.blobs.spent = 0
-            text = self._spliced[later] = splices.unspliced(text, self.requests[later].get("parts"), self.blobs)
+            text = self._spliced[later] = dedup_writer.unspliced(text, self.requests[later].get("parts"), self.blobs)
         return text
 
 

@@ -17,7 +17,7 @@ from pytest_agentreplay.errors import SnapshotUnreadable
 
 if TYPE_CHECKING:
     from pytest_agentreplay.codec.bodies import BodyReader
-    from pytest_agentreplay.codec.dedup.blobs import BlobReader
+    from pytest_agentreplay.codec.styles import BlobReader
 
 SMALL = 512
 """Bytes of a reply that is restored together with its exchange, whose parts are at hand then."""

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec import parsing, seal_digest, v1
-from pytest_agentreplay.codec.dedup.blobs import BlobWriter
+from pytest_agentreplay.codec.styles import BlobWriter
 from pytest_agentreplay.codec.values import protect_text
 from pytest_agentreplay.core.model import FramesReply, HttpReply
 from pytest_agentreplay.errors import SnapshotUnreadable

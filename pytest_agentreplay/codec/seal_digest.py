@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec import parsing
-from pytest_agentreplay.codec.pretty import members
+from pytest_agentreplay.codec.encode import members
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

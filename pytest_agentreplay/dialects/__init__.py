@@ -11,8 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import NotJson, parse
-from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.matching.content import content, decoded, header
+from pytest_agentreplay.core.matching.address import content, decoded, header, split
 from pytest_agentreplay.core.model import Failure, FrameCall, FramesReply, HttpReply, ToolCall
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.dialects import frames, generic, in_process, mcp, messages, retrievals
@@ -30,8 +29,7 @@ from pytest_agentreplay.dialects.streams import framed, listed
 from pytest_agentreplay.dialects.vectors import VECTORS
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.matching.address import Url
-    from pytest_agentreplay.core.matching.content import MatchContent
+    from pytest_agentreplay.core.matching.address import MatchContent, Url
     from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome
     from pytest_agentreplay.core.reading import Chunk, ToolUse
     from pytest_agentreplay.dialects.dialect import Dialect

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.address import content, split
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.dialects import mcp, stream_json
 from pytest_agentreplay.dialects.gemini_live import GEMINI_LIVE

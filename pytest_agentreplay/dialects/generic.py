@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.matching.content import header
+from pytest_agentreplay.core.matching.address import header
 from pytest_agentreplay.core.reading import CallReading
 from pytest_agentreplay.dialects import mcp
 from pytest_agentreplay.dialects.lenient import obj, objects, string
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.matching.address import Url
-    from pytest_agentreplay.core.matching.content import MatchContent
+    from pytest_agentreplay.core.matching.address import MatchContent, Url
     from pytest_agentreplay.core.model import HttpCall, HttpReply, Json, JsonObject
 
 _FIELD = re.compile(r'\bname="([^"]*)"')

@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.matching.content import content, header
+from pytest_agentreplay.core.matching.address import content, header, split
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.core.redaction import headers as header_rules
-from pytest_agentreplay.core.redaction.urls import redact_url
+from pytest_agentreplay.core.redaction.headers import redact_url
 from pytest_agentreplay.dialects import DIALECTS, READER, genai
 from pytest_agentreplay.dialects.hosts import provider
 from pytest_agentreplay.dialects.lenient import obj, rest

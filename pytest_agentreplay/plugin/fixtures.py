@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_agentreplay.core.fixture_ids import MARK
+from pytest_agentreplay.core.paths import MARK
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
 from pytest_agentreplay.plugin import fixture_names
 from pytest_agentreplay.plugin.session import LINES, suite_of

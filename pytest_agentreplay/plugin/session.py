@@ -132,7 +132,7 @@ class SessionReport:
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, nodeid: str) -> None:
         """Show a warning that a guarded test has caused without its secrets; they come right after the test."""
         if self.hiding is not None and self.hiding[0] == nodeid:
-            from pytest_agentreplay.plugin.report_redaction import hide_warning
+            from pytest_agentreplay.plugin.outcome import hide_warning
 
             hide_warning(warning_message, self.hiding[1])
 

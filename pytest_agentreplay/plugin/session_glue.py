@@ -282,7 +282,7 @@ def add_stopped_early(item: pytest.Item, report: pytest.TestReport, run_session:
     finding = run_session.stopped_early()
     if finding is None:
         return
-    from pytest_agentreplay.plugin.report_redaction import add_section
+    from pytest_agentreplay.plugin.outcome import add_section
     from pytest_agentreplay.report.escape import printed
     from pytest_agentreplay.report.terminal import text
 

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.encodings import as_bytes
-from pytest_agentreplay.core.redaction.fields import is_stand_in
 from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
-from pytest_agentreplay.core.redaction.redactors import shapes_of
-from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment, worth_knowing
+from pytest_agentreplay.core.redaction.policy import PLAIN, Policy, shapes_of
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_stand_in, secret_environment, worth_knowing
 from pytest_agentreplay.intercept.environment.machine import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.core.redaction.policy import Redactor
 
 OF_THE_TEST = "PYTEST_CURRENT_TEST"
 """pytest tells here which test runs: the one variable that is another in each test."""

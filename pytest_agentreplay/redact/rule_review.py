@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.core.model import Header, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.selector import show
+from pytest_agentreplay.core.rules import show
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Exchange, Headers, Json, JsonObject
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.core.selector import Place
+    from pytest_agentreplay.core.rules import Place
 
 PLACEHOLDER = re.compile(rb"\[\[redacted:([a-z][a-z0-9-]*):([0-9]{1,9})\]\]|\buser([0-9]{1,9})@redacted\.invalid")
 PASSES = 3

@@ -100,7 +100,7 @@ class Unrecorded(UnusableSnapshotSession):
 
 def used_by(finding: Finding, tests: list[str]) -> Finding:
     """`finding`, of a fixture, with the tests that share it."""
-    from pytest_agentreplay.core.fixture_ids import named
+    from pytest_agentreplay.core.paths import named
     from pytest_agentreplay.report.findings import Line
 
     shown = ", ".join(tests[:MOST]) + (f" and {len(tests) - MOST} more" if len(tests) > MOST else "")

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.backends.backend import Moment, Refused
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.drift import drift, files, table
+from pytest_agentreplay.core.kit import drift, files, table
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run, ToolCall
-from pytest_agentreplay.core.redaction.personal import PERSONAL
+from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.redaction.placeholders import variables_in
-from pytest_agentreplay.core.release_order import ReleaseSchedule
-from pytest_agentreplay.core.shell import quoted, selecting
-from pytest_agentreplay.core.started import Started
+from pytest_agentreplay.core.redaction.policy import PERSONAL
+from pytest_agentreplay.core.release_order import ReleaseSchedule, Started
 from pytest_agentreplay.core.turns import function_of, label, turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.backends.verify import VerifyBackend
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.matching.media_match import Near
+    from pytest_agentreplay.core.matching import Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.runs.run_session import Location

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.effects import has_effects
 from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.core.redaction.placeholders import tags_in
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.turns import has_effects
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept import registry
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.core.backends.backend import Backend
-    from pytest_agentreplay.core.matching.media_match import Near
+    from pytest_agentreplay.core.matching import Near
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
-    from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.core.redaction.policy import Redactor
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.intercept.network.guard import Guard
     from pytest_agentreplay.intercept.ordering.virtual_time import Timed, VirtualClock

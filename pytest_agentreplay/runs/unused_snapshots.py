@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.fixture_ids import is_fixture, scope_of
+from pytest_agentreplay.core.paths import is_fixture, scope_of
 from pytest_agentreplay.errors import SnapshotError
 from pytest_agentreplay.runs.renamed_tests import nearest
-from pytest_agentreplay.store import files, layout, snapshot_index
+from pytest_agentreplay.store import files, layout, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -61,7 +61,7 @@ def narrowed(options: Mapping[str, Any], words: Sequence[str], here: Path, root:
     """Why a session is not over all tests of the project, or "". `words` are the paths that pytest was given."""
     if given := [flag for name, flag in FILTERS.items() if options.get(name)]:
         return f"{' and '.join(given)} left tests out"
-    whole = [root / folder for pattern in testpaths for folder in snapshot_index.named_by(root, pattern)] or [root]
+    whole = [root / folder for pattern in testpaths for folder in snapshots.named_by(root, pattern)] or [root]
     covered = [here / word for word in words if "::" not in word]
     left = [one for one in whole if not any(one.is_relative_to(up) for up in covered)]
     return f"{left[0].name} was not run whole" if left else ""
@@ -86,7 +86,7 @@ def look(collected: CollectedTests, store: Store) -> Plain:
     ids = {test: home for home, (test, _) in homes.items()}
     told = nothing(part) | {"tests": len({test for test, _, _ in collected.tests})}
     for folder in sorted(collected.folders):
-        for file in snapshot_index.snapshots_in(folder, store.root):
+        for file in snapshots.snapshots_in(folder, store.root):
             test, wanted = homes.get(str(file), ("", False))
             if test and not wanted:
                 told["idle"][str(file)] = test
@@ -97,7 +97,7 @@ def look(collected: CollectedTests, store: Store) -> Plain:
 
 def sort_out(file: Path, told: Plain, ids: Mapping[str, str], seen: Mapping[str, Sequence[str]], root: Path) -> None:
     """Put a file that lies in no test's place where it belongs in `told`, if anywhere."""
-    test = snapshot_index.test_of(file, root)
+    test = snapshots.test_of(file, root)
     if test is None:
         told["unreadable"].append(str(file))
         return
@@ -171,7 +171,7 @@ def delete(found: Plain, *, dry: bool) -> tuple[list[str], list[str]]:
     went, damaged = [], list(found["unreadable"])
     for name, _ in found["unused"]:
         file = Path(name)
-        if name in held or not snapshot_index.inside(file, root):
+        if name in held or not snapshots.inside(file, root):
             continue
         try:
             codec.loads(files.read(file), file=name)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.redaction.personal import PERSONAL
+from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.core.redaction.vendors import (
     SHORTEST,
     VENDORS,

@@ -139,7 +139,7 @@ def test_a_messages_call(system, read):
 
 
 def test_the_paths_lead_to_what_was_read():
-    from pytest_agentreplay.core.selector import compile_path
+    from pytest_agentreplay.core.rules import compile_path
 
     for sent in CALLS.values():
         reading, body = READER.read_call(sent), json.loads(sent.body.data)

@@ -20,23 +20,21 @@ from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence
-from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
-from pytest_agentreplay.core.happens_before import Precedence, above
-from pytest_agentreplay.core.matching.authorities import Authorities, authority
-from pytest_agentreplay.core.matching.near_matches import NearMatches
-from pytest_agentreplay.core.matching.placeholders import PlaceholderMatch
-from pytest_agentreplay.core.matching.wiring import Tokens, holds_placeholder
+from pytest_agentreplay.core.matching import NearMatches
+from pytest_agentreplay.core.matching.address import Authorities, authority
+from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens, holds_placeholder
 from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.release_order import Precedence, above
+from pytest_agentreplay.core.turns import SAFE_METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Sequence
 
     from pytest_agentreplay.core.backends.backend import Verdict
     from pytest_agentreplay.core.divergence import Difference
-    from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.matching.authorities import Authority
-    from pytest_agentreplay.core.matching.media_match import Near
+    from pytest_agentreplay.core.matching import Matching, Near
+    from pytest_agentreplay.core.matching.address import Authority
     from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
 

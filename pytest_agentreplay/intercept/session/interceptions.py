@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.backend import Backend, Moment, PassThrough, Refused, Replayed
 from pytest_agentreplay.core.model import Failure, ToolCall
-from pytest_agentreplay.core.release_order import END
-from pytest_agentreplay.core.started import Label, Started
+from pytest_agentreplay.core.release_order import END, Label, Started
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import exits, lanes, thread_starts
 from pytest_agentreplay.intercept.session.agents import agent_here
