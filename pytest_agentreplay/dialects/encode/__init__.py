@@ -1,6 +1,6 @@
 """Writing the bytes of model providers: a request or a reply of the conventions in the words of one API.
 
-Reading has its own table (`dialects.DIALECTS`); here are the APIs that can be written too. What is written is read
+Reading has its own table (`dialects.FAMILIES`); here are the APIs that can be written too. What is written is read
 back as what it was made of; ids and times that nobody gave are derived, so that equal replies are equal bytes.
 
     said             what a model said, in no dialect
@@ -58,7 +58,7 @@ _WRITERS: Mapping[str, ReplyWriter] = {
     "bedrock": bedrock,
 }
 SPOKEN = frozenset(_WRITERS)
-"""The dialects, by their names in `dialects.DIALECTS`, that can be written."""
+"""The dialects, by their names in `dialects.FAMILIES`, that can be written."""
 
 
 def request(
