@@ -28,7 +28,8 @@ from pytest_agentreplay.core.redaction.headers import kept_in_reply
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.errors import CaseError, Leak
 from pytest_agentreplay.interchange.to_run import frozen_run
-from pytest_agentreplay.redact.rule_review import Review, redacted_by
+from pytest_agentreplay.redact.redaction_factory import redacted_by
+from pytest_agentreplay.redact.rule_review import Review
 from pytest_agentreplay.store.layout import RESERVED, hashed
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.codec import values
-from pytest_agentreplay.codec.encode import nanoseconds
 from pytest_agentreplay.codec.parsing import DEEPEST
-from pytest_agentreplay.codec.values import Malformed, reveal, reveal_text
+from pytest_agentreplay.codec.values import Malformed, nanoseconds, reveal, reveal_text
 from pytest_agentreplay.core.model import (
     EMPTY,
     Closed,

@@ -1,17 +1,14 @@
-"""Ids of messages, tools and texts, and runs of them: "m1..m14".
+"""Reads request bodies that name their messages, tools and texts by id.
+
+Nothing is restored before it is asked for; then each item is written once per style and shared by all bodies.
 
 `m7` is the seventh message of the file, `m7.2` its second version. A run "m1..m14" names first versions; "m1..m14~"
 names each one's newest version that stands above, or left of, the run. Runs keep a request short whose history was
 touched here and there (a cache mark that moves on).
 
-A value that is `like` an earlier one: the few places where it differs.
-
-An edit says where (`at`, a path of keys and indices) and what: `{"gone": true}`, `{"now": value}`, or, for a text of
-many lines, `{"lines": [[0, 3], "a new line", [4, 90]]}`: pairs are lines kept from the earlier text, from and up to.
-
-Reads request bodies that name their messages, tools and texts by id.
-
-Nothing is restored before it is asked for; then each item is written once per style and shared by all bodies.
+A value may be `like` an earlier one but for a few places. An edit says where (`at`, a path of keys and indices) and
+what: `{"gone": true}`, `{"now": value}`, or, for a text of many lines, `{"lines": [[0, 3], "a new line", [4, 90]]}`:
+pairs are lines kept from the earlier text, from and up to.
 """
 
 from __future__ import annotations
@@ -321,3 +318,22 @@ def _entries(body: dict[str, Any]) -> Iterable[Any]:
             yield from stored
         elif isinstance(stored, dict) and "$item" in stored:
             yield stored["$item"]
+
+
+def unspliced(old: str, parts: Any, blobs: BlobReader) -> str:
+    """The text that `parts` make of `old`. Raises Malformed."""
+    if not isinstance(parts, list):
+        msg = "the parts of a splice are no list"
+        raise Malformed(msg)
+    found: list[str] = []
+    for part in parts:
+        match part:
+            case [int(begin), int(end)] if 0 <= begin <= end <= len(old):
+                blobs.spend(end - begin)
+                found.append(old[begin:end])
+            case str() | dict():
+                found.append(reveal_text(part, blobs))
+            case _:
+                msg = f"a splice keeps {part!r:.40} of a text of {len(old)} characters"
+                raise Malformed(msg)
+    return "".join(found)

@@ -1,16 +1,12 @@
-"""Cuts the text of a JSON object into its fields, and arrays of objects into their elements, without losing a byte.
-
-What the recorder has seen before is recognised by comparing characters, so that a resent history is not parsed again.
-
-Writes request bodies: each message, tool schema and long text stands in full where it is first sent, under an id.
+"""Writes request bodies: each message, tool schema and long text stands in full where it is first sent, under an id.
 
 Knows no provider: the elements of a top-level array of objects are items, and so is every long top-level value. The
 key only chooses the letter of the id. What stood in the same place of an earlier request and has changed a little is a
 version of it (`m3.2`), stored as edits where these are shorter.
 
-What two texts have in common, found at the speed of comparing memory.
-
-A text told by what it keeps of an earlier one: `[[0, 120], "new text", [130, 900]]`, in characters.
+The text of a JSON object is cut into its fields, and arrays of objects into their elements, without losing a byte. What
+the recorder has seen before is recognised by comparing characters, so that a resent history is not parsed again. A text
+that is no JSON is told by what it keeps of an earlier one: `[[0, 120], "new text", [130, 900]]`, in characters.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 from pytest_agentreplay.codec import dedup_reader
 from pytest_agentreplay.codec.dedup_reader import base, compress, kept_and_new
 from pytest_agentreplay.codec.styles import BlobReader, BlobWriter, Style, guess
-from pytest_agentreplay.codec.values import Malformed, NestedTooDeep, marked, protect_text, reveal_text
+from pytest_agentreplay.codec.values import NestedTooDeep, marked, protect_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -509,22 +505,3 @@ def _joined(parts: Iterator[tuple[int, int] | str]) -> list[tuple[int, int] | st
         elif part[0] < part[1]:
             found.append(part)
     return found
-
-
-def unspliced(old: str, parts: Any, blobs: BlobReader) -> str:
-    """The text that `parts` make of `old`. Raises Malformed."""
-    if not isinstance(parts, list):
-        msg = "the parts of a splice are no list"
-        raise Malformed(msg)
-    found: list[str] = []
-    for part in parts:
-        match part:
-            case [int(begin), int(end)] if 0 <= begin <= end <= len(old):
-                blobs.spend(end - begin)
-                found.append(old[begin:end])
-            case str() | dict():
-                found.append(reveal_text(part, blobs))
-            case _:
-                msg = f"a splice keeps {part!r:.40} of a text of {len(old)} characters"
-                raise Malformed(msg)
-    return "".join(found)

@@ -221,3 +221,8 @@ def wrong_header(name: str, value: str) -> str:
     if name.lower() == "content-length" and value.lstrip().startswith("-"):
         return f"content-length {value:.20} is no size"
     return ""
+
+
+def nanoseconds(ms: float) -> int:
+    """The reading that was stored as `ms`."""
+    return round(ms * 10**6)

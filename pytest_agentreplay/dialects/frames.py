@@ -16,7 +16,7 @@ from pytest_agentreplay.dialects.gemini_live import GEMINI_LIVE
 from pytest_agentreplay.dialects.generic import json_rpc
 from pytest_agentreplay.dialects.lenient import obj, string
 from pytest_agentreplay.dialects.openai_realtime import OPENAI_REALTIME
-from pytest_agentreplay.dialects.sse import ServerSentEvent
+from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url

@@ -82,7 +82,6 @@ class FixtureSessions:
         """The session of a fixture, opened and paused; None where its node is in mode off."""
         from pytest_agentreplay.intercept.environment.machine import todays_places
         from pytest_agentreplay.plugin import session_glue as run_sessions
-        from pytest_agentreplay.plugin.adopting import planned
         from pytest_agentreplay.runs import fixture_session as fixtures
         from pytest_agentreplay.runs.run_session import Location
 
@@ -93,7 +92,10 @@ class FixtureSessions:
         if settings.mode == "off":
             return None
         store = store_of(self.config)
-        settings = planned(settings, store.snapshot_id(fixture), self.config)
+        if settings.adopt:
+            from pytest_agentreplay.plugin.adopting import planned
+
+            settings = planned(settings, store.snapshot_id(fixture), self.config)
         path = store.path_of(root / fixture.partition("::")[0], fixture)
         project = store.project_of(path, fixture, recording=settings.mode == "record")
         marks = todays_places(project) if settings.places else {}

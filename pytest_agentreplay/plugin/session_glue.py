@@ -13,7 +13,6 @@ import pytest
 
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError, SnapshotError
 from pytest_agentreplay.plugin import outcome
-from pytest_agentreplay.plugin.adopting import planned
 from pytest_agentreplay.plugin.session import suite_of
 from pytest_agentreplay.plugin.stash import (
     BASE,
@@ -52,6 +51,8 @@ def begin(item: pytest.Item) -> RunSession | None:
             raise SettingsError("@pytest.mark.agentreplay takes keywords only")
         settings = item.config.stash[BASE].for_test(marker, proving=item.stash.get(PROVING, False))
         if settings.adopt:
+            from pytest_agentreplay.plugin.adopting import planned
+
             settings = planned(settings, store_of(item.config).snapshot_id(nodeid_of(item)), item.config)
         if settings.orders or TRIAL in item.stash:
             settings = settings._replace(trial=in_which_order(item))

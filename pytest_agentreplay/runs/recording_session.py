@@ -33,8 +33,8 @@ from pytest_agentreplay.intercept.ordering.holding import Holding
 from pytest_agentreplay.intercept.ordering.pacing import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.redact.final_scan import checked, next_step, rest
+from pytest_agentreplay.redact.redaction_factory import redacted_by
 from pytest_agentreplay.redact.residual import cut
-from pytest_agentreplay.redact.rule_review import redacted_by
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession

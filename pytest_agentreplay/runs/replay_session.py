@@ -23,8 +23,6 @@ from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
-from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.interceptions import describe
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.matching import Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
+    from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
@@ -73,6 +72,8 @@ class ReplaySession(RunSession):
         if self.replayer.gives_way and settings.order != "free":
             self.interception.pause = Pausing(self.interception)
         if self.order is None and (self.verifier is not None or settings.order == "free"):
+            from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
+
             schedule = schedule_of(recorded)
             self.interception.stalls = StallWatch(
                 schedule, self.interception, self.replayer.stalled, self.replayer.missing
@@ -103,6 +104,8 @@ class ReplaySession(RunSession):
             order = Discrete(schedule, self.interception, self.replayer.stalled, loose=loose, exact=exact)
             self.keep_time(order, order.now_ns, order.now_ns, clocks=True)
             return order
+        from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
+
         return ReleaseQueue(schedule, self.interception, self.replayer.stalled, loose=loose, waits=settings.waits)
 
     def guard(self) -> Guard:

@@ -33,8 +33,7 @@ from pytest_agentreplay.intercept.session import exits, interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools.call_again import Redirections
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refusing, release
-from pytest_agentreplay.redact.redaction_factory import redaction_for
-from pytest_agentreplay.redact.rule_review import other_policy, redacted_by
+from pytest_agentreplay.redact.redaction_factory import other_policy, redacted_by, redaction_for
 from pytest_agentreplay.runs import child_invitation
 from pytest_agentreplay.runs.tool_names import ToolNames
 from pytest_agentreplay.store import dependency_hashes as declared

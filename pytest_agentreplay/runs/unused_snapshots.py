@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.paths import is_fixture, scope_of
 from pytest_agentreplay.errors import SnapshotError
-from pytest_agentreplay.runs.renamed_tests import nearest
 from pytest_agentreplay.store import files, layout, snapshots
 
 if TYPE_CHECKING:
@@ -135,18 +134,25 @@ def conclude(
     gone = {file: test for file, test in looked[0]["gone"].items() if file in everywhere and test not in asked}
     idle = {file: test for one in looked for file, test in one["idle"].items() if ran.get(test) and test not in opened}
     unused = sorted({**gone, **idle}.items())
+    unreadable = sorted({file for one in looked for file in one["unreadable"]})
+    if not unused:
+        return found | {"unreadable": unreadable}
+    from pytest_agentreplay.runs.renamed_tests import nearest
+
     missing = sorted(one["test"] for one in told if one.get("code") == "AR-NEW")
     mine = [(file, test, nearest(test, zip(missing, missing, strict=True))) for file, test in unused]
     return found | {
         "unused": [list(one) for one in unused],
         "moves": moves(unused, missing),
         "held": [[file, test, new[1]] for file, test, new in mine if new is not None],
-        "unreadable": sorted({file for one in looked for file in one["unreadable"]}),
+        "unreadable": unreadable,
     }
 
 
 def moves(unused: Sequence[tuple[str, str]], missing: Iterable[str]) -> list[list[str]]:
     """Old and new id of the unused snapshot that is nearest to each test without one, as its failure says too."""
+    from pytest_agentreplay.runs.renamed_tests import nearest
+
     left, found = dict(unused), []
     for new in missing:
         pair = nearest(new, left.items())

@@ -210,3 +210,13 @@ def _roots(folder: Path, root: Path) -> tuple[Path, ...]:
 def _folder(nodeid: str) -> str:
     """Return the folder of a test's file, as its id has it."""
     return nodeid.partition("::")[0].rpartition("/")[0]
+
+
+LOCK = "agentreplay.lock"
+"""The lock of a folder, which `locks` reads and writes."""
+
+
+def locks_over(snapshot: Path, root: Path) -> list[Path]:
+    """The locks that `snapshot` stands under, from `root` down."""
+    ups = [up for up in snapshot.parents if up.is_relative_to(root)]
+    return [lock for up in reversed(ups) if files.exists(lock := up / LOCK)]

@@ -14,7 +14,7 @@ from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, To
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
 from pytest_agentreplay.demo.replies.bedrock import frame
 from pytest_agentreplay.dialects import FAMILIES, READER, all_dialects, mcp
-from pytest_agentreplay.dialects.sse import ServerSentEvent, events, is_stream
+from pytest_agentreplay.dialects.streams import ServerSentEvent, events, is_stream
 
 JSON_TYPE = (("content-type", "application/json"),)
 NDJSON_TYPE = (("content-type", "application/x-ndjson"),)

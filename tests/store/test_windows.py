@@ -15,7 +15,7 @@ from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced
 from pytest_agentreplay.runs import accept, recovery
 from pytest_agentreplay.store import files, snapshots
 from pytest_agentreplay.store.snapshots import Store
-from pytest_agentreplay.store.windows import EXTENDED, LONGEST, extended, shortened
+from pytest_agentreplay.store.system import EXTENDED, LONGEST, extended, shortened
 
 DEEP = "\\".join(["folder"] * 40)
 

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.gateway import children
 from pytest_agentreplay.intercept.network.child_events import above_wrappers, environment, is_probe, short_name
 from pytest_agentreplay.intercept.session import interceptions
 
@@ -247,6 +246,8 @@ def _popen(original: Callable[..., None]) -> Callable[..., None]:
         inviter = inviting()
         if inviter is None:
             return original(self, *args, **kwargs)
+        from pytest_agentreplay.intercept.gateway import children
+
         asked = signature.bind(self, *args, **kwargs)
         given = children.variables(asked.arguments)
         if given is None:
