@@ -1,9 +1,7 @@
 """Content codings: the text under a coded body, and the body of a changed text, chunk by chunk.
 
 Decoding is bounded (`LIMIT` bytes, `RATIO` times the size); what is larger, damaged, coded twice or in a way that
-nothing at hand can read (`content_codecs`) is `Opaque`.
-
-Content codecs: what packs and unpacks a body. zlib is at hand; brotli and zstd are, where a library of theirs is.
+nothing at hand can read is `Opaque`. zlib is at hand; brotli and zstd are, where a library of theirs is.
 
 An agent's client asks for br or zstd only where it can read them, so the library is there when a body needs it. Each
 reader gives no more than it is asked for, whatever the body promises; a brotli that cannot (before 1.2) is left alone.

@@ -1,11 +1,11 @@
-"""Paths as reports show them: with slashes on every system, so that what is said is the same on all of them.
+"""How messages write paths, ids of fixtures and commands.
 
-Ids of fixtures that are wider than a test, in the place of test ids: "tests/conftest.py::@answers[gpt]".
+Paths are shown with slashes on every system, so that what is said is the same on all of them.
+
+A fixture that is wider than a test has an id in the place of a test's: "tests/conftest.py::@answers[gpt]".
 
 The part before "::@" is the node whose tests share the fixture: a test file or class, or for session and package scope
 the file that defines it (`conftest.py` of the folder). "tests/__init__.py::@setup_module" is the set-up of a package.
-
-Words of a command line, as a message offers them to be pasted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The events of a streamed reply, whichever way they are framed: server-sent, as lines of JSON, as binary frames.
-
-Server-sent events: the bytes of an event stream as its events.
-"""
+"""The events of a streamed reply, whichever way they are framed: server-sent, as lines of JSON, as binary frames."""
 
 from __future__ import annotations
 

@@ -3,9 +3,8 @@
 A patch module has `patch(library)`, which wraps what the library calls for I/O, for good; called twice it does nothing.
 It is imported when its library is, and no sooner.
 
-Calls a function when a library arrives: now if it is loaded, else right after its import. Imports nothing itself.
-
-The finder stays for good, so that a module that is reloaded, or dropped and imported anew, is patched again; for every
+`when_imported` calls a function when a library arrives: now if it is loaded, else right after its import. Its
+finder stays for good, so that a module that is reloaded, or dropped and imported anew, is patched again; for every
 other import it costs one look-up.
 """
 

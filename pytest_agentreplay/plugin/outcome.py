@@ -1,12 +1,11 @@
-"""A refusal as an outcome that pytest knows, so that it ends a test and leaves nothing of it behind.
+"""What pytest makes of a guarded test: refusals as outcomes that it knows, and its reports without secrets.
 
 pytest, and runners like anyio's, clean up after `Exception` and their own outcomes. After any other BaseException a
 fixture that was refused in its set-up breaks the next test that uses it, finalizers are skipped, anyio's runner ends.
 
-What pytest itself shows of a guarded test is shown without its secrets: tracebacks, captured output, warnings.
-
-pytest keeps a failure as objects that it draws later, for the terminal, for JUnit and for other plugins. Their texts
-are changed in place, and only where a secret stands in them, so that whoever draws them finds what it knows.
+What pytest itself shows of the test is shown without its secrets: tracebacks, captured output, warnings. pytest
+keeps a failure as objects that it draws later, for the terminal, for JUnit and for other plugins. Their texts are
+changed in place, and only where a secret stands in them, so that whoever draws them finds what it knows.
 """
 
 from __future__ import annotations

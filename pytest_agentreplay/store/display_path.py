@@ -1,7 +1,4 @@
-"""A path as people would type it.
-
-What to do when the system refuses a file, in words for people.
-"""
+"""A path as people would type it, and what they can do where the system refuses one."""
 
 from __future__ import annotations
 

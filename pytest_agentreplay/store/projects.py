@@ -1,6 +1,6 @@
-"""Which project a file belongs to, for people who name files on a command line.
+"""Which project a file belongs to, and the ids of its tests.
 
-The id of a test in its snapshot: relative to the nearest folder that configures pytest, whatever pytest's root is.
+The id of a test in its snapshot is relative to the nearest folder that configures pytest, whatever pytest's root is.
 
 In a monorepo the root depends on what is typed: `pytest` in `repo` has the root `repo`, and `pytest packages/shop` has
 the root `repo/packages/shop` where that folder configures pytest, too. One snapshot serves both, because it states

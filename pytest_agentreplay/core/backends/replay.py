@@ -5,7 +5,7 @@ A call is looked up three times at most: by its exact bytes in its lane, by them
 time without them. Of several that are the same, one of the lane in which the last call of this lane was recorded goes
 first, then one of the lane of the same name, then one of the same agent: these are preferences, no call is refused for
 them, and one that must not come yet gives way to one that may. Queues are first in, first out by `start`; each
-exchange is served once. A call that is recorded but comes before one that must precede it (`happens_before`) is out of
+exchange is served once. A call that is recorded but comes before one that must precede it (`release_order`) is out of
 order.
 """
 

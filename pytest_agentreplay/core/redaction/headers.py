@@ -1,8 +1,8 @@
-"""Headers: which ones are kept, and what those that carry credentials give away.
+"""Headers and URLs: which headers are kept, and what those and URLs that carry credentials give away.
 
 Keep less: a header is stored because it is on a list here or in `agentreplay_headers`, not because nobody objected.
 
-URLs: passwords and credentials by parameter name, in place, the rest untouched to the byte.
+In URLs passwords and credentials by parameter name are replaced in place, the rest is untouched to the byte.
 """
 
 from __future__ import annotations

@@ -494,7 +494,7 @@ class Joined(NamedTuple):
 
 
 def find_joined(data: bytes, records: Records, find: SpanFinder, part: Part, depth: int = 0) -> Joined:
-    """What `find` finds in the joined text of each channel, as spans of `data`; `part` as in `spans.divided`."""
+    """What `find` finds in the joined text of each channel, as spans of `data`; `part` as in `placeholders.divided`."""
     interception: list[Span] = []
     inside: list[Span] = []
     for channel in channels(data, records):

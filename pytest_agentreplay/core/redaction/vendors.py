@@ -1,6 +1,6 @@
 r"""Vendors: credentials that are known by their looks, because who issues them gives them a prefix of their own.
 
-The patterns (`vendor_table`) are our own, over bytes, in the syntax that RE2 shares with `re`. None says what follows,
+The patterns (`TABLE`) are our own, over bytes, in the syntax that RE2 shares with `re`. None says what follows,
 since a key may be followed by anything, `\"` and `&` included; what comes before is `BORDER`.
 
 Linear by construction: a repeat without bound is made of `[A-Za-z0-9_-]` alone, none of which is a border, or what
