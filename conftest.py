@@ -44,8 +44,23 @@ ENVIRONMENTS = sorted(file.stem for file in ROOT.glob("tests/envs/*.txt"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the choice of the environment."""
+    """Add the choice of the environment and of the lane."""
     parser.addoption("--env", choices=ENVIRONMENTS, default="main", help="the environment of tests/envs that this is")
+    parser.addoption("--forked", action="store_true", help="fork the children of tests from a warm interpreter: faster")
+    parser.addoption("--exhaustive", action="store_true", help="run the tests that are marked exhaustive too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what starts processes by a fixture, and leave out every case of a class but one unless all are asked for."""
+    for item in items:
+        if not {"project", "shared_project"}.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker("process")
+    if config.getoption("exhaustive"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -9,7 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
-from tests.conftest import Project, refunds
+from tests.support.project import Project, refunds
 
 SHOP = """
 import json, os, threading, time

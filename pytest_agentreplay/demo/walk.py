@@ -106,7 +106,7 @@ def run(folder: Path, url: str, *words: str, width: int) -> subprocess.Completed
     """One pytest run of the demo's project, beside no plugin but ours; `CI` is left out, as on a desk."""
     environ = {name: value for name, value in os.environ.items() if name not in {"CI", "AGENTREPLAY", "PYTEST_ADDOPTS"}}
     environ |= {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "demo-key-not-real", "COLUMNS": str(width)}
-    environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environ |= {"PYTHONIOENCODING": "utf-8", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     ours = ["-p", "pytest_agentreplay.plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *ours, "-c", "pytest.ini", *words]
     return subprocess.run(  # noqa: S603  our own words

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import refunds
+from tests.support.project import refunds
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from examples.record import said
 
-from tests.conftest import NOBODY
+from tests.support.project import NOBODY
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 

@@ -15,7 +15,7 @@ from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.project_setup import init_plan
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.projects import ini_lines
-from tests.conftest import Project, refunds
+from tests.support.project import Project, refunds
 
 DONE, NOT_DONE, USAGE = 0, 1, 2
 TOOLS = ["agent.lookup_order", "agent.refund"]

@@ -11,8 +11,8 @@ import pytest
 
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.intercept.network.sandbox import MACHINES
-from tests.conftest import refunds
 from tests.docket import STRICT, opened
+from tests.support.project import refunds
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 

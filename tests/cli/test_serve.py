@@ -47,7 +47,7 @@ for _ in range(int(sys.argv[1])):
 @pytest.fixture(scope="module")
 def served(shared_project):
     """A recorded project, its snapshot, and a program outside of it that does what its agent does."""
-    from tests.conftest import TEST, refunds
+    from tests.support.project import TEST, refunds
 
     project = shared_project(refunds)
     project.furnish(TEST)

@@ -229,7 +229,7 @@ def script(body: dict, number: int) -> object:
 def pytest_in(folder: Path, url: str, *words: str) -> subprocess.CompletedProcess[str]:
     """One run of pytest over the project, with the plugins that are named, or (AUTOLOAD) with all that are installed."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV")) and k != "CI"}
-    kept |= {"PYTHONDONTWRITEBYTECODE": "1", "MODEL_URL": url, "COLUMNS": "160"}
+    kept |= {"MODEL_URL": url, "COLUMNS": "160"}
     command = [sys.executable, "-m", "pytest", "-W", "error"]
     if AUTOLOAD in words:
         words = tuple(word for word in words if word != AUTOLOAD)

@@ -129,7 +129,6 @@ class Studio:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV")) and k != "CI"}
         self.environ = kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONDONTWRITEBYTECODE": "1",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PYTEST_PLUGINS": ",".join(PLUGINS),
             "PYTEST_ADDOPTS": "-p no:cacheprovider -W error -W ignore::ResourceWarning --strict-config --strict-markers",

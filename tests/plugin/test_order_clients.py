@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from tests.conftest import NOBODY
 from tests.rehearsal import house, rehearsed, told
+from tests.support.project import NOBODY
 
 OPENAI = """
 import asyncio, threading

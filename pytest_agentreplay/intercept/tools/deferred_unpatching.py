@@ -29,7 +29,8 @@ _frozen: WeakKeyDictionary[FunctionType, str] = WeakKeyDictionary()
 def release(interception: Interception, tools: list[Redirection]) -> None:
     """Take the tools of a test off, now or when nothing of it is left; that is asked again whenever a test ends."""
     _waiting[interception] = tools
-    _tools[interception] = [redirection.tool for redirection in tools]
+    # Asked for once: `refusing` comes back here with these tools and its own, and would double them each time.
+    _tools.setdefault(interception, [redirection.tool for redirection in tools])
     _frozen.update((redirection.held(), redirection.tool.name) for redirection in tools)
     _restore()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pytest_agentreplay.demo.script import Raw
 from pytest_agentreplay.demo.server import ModelServer
-from tests.conftest import Project
+from tests.support.project import Project
 
 TESTS = """
 import pytest, agent

@@ -1,0 +1,217 @@
+"""Run `python -m MODULE` as a fork of a warm interpreter: 0.5 s of CPU for a test of pytest where a process takes 1.4 s.
+
+`run` starts one server for this process: an interpreter that has imported pytest and what most agents of our tests
+import, and nothing that has state of its own. Each child is a fork of it with its own streams, folder and environment.
+What Python reads only when it starts (PYTHONHASHSEED, PYTHONPATH, the locale ...) needs a real process: `run` starts one
+where the environment has such a variable, and where forking is not safe (macOS, Windows).
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+PRELOADED = ("pytest", "httpx", "httpx2", "openai", "anthropic", "pydantic", "yaml", "pytest_agentreplay.codec")
+"""Of our own only pure packages: each child imports the patches and the plugin by itself, as a process does."""
+READ_LATER = {"PYTHONIOENCODING", "PYTHONUNBUFFERED"}
+"""Variables of Python that a fork can honour after its start."""
+
+
+def run(module, *words, cwd, env, given=None, timeout=180.0):
+    """Run `python -m module words` to its end; return the finished process, its output decoded as UTF-8."""
+    if not forkable(env):
+        return run_process(module, *words, cwd=cwd, env=env, given=given, timeout=timeout)
+    with tempfile.TemporaryFile() as streams_in, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        streams_in.write((given or "").encode())
+        streams_in.seek(0)
+        request = {"module": module, "words": words, "cwd": str(cwd), "env": env}
+        code = ForkServer.get().fork(request, (streams_in, out, err), timeout=timeout)
+        texts = []
+        for stream in (out, err):
+            stream.seek(0)
+            texts.append(stream.read().decode().replace("\r\n", "\n"))
+    if code is None:
+        raise subprocess.TimeoutExpired(request["words"], timeout, *texts)
+    return subprocess.CompletedProcess([sys.executable, "-m", module, *words], code, *texts)
+
+
+def run_process(module, *words, cwd, env, given=None, timeout=180.0):
+    """Run the same as a process of its own."""
+    command = [sys.executable, "-m", module, *words]
+    return subprocess.run(
+        command, cwd=cwd, env=env, input=given, capture_output=True, encoding="utf-8", timeout=timeout
+    )
+
+
+def forkable(env):
+    """Whether a fork behaves as a process with this environment does."""
+    at_start = {key for key in env if key.startswith(("PYTHON", "LC_", "LANG", "COV_")) and key not in READ_LATER}
+    return sys.platform == "linux" and all(env[key] == os.environ.get(key) for key in at_start)
+
+
+class ForkServer:
+    """The warm interpreter of this process, and how children are asked for."""
+
+    running = None
+    lock = threading.Lock()
+
+    @classmethod
+    def get(cls):
+        """Return the server, which is started by the first child that is asked for."""
+        with cls.lock:
+            if cls.running is None or cls.running.owner != os.getpid():
+                cls.running = cls()
+            return cls.running
+
+    def __init__(self):
+        self.owner = os.getpid()
+        self.folder = tempfile.TemporaryDirectory(prefix="forks-")
+        self.address = str(Path(self.folder.name, "socket"))
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "AGENTREPLAY", "COV"))}
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, self.address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=kept,
+            cwd=self.folder.name,
+        )
+        assert self.process.stdout.readline() == b"ready\n", "the fork server did not start"
+        atexit.register(self.stop)
+
+    def fork(self, request, streams, *, timeout):
+        """Return the exit code of a child (minus the signal that ended it), None if it was killed after `timeout`."""
+        with socket.socket(socket.AF_UNIX) as connection, tempfile.TemporaryFile() as file:
+            connection.connect(self.address)
+            file.write(json.dumps(request).encode())
+            file.seek(0)
+            socket.send_fds(connection, [b"."], [*(stream.fileno() for stream in streams), file.fileno()])
+            with connection.makefile("r") as answers:
+                pid = int(answers.readline())
+                ended, _, _ = select.select([connection], [], [], timeout)
+                if not ended:
+                    os.killpg(pid, signal.SIGKILL)
+                code = int(answers.readline())
+                return code if ended else None
+
+    def stop(self):
+        """End the server, which waits for the end of its standard input."""
+        if self.owner == os.getpid():
+            self.process.stdin.close()
+            self.process.wait(10)
+            self.folder.cleanup()
+
+
+def serve(address):
+    """Fork a child per connection and answer with its exit code, until standard input ends. Returns in each child."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(16)
+        wakes, waker = socket.socketpair()
+        waker.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waker.fileno())
+        connections = {}
+        os.write(1, b"ready\n")
+        while True:
+            ready, _, _ = select.select([listener, wakes, 0], [], [])
+            if 0 in ready:  # whoever asked is gone, and waits for none of these
+                for pid in connections:
+                    os.killpg(pid, signal.SIGKILL)
+                os._exit(0)
+            if wakes in ready:
+                wakes.recv(4096)
+                for pid, connection in list(connections.items()):
+                    ended, status = os.waitpid(pid, os.WNOHANG)
+                    if ended:
+                        connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+                        connections.pop(pid).close()
+            if listener in ready:
+                connection, _ = listener.accept()
+                _, streams, _, _ = socket.recv_fds(connection, 1, 4)
+                pid = os.fork()
+                if not pid:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    for other in (connection, wakes, waker, *connections.values()):
+                        other.close()
+                    return streams
+                for stream in streams:
+                    os.close(stream)
+                connection.sendall(f"{pid}\n".encode())
+                connections[pid] = connection
+
+
+def become(streams):
+    """Make this fork what `python -m MODULE` is: streams, folder, environment, arguments; return the module's name."""
+    os.setsid()
+    with open(streams.pop(), "rb") as file:
+        request = json.load(file)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    encoding = os.environ.get("PYTHONIOENCODING", "utf-8").partition(":")[0]
+    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding=encoding)
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding=encoding)
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", encoding=encoding, errors="backslashreplace", buffering=1)
+    sys.argv = ["-m", *request["words"]]
+    sys.orig_argv = [sys.executable, "-m", request["module"], *request["words"]]
+    sys.path[0] = request["cwd"]
+    return request["module"]
+
+
+def exit_of(module):
+    """Run the module as `__main__` and end this process as Python would, but leave all objects to the system.
+
+    Taking down an interpreter that has imported so much costs 0.1 s; a test of what happens then needs a real process.
+    """
+    code = 0
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as error:
+        code = error.code
+    threading._shutdown()  # joins what is not a daemon, as Py_FinalizeEx does (CPython 3.11 to 3.14)
+    atexit._run_exitfuncs()
+    if code and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code or 0)
+
+
+def preload():
+    """Import what most children need, so that they need not."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+    from _pytest.config import builtin_plugins
+
+    for name in builtin_plugins:
+        if "pytester" not in name:  # pytest rewrites its asserts when it is loaded
+            importlib.import_module(f"_pytest.{name}")
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    del sys.path[0]  # this folder, which a child does not have
+    sys.path.insert(0, "")
+    preload()
+    streams = serve(sys.argv[1])
+    exit_of(become(streams))
